@@ -1,0 +1,1 @@
+"""The values that everything else is made of. Imports torch and numpy only."""

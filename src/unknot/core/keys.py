@@ -1,0 +1,92 @@
+"""Randomness has names.
+
+A `Key` is a path such as ``seed 0 / "batches" / client 3 / round 7``. Every draw comes from a
+key, so a draw depends on its name alone: removing a client, or one of its samples, changes nobody
+else's draws. There is no generator whose state one consumer could advance for another.
+
+The bits are defined here (BLAKE2b for names, the SplitMix64 finaliser for per-item draws), not by
+a library's generator, so they stay the same across versions and machines.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+
+Name = int | str
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """A named source of randomness: 64 bits that a path of names hashes to."""
+
+    bits: int
+
+    @staticmethod
+    def root(seed: int) -> Key:
+        return Key(_digest(0, ("seed", seed)))
+
+    def child(self, *names: Name) -> Key:
+        """The key of `names` below this one; ``k.child(a, b) == k.child(a).child(b)``."""
+        bits = self.bits
+        for name in names:
+            bits = _digest(bits, (name,))
+        return Key(bits)
+
+    def words(self, ids: ArrayLike) -> NDArray[np.uint64]:
+        """64 random bits for each id: a function of (key, id) alone."""
+        z = np.asarray(ids, dtype=np.int64).astype(np.uint64)
+        z = z * np.uint64(0x9E3779B97F4A7C15) + np.uint64(self.bits)
+        # Twice the SplitMix64 finaliser: neighbouring ids and keys must not correlate.
+        for _ in range(2):
+            z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+            z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+            z = z ^ (z >> np.uint64(31))
+        return z
+
+    def uniform(self, ids: ArrayLike) -> NDArray[np.float64]:
+        """A draw from [0, 1) for each id."""
+        return (self.words(ids) >> np.uint64(11)).astype(np.float64) * 2.0**-53
+
+    def order(self, ids: ArrayLike) -> NDArray[np.int64]:
+        """The positions of `ids` in random order; taking an id out leaves the others' order."""
+        return np.argsort(self.words(ids), kind="stable").astype(np.int64)
+
+    def smallest(self, ids: ArrayLike, k: int) -> NDArray[np.int64]:
+        """k of the ids, drawn without replacement (the k smallest draws), in id order."""
+        pool = np.asarray(ids, dtype=np.int64)
+        return np.sort(pool[self.order(pool)[:k]])
+
+    def generator(self) -> np.random.Generator:
+        """A NumPy generator, for one-off draws that no id names (a Dirichlet, say)."""
+        return np.random.Generator(np.random.Philox(key=self.bits))
+
+    def signs(self, numel: int) -> torch.Tensor:
+        """`numel` independent ±1, as int8 (Rademacher, for Hutchinson's estimate)."""
+        words = self.words(np.arange((numel + 63) // 64))
+        bits = np.unpackbits(words.astype("<u8").view(np.uint8), count=numel)
+        return torch.from_numpy(bits.astype(np.int8) * 2 - 1)
+
+    @contextmanager
+    def torch_seed(self) -> Iterator[None]:
+        """Within: PyTorch's global generator is seeded by this key; after: as it was before."""
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(self.bits & (2**63 - 1))
+            yield
+
+
+def _digest(bits: int, names: tuple[Name, ...]) -> int:
+    # Type-tagged and length-prefixed: 1 and "1", ("ab", "c") and ("a", "bc") are different names.
+    hasher = hashlib.blake2b(bits.to_bytes(8, "little"), digest_size=8)
+    for name in names:
+        text = name.encode() if isinstance(name, str) else str(int(name)).encode()
+        hasher.update(b"s" if isinstance(name, str) else b"i")
+        hasher.update(len(text).to_bytes(4, "little"))
+        hasher.update(text)
+    return int.from_bytes(hasher.digest(), "little")

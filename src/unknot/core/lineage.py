@@ -1,0 +1,139 @@
+"""Whose data shaped a set of weights, and which of it has been forbidden since."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+from unknot.core.errors import ForbiddenLineageError
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Unit:
+    """One client's data in one revision: what an erasure forbids.
+
+    Erasing some of a client's samples raises its revision: the old unit is forbidden, the new one
+    is not.
+    """
+
+    client: int
+    revision: int = 0
+
+    def __str__(self) -> str:
+        return f"client {self.client}" + (f" (revision {self.revision})" if self.revision else "")
+
+
+class Lineage:
+    """An immutable set of units.
+
+    Kept as one bit mask over clients for each revision: a union over 10,000 clients is a
+    machine-word loop, cheap enough to be taken for every update of every round.
+    """
+
+    __slots__ = ("_masks",)
+    _masks: tuple[int, ...]
+
+    def __init__(self, units: Iterable[Unit] = ()) -> None:
+        masks: list[int] = []
+        for unit in units:
+            if unit.client < 0 or unit.revision < 0:
+                raise ValueError(f"a unit has no negative parts: {unit!r}")
+            masks.extend([0] * (unit.revision + 1 - len(masks)))
+            masks[unit.revision] |= 1 << unit.client
+        self._masks = tuple(masks)
+
+    @classmethod
+    def _of(cls, masks: Iterable[int]) -> Lineage:
+        lineage = cls.__new__(cls)
+        trimmed = list(masks)
+        while trimmed and not trimmed[-1]:
+            trimmed.pop()
+        lineage._masks = tuple(trimmed)
+        return lineage
+
+    def __or__(self, other: Lineage) -> Lineage:
+        long, short = self._masks, other._masks
+        if len(long) < len(short):
+            long, short = short, long
+        return Lineage._of([a | b for a, b in zip(long, short, strict=False)] + [*long[len(short) :]])
+
+    def __and__(self, other: Lineage) -> Lineage:
+        return Lineage._of(a & b for a, b in zip(self._masks, other._masks, strict=False))
+
+    def __contains__(self, unit: Unit) -> bool:
+        return unit.revision < len(self._masks) and bool(self._masks[unit.revision] >> unit.client & 1)
+
+    def __iter__(self) -> Iterator[Unit]:
+        for revision, mask in enumerate(self._masks):
+            while mask:
+                low = mask & -mask
+                yield Unit(low.bit_length() - 1, revision)
+                mask ^= low
+
+    def __len__(self) -> int:
+        return sum(mask.bit_count() for mask in self._masks)
+
+    def __bool__(self) -> bool:
+        return bool(self._masks)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Lineage) and self._masks == other._masks
+
+    def __hash__(self) -> int:
+        return hash(self._masks)
+
+    def __repr__(self) -> str:
+        units = list(self)
+        shown = ", ".join(map(str, units[:5])) + (f", … ({len(units)} units)" if len(units) > 5 else "")
+        return f"Lineage({shown})"
+
+
+NOBODY = Lineage()
+
+
+class Traced(Protocol):
+    """Anything that was shaped by somebody's data."""
+
+    @property
+    def lineage(self) -> Lineage: ...
+
+
+class Ledger:
+    """The units that exist and those that are forbidden. It only ever forbids more."""
+
+    def __init__(self) -> None:
+        self._revision: dict[int, int] = {}
+        self._forbidden = NOBODY
+
+    @property
+    def forbidden(self) -> Lineage:
+        return self._forbidden
+
+    def unit(self, client: int) -> Unit:
+        """The unit under which this client trains now."""
+        return Unit(client, self._revision.get(client, 0))
+
+    def forbid(self, client: int) -> Unit:
+        """Forbid the client's present unit and every earlier one; the next revision is clean."""
+        unit = self.unit(client)
+        self._forbidden |= Lineage([unit])
+        self._revision[client] = unit.revision + 1
+        return unit
+
+    def taint(self, thing: Traced) -> Lineage:
+        """The forbidden units that `thing` carries."""
+        return thing.lineage & self._forbidden
+
+    def check(self, thing: Traced, action: str) -> None:
+        """Raise if `thing` carries a forbidden unit; `action` completes "refused to ...".
+
+        >>> ledger.check(weights, "serve the model")
+        """
+        taint = self.taint(thing)
+        if taint:
+            units = ", ".join(str(unit) for unit in taint)
+            raise ForbiddenLineageError(
+                f"refused to {action}: it carries {units}, whose data has been erased. "
+                "Start it again from weights that the erased data never shaped."
+            )

@@ -1,0 +1,186 @@
+"""Weights that know whose data shaped them."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from torch import Tensor, nn
+
+from unknot.core.lineage import NOBODY, Ledger, Lineage
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The names and shapes of a model's parameters, in order, within one flat vector."""
+
+    names: tuple[str, ...]
+    shapes: tuple[tuple[int, ...], ...]
+
+    @staticmethod
+    def of(module: nn.Module) -> Layout:
+        named = list(module.named_parameters())
+        return Layout(tuple(n for n, _ in named), tuple(tuple(p.shape) for _, p in named))
+
+    @cached_property
+    def sizes(self) -> tuple[int, ...]:
+        return tuple(math.prod(shape) for shape in self.shapes)
+
+    @cached_property
+    def size(self) -> int:
+        return sum(self.sizes)
+
+    def split(self, flat: Tensor) -> dict[str, Tensor]:
+        """Named views of a flat ``[..., size]`` tensor, each ``[..., *shape]``."""
+        lead = flat.shape[:-1]
+        parts = torch.split(flat, list(self.sizes), dim=-1)
+        return {
+            name: part.view(*lead, *shape)
+            for name, shape, part in zip(self.names, self.shapes, parts, strict=True)
+        }
+
+    def join(self, tensors: Mapping[str, Tensor], rows: int | None = None) -> Tensor:
+        """The inverse of `split`: one flat vector, or a ``[rows, size]`` matrix."""
+        lead = () if rows is None else (rows,)
+        return torch.cat([tensors[name].reshape(*lead, -1) for name in self.names], dim=-1)
+
+
+@dataclass(frozen=True, eq=False)
+class Weights:
+    """A model's parameters as one flat vector, with their lineage. Never changed in place.
+
+    Arithmetic unites lineages, so a method cannot lose one by computing:
+    ``new + 0.5 * (a - b)`` carries everything that `new`, `a` and `b` carried.
+    """
+
+    vector: Tensor
+    layout: Layout
+    lineage: Lineage = NOBODY
+
+    def __post_init__(self) -> None:
+        if self.vector.shape != (self.layout.size,):
+            raise ValueError(
+                f"weights of this layout are a vector of {self.layout.size} numbers, "
+                f"not of shape {tuple(self.vector.shape)}"
+            )
+
+    @staticmethod
+    def of(module: nn.Module, lineage: Lineage = NOBODY) -> Weights:
+        """A copy of a module's parameters."""
+        vector = torch.cat([p.detach().reshape(-1) for p in module.parameters()])
+        return Weights(vector, Layout.of(module), lineage)
+
+    def __getitem__(self, name: str) -> Tensor:
+        return self.tensors[name]
+
+    @cached_property
+    def tensors(self) -> dict[str, Tensor]:
+        """Named views of the vector."""
+        return self.layout.split(self.vector)
+
+    @property
+    def nbytes(self) -> int:
+        return self.vector.numel() * self.vector.element_size()
+
+    def like(self, vector: Tensor, *others: Weights) -> Weights:
+        """Weights computed from these and `others`: their lineages united."""
+        lineage = self.lineage
+        for other in others:
+            lineage |= other.lineage
+        return Weights(vector, self.layout, lineage)
+
+    def __add__(self, other: Weights) -> Weights:
+        return self.like(self.vector + other.vector, other)
+
+    def __sub__(self, other: Weights) -> Weights:
+        return self.like(self.vector - other.vector, other)
+
+    def __mul__(self, factor: float) -> Weights:
+        return self.like(self.vector * factor)
+
+    __rmul__ = __mul__
+
+    def to(self, *, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> Weights:
+        return self.like(self.vector.to(device=device, dtype=dtype))
+
+    def load_into(self, module: nn.Module) -> nn.Module:
+        """Copy these weights into a module of the same layout, and return it."""
+        if Layout.of(module) != self.layout:
+            raise ValueError("the module's parameters do not have these weights' names and shapes")
+        with torch.no_grad():
+            for name, parameter in module.named_parameters():
+                parameter.copy_(self[name])
+        return module
+
+    def equal(self, other: Weights) -> bool:
+        """Bit for bit the same numbers (lineage aside)."""
+        return self.layout == other.layout and torch.equal(self.vector, other.vector)
+
+    def digest(self) -> str:
+        """A short fingerprint of the numbers."""
+        raw = self.vector.detach().cpu().contiguous().view(torch.uint8).numpy().tobytes()
+        return hashlib.sha256(raw).hexdigest()[:16]
+
+
+def weighted_sum(terms: Sequence[tuple[float, Weights]], ledger: Ledger, action: str) -> Weights:
+    """Σ cᵢ·wᵢ, added up in the order given: the one place where weights are combined.
+
+    Every term is checked against the ledger first. The order is part of the result's bits, so
+    callers pass clients in the order of their ids.
+    """
+    if not terms:
+        raise ValueError(f"nothing to {action}")
+    for _, weights in terms:
+        ledger.check(weights, action)
+    (first, head), *rest = terms
+    total = head.vector * first
+    for factor, weights in rest:
+        total.add_(weights.vector, alpha=factor)
+    return head.like(total, *(weights for _, weights in rest))
+
+
+class Archive:
+    """What a method keeps of the past, by name: checked when it is put in and when it is read.
+
+    An erasure purges it: whatever carries a forbidden unit is dropped, not hidden.
+    """
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self._items: dict[object, Weights] = {}
+
+    def __setitem__(self, name: object, weights: Weights) -> None:
+        self._ledger.check(weights, f"store {name!r}")
+        self._items[name] = weights
+
+    def __getitem__(self, name: object) -> Weights:
+        weights = self._items[name]
+        self._ledger.check(weights, f"read {name!r} from the store")
+        return weights
+
+    def __delitem__(self, name: object) -> None:
+        del self._items[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._items
+
+    def __iter__(self) -> Iterator[object]:
+        return iter(list(self._items))
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    @property
+    def nbytes(self) -> int:
+        return sum(weights.nbytes for weights in self._items.values())
+
+    def purge(self) -> list[object]:
+        """Drop everything that carries a forbidden unit; the names that went."""
+        gone = [name for name, weights in self._items.items() if self._ledger.taint(weights)]
+        for name in gone:
+            del self._items[name]
+        return gone
