@@ -61,7 +61,9 @@ class Key:
     def smallest(self, ids: ArrayLike, k: int) -> NDArray[np.int64]:
         """k of the ids, drawn without replacement (the k smallest draws), in id order."""
         pool = np.asarray(ids, dtype=np.int64)
-        return np.sort(pool[self.order(pool)[:k]])
+        if k >= len(pool):
+            return np.sort(pool)
+        return np.sort(pool[np.argpartition(self.words(pool), k)[:k]])
 
     def generator(self) -> np.random.Generator:
         """A NumPy generator, for one-off draws that no id names (a Dirichlet, say)."""

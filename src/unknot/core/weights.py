@@ -118,7 +118,10 @@ class Weights:
 
     def equal(self, other: Weights) -> bool:
         """Bit for bit the same numbers (lineage aside)."""
-        return self.layout == other.layout and torch.equal(self.vector, other.vector)
+        if self.layout != other.layout or self.vector.dtype != other.vector.dtype:
+            return False
+        # As bytes: 0 and -0 are equal numbers and different bits, NaN is the other way round.
+        return torch.equal(self.vector.view(torch.uint8), other.vector.view(torch.uint8))
 
     def digest(self) -> str:
         """A short fingerprint of the numbers."""

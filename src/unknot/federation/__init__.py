@@ -1,0 +1,38 @@
+"""The federation: one loop over a simulated clock, in which requests are events."""
+
+from unknot.federation.aggregate import Aggregate, FedAvg, FedBuff
+from unknot.federation.clock import Clock, Constant, Pareto, Slowness, Trace, Uniform
+from unknot.federation.history import Costs, Event, History, Recovery, Round, Served
+from unknot.federation.lanes import Flight, Lane, Node
+from unknot.federation.loop import Federation
+from unknot.federation.method import Guarantee, Method
+from unknot.federation.pace import Buffered, Pace, Synchronous
+from unknot.federation.schedule import Stop
+
+__all__ = [
+    "Aggregate",
+    "Buffered",
+    "Clock",
+    "Constant",
+    "Costs",
+    "Event",
+    "FedAvg",
+    "FedBuff",
+    "Federation",
+    "Flight",
+    "Guarantee",
+    "History",
+    "Lane",
+    "Method",
+    "Node",
+    "Pace",
+    "Pareto",
+    "Recovery",
+    "Round",
+    "Served",
+    "Slowness",
+    "Stop",
+    "Synchronous",
+    "Trace",
+    "Uniform",
+]

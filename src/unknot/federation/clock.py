@@ -1,0 +1,106 @@
+"""Simulated time: how long a client takes is a pure function of who it is and what it does.
+
+Times are whole nanoseconds. Adding an offset to integers is exact, so a federation that starts
+again at 140 s goes through the same order of arrivals as one that starts at 0.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from unknot.core.errors import ConfigError
+from unknot.core.keys import Key
+
+SECOND = 1_000_000_000
+
+
+class Slowness(Protocol):
+    """A factor on each client's training time, drawn once per client."""
+
+    def of(self, clients: ArrayLike, key: Key) -> NDArray[np.float64]: ...
+
+
+@dataclass(frozen=True)
+class Constant:
+    """Every client is equally fast."""
+
+    factor: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not self.factor > 0:
+            raise ConfigError(f"a constant slowness must be positive, not {self.factor}")
+
+    def of(self, clients: ArrayLike, key: Key) -> NDArray[np.float64]:
+        return np.full(np.shape(clients), self.factor)
+
+
+@dataclass(frozen=True)
+class Uniform:
+    """Slowness uniform in [low, high)."""
+
+    low: float = 1.0
+    high: float = 3.0
+
+    def __post_init__(self) -> None:
+        if not 0 < self.low <= self.high:
+            raise ConfigError(f"uniform slowness needs 0 < low <= high, not {self.low} and {self.high}")
+
+    def of(self, clients: ArrayLike, key: Key) -> NDArray[np.float64]:
+        return self.low + (self.high - self.low) * key.uniform(clients)
+
+
+@dataclass(frozen=True)
+class Pareto:
+    """Heavy-tailed slowness, at least 1: P(slowness > s) = s^-alpha, cut off at `cap`."""
+
+    alpha: float = 1.0
+    cap: float = 20.0
+
+    def __post_init__(self) -> None:
+        if not (self.alpha > 0 and self.cap >= 1):
+            raise ConfigError(f"Pareto slowness needs alpha > 0 and cap >= 1, not {self.alpha}, {self.cap}")
+
+    def of(self, clients: ArrayLike, key: Key) -> NDArray[np.float64]:
+        return np.minimum((1.0 - key.uniform(clients)) ** (-1.0 / self.alpha), self.cap)
+
+
+@dataclass(frozen=True)
+class Trace:
+    """Measured slowness: client k has ``factors[k mod len]``."""
+
+    factors: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        if not self.factors or not all(factor > 0 for factor in self.factors):
+            raise ConfigError("a trace of slowness is a list of positive numbers")
+
+    def of(self, clients: ArrayLike, key: Key) -> NDArray[np.float64]:
+        return np.asarray(self.factors)[np.asarray(clients, dtype=np.int64) % len(self.factors)]
+
+
+@dataclass(frozen=True)
+class Clock:
+    """Training time = latency + seconds_per_sample × samples read × the client's slowness."""
+
+    slowness: Slowness = field(default_factory=Constant)
+    seconds_per_sample: float = 0.005
+    latency: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not self.seconds_per_sample > 0:
+            raise ConfigError(f"seconds_per_sample must be positive, not {self.seconds_per_sample}")
+        if not self.latency >= 0:
+            raise ConfigError(f"latency must not be negative, not {self.latency}")
+
+    def duration(self, client: int, samples_read: int, key: Key) -> int:
+        """Nanoseconds from sending the model to having the update.
+
+        A client that reads nothing takes as long as for one sample: time always passes.
+        """
+        factor = float(self.slowness.of([client], key)[0])
+        seconds = self.latency + self.seconds_per_sample * max(1, samples_read) * factor
+        return max(1, round(seconds * SECOND))

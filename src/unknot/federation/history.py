@@ -1,0 +1,172 @@
+"""What happened: rounds, requests, costs. Plain values that turn into JSON."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+from unknot.core.jobs import Score
+from unknot.core.weights import Weights
+
+
+@dataclass(frozen=True)
+class Costs:
+    """What the run has cost so far, in things that do not depend on this machine's speed."""
+
+    jobs: int = 0
+    client_epochs: float = 0.0
+    samples_read: int = 0
+    bytes_down: int = 0
+    bytes_up: int = 0
+    bytes_stored: int = 0
+    cancelled: int = 0
+    set_aside: int = 0
+
+    def plus(self, **more: float) -> Costs:
+        return replace(self, **{name: getattr(self, name) + value for name, value in more.items()})
+
+    def __sub__(self, other: Costs) -> Costs:
+        return Costs(**{name: value - getattr(other, name) for name, value in asdict(self).items()})
+
+
+@dataclass(frozen=True)
+class Round:
+    """One aggregation in one lane."""
+
+    lane: str
+    round: int
+    version: int
+    time: float
+    clients: tuple[int, ...]
+    staleness: float
+    train_loss: float
+    set_aside: dict[str, int]
+    scores: dict[str, Score]
+    costs: Costs
+
+    @property
+    def accuracy(self) -> float | None:
+        """On the validation data (on the test data where there is no other)."""
+        for split in ("validation", "test"):
+            if split in self.scores:
+                return self.scores[split].accuracy
+        return None
+
+
+@dataclass(frozen=True)
+class Served:
+    """A request, and what serving it did at once: before any retraining."""
+
+    request: str
+    kind: str
+    clients: tuple[int, ...]
+    time: float
+    round: int
+    restarted: tuple[str, ...]
+    cancelled: tuple[int, ...]
+    purged: int
+    before: dict[str, Score]
+    after: dict[str, Score]
+    costs: Costs
+
+
+@dataclass(frozen=True)
+class Recovery:
+    """What it took, after a request, to be as good as before it."""
+
+    request: str
+    target: float
+    reached: bool
+    rounds: int
+    seconds: float
+    client_epochs: float
+
+
+Event = Round | Served
+
+
+@dataclass
+class History:
+    """The record of a run. `model` is what is served at the end."""
+
+    method: str
+    guarantee: str
+    seed: int
+    environment: dict[str, Any]
+    rounds: list[Round] = field(default_factory=list)
+    served: list[Served] = field(default_factory=list)
+    scores: dict[str, Score] = field(default_factory=dict)
+    seconds: dict[str, float] = field(default_factory=lambda: {"train": 0.0, "evaluate": 0.0, "total": 0.0})
+    stopped: str = ""
+    unserved: list[str] = field(default_factory=list)
+    """Requests whose moment never came."""
+    model: Weights | None = None
+
+    @property
+    def events(self) -> list[Event]:
+        """Rounds and requests in the order of time."""
+        return sorted([*self.rounds, *self.served], key=lambda event: event.time)
+
+    @property
+    def since_request(self) -> list[Round]:
+        """The rounds after the last request: what was reached before it says nothing any more."""
+        done = sum(served.costs.jobs for served in self.served[-1:])
+        return [record for record in self.rounds if record.costs.jobs > done]
+
+    @property
+    def time(self) -> float:
+        """Simulated seconds."""
+        return max((event.time for event in self.events), default=0.0)
+
+    @property
+    def costs(self) -> Costs:
+        return max((event.costs for event in self.events), key=lambda c: c.jobs, default=Costs())
+
+    @property
+    def accuracy(self) -> float | None:
+        """The last one measured during the run."""
+        return next((r.accuracy for r in reversed(self.rounds) if r.accuracy is not None), None)
+
+    @property
+    def overhead(self) -> float:
+        """The share of real time that went into neither training nor evaluation."""
+        rest = self.seconds["total"] - self.seconds["evaluate"]
+        return (rest - self.seconds["train"]) / rest if rest > 0 else 0.0
+
+    def recovery(self, served: Served, fraction: float = 1.0) -> Recovery | None:
+        """The cost of getting back to `fraction` of the accuracy before a request."""
+        before = next((served.before[s] for s in ("validation", "test") if s in served.before), None)
+        if before is None:
+            return None
+        target = fraction * before.accuracy
+        after = [r for r in self.rounds if r.time >= served.time and r.round > served.round]
+        for count, record in enumerate(after, start=1):
+            if record.accuracy is not None and record.accuracy >= target:
+                return self._recovery(served, target, True, count, record)
+        return self._recovery(served, target, False, len(after), after[-1] if after else None)
+
+    @staticmethod
+    def _recovery(served: Served, target: float, reached: bool, count: int, at: Round | None) -> Recovery:
+        seconds = at.time - served.time if at else 0.0
+        epochs = at.costs.client_epochs - served.costs.client_epochs if at else 0.0
+        return Recovery(served.request, target, reached, count, seconds, epochs)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything but the weights, ready for JSON."""
+        return {
+            "method": self.method,
+            "guarantee": self.guarantee,
+            "seed": self.seed,
+            "stopped": self.stopped,
+            "unserved": list(self.unserved),
+            "time": self.time,
+            "scores": {split: asdict(score) for split, score in self.scores.items()},
+            "costs": asdict(self.costs),
+            "model": None if self.model is None else self.model.digest(),
+            "lineage": None if self.model is None else [str(unit) for unit in self.model.lineage],
+            "requests": [asdict(served) for served in self.served],
+            "recoveries": [asdict(r) for s in self.served if s.kind == "erase" and (r := self.recovery(s))],
+            "rounds": [asdict(record) for record in self.rounds],
+            "seconds": dict(self.seconds),
+            "environment": self.environment,
+        }

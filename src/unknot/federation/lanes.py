@@ -1,0 +1,72 @@
+"""Nodes, lanes and flights: which models there are, who trains them, and what is on its way.
+
+A *node* is a model and its members. A *lane* is a part of the federation with a pace of its own:
+its nodes move in step, its clients fly for it, and no other lane notices. Plain FedAvg is one lane
+with one node; clusters are one lane each; an influence tree is one lane with many nodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from unknot.core.jobs import Job
+from unknot.core.lineage import Ledger
+from unknot.core.recipe import Recipe
+from unknot.core.weights import Weights
+
+
+class Node:
+    """A model and the clients that may shape it. Refuses weights that carry a forbidden unit."""
+
+    def __init__(self, name: str, members: Iterable[int], weights: Weights, ledger: Ledger) -> None:
+        self.name = name
+        self.members = set(members)
+        self._ledger = ledger
+        self.weights = weights
+
+    @property
+    def weights(self) -> Weights:
+        return self._weights
+
+    @weights.setter
+    def weights(self, weights: Weights) -> None:
+        self._ledger.check(weights, f"keep the model of node {self.name!r}")
+        self._weights = weights
+
+    @property
+    def spoilt(self) -> bool:
+        """Whether an erasure has made these weights unusable."""
+        return bool(self._ledger.taint(self._weights))
+
+
+@dataclass(frozen=True, eq=False)
+class Flight:
+    """A client at work: when it was sent out, from which version, when it is back, with what."""
+
+    client: int
+    jobs: tuple[Job, ...]
+    version: int
+    launched: int
+    due: int
+
+
+@dataclass(eq=False)
+class Lane:
+    """A part of the federation that goes at a pace of its own."""
+
+    name: str
+    members: set[int]
+    recipe: Recipe
+    nodes: dict[str, Node] = field(default_factory=dict)
+    version: int = 0
+    """Aggregations since the lane's (last) start: what draws are keyed by."""
+    rounds: int = 0
+    """Aggregations in all, those before a restart too: what a run's length counts."""
+    flights: list[Flight] = field(default_factory=list)
+    sent: set[int] = field(default_factory=set)
+    """Clients that have been sent a model since the start: they shaped the lane's course."""
+
+    @property
+    def flying(self) -> set[int]:
+        return {flight.client for flight in self.flights}

@@ -1,0 +1,417 @@
+"""One loop over a simulated clock: jobs are launched, become due, are trained, are absorbed.
+
+Synchronous and asynchronous runs differ in the pace alone. Erasures and joins are events of this
+loop. A job is trained when it is due, not when it is launched: an erasure in between cancels it,
+and all jobs that are due together are one call to the engine.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unknot.core.data import FederatedData, Samples
+from unknot.core.errors import ConfigError
+from unknot.core.jobs import Engine, Job, Score, Update
+from unknot.core.keys import Key
+from unknot.core.lineage import Ledger
+from unknot.core.recipe import Recipe
+from unknot.core.requests import Erase, Join, Request
+from unknot.core.weights import Archive, Weights
+from unknot.federation.aggregate import Aggregate, FedAvg
+from unknot.federation.clock import SECOND, Clock
+from unknot.federation.environment import environment
+from unknot.federation.history import Costs, Event, History, Round, Served
+from unknot.federation.inspect import sort_out
+from unknot.federation.lanes import Flight, Lane, Node
+from unknot.federation.method import Method
+from unknot.federation.pace import Pace, Synchronous
+from unknot.federation.schedule import Stop, check_requests
+
+Select = Callable[[NDArray[np.int64], int, Key], NDArray[np.int64]]
+"""Which k of these clients take part, given a key: `Key.smallest` by default."""
+
+
+class Federation:
+    """A server and its clients, with a method that can make it forget.
+
+    ``run`` may be called again to go on. `model` is what is served now. A method's author also uses
+    `lanes`, `archive`, `initial`, `job`, `add_lane`, `add_node` and `restart`.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        initial: Weights,
+        data: FederatedData,
+        method: Method,
+        recipe: Recipe | None = None,
+        *,
+        pace: Pace | None = None,
+        aggregate: Aggregate | None = None,
+        clock: Clock | None = None,
+        select: Select | None = None,
+        seed: int = 0,
+        evaluate_every: int = 1,
+        evaluate_on: Sequence[str] = ("validation",),
+        observers: Sequence[Callable[[Event], None]] = (),
+    ) -> None:
+        if evaluate_every < 0:
+            raise ConfigError(f"evaluate_every must be 0 (never) or more, not {evaluate_every}")
+        self.engine = engine
+        self.initial = initial
+        self.data = data.fork()
+        self.method = method
+        self.recipe = recipe or Recipe()
+        self.pace = pace or Synchronous()
+        self.aggregate = aggregate or FedAvg()
+        self.clock = clock or Clock()
+        self.select = select or (lambda ids, k, key: key.smallest(ids, k))
+        self.key = Key.root(seed)
+        self.seed = seed
+        self.ledger = Ledger()
+        self.archive = Archive(self.ledger)
+        self.lanes: dict[str, Lane] = {}
+        self.members: set[int] = set()
+        self.now = 0
+        self.costs = Costs()
+        self._evaluate_every = evaluate_every
+        self._splits = {
+            split: samples for split in evaluate_on if (samples := self._samples(split)) is not None
+        }
+        self._observers = tuple(observers)
+        self._pools: dict[str, NDArray[np.int64]] = {}
+        self._restarted: list[str] = []
+        self._measured: tuple[Weights, dict[str, Score]] | None = None
+        self._history: History | None = None
+
+    # What a person calls -------------------------------------------------------------------------
+
+    def run(
+        self,
+        rounds: int | None = None,
+        *,
+        seconds: float | None = None,
+        accuracy: float | None = None,
+        window: int = 1,
+        deviation: float | None = None,
+        requests: Iterable[Request] = (),
+    ) -> History:
+        """Train for so many more rounds, or simulated seconds, or until the accuracy is reached.
+
+        With `window` and `deviation`, accuracy counts only once it has been steady: its standard
+        deviation over the last `window` rounds is at most `deviation`. All requests are checked
+        before training starts.
+        """
+        stop = Stop(rounds, seconds, accuracy, window, deviation)
+        pending = list(requests)
+        members = self.members if self._history else self._first_members(pending)
+        done = max((lane.rounds for lane in self.lanes.values()), default=0)
+        check_requests(pending, self.data, members, stop, done, self.now / SECOND)
+        if accuracy is not None and "validation" not in self._splits:
+            raise ConfigError(
+                "stopping at an accuracy needs validation data, and evaluate_on with 'validation' in it"
+            )
+        started = time.perf_counter()
+        history = self._history or self._open(members)
+        goals = {lane.name: lane.rounds + (rounds or 0) for lane in self.lanes.values()}
+        limit = None if seconds is None else self.now + round(seconds * SECOND)
+
+        while True:
+            self._serve_due(pending, history)
+            active = [
+                lane
+                for lane in self.lanes.values()
+                if rounds is None or lane.rounds < goals.setdefault(lane.name, rounds)
+            ]
+            if not active:
+                history.stopped = "rounds"
+                break
+            if not pending and stop.steady(history.since_request):
+                history.stopped = "accuracy"
+                break
+            for lane in active:
+                self._launch(lane)
+            ready = {
+                lane.name: self.pace.ready(lane.flights, lane.version) for lane in active if lane.flights
+            }
+            wakes = [round(r.at.time * SECOND) for r in pending if r.at.time is not None]
+            if not ready and not wakes:
+                history.stopped = "no clients left"
+                break
+            at = min([*ready.values(), *wakes])
+            if limit is not None and at > limit:
+                self.now, history.stopped = limit, "seconds"
+                break
+            self.now = max(self.now, at)
+            if at not in wakes:
+                self._absorb([self.lanes[name] for name, due in ready.items() if due == at], history)
+
+        history.unserved = [f"{request} at {request.at}" for request in pending]
+        self._finish(history, time.perf_counter() - started)
+        return history
+
+    @property
+    def model(self) -> Weights:
+        """What is served: refused if erased data shaped it."""
+        weights = self.method.serve(self)
+        self.ledger.check(weights, "serve the model")
+        return weights
+
+    # What a method calls -------------------------------------------------------------------------
+
+    def add_lane(self, name: str, members: Iterable[int]) -> Lane:
+        lane = Lane(name, set(members), self.recipe)
+        self.lanes[name] = lane
+        return lane
+
+    def add_node(self, lane: Lane, name: str, members: Iterable[int], weights: Weights | None = None) -> Node:
+        """A new model in a lane; it starts from the initial weights unless others are given."""
+        node = Node(name, members, self.initial if weights is None else weights, self.ledger)
+        lane.nodes[name] = node
+        return node
+
+    def job(self, lane: Lane, node: Node, client: int) -> Job:
+        """Train this node's model on this client, by the lane's recipe."""
+        key = self.key.child("train", node.name, lane.version, client)
+        return Job(self.ledger.unit(client), node.weights, key, lane.recipe, node.name, lane.version)
+
+    def restart(self, lane: Lane, recipe: Recipe | None = None) -> None:
+        """Begin a lane anew, from the initial weights, as if it had never run."""
+        self.cancel(lane, lane.flights)
+        lane.version = 0
+        lane.sent.clear()
+        lane.recipe = recipe or lane.recipe
+        for node in lane.nodes.values():
+            node.weights = self.initial
+        self._restarted.append(lane.name)
+
+    def cancel(self, lane: Lane, flights: Iterable[Flight]) -> None:
+        """Call clients back; what they would have sent is never trained."""
+        gone = set(flights)
+        lane.flights = [flight for flight in lane.flights if flight not in gone]
+        self.costs = self.costs.plus(cancelled=len(gone))
+
+    # The steps of the loop -----------------------------------------------------------------------
+
+    def _launch(self, lane: Lane) -> None:
+        """Send the model to as many clients as the pace has room for."""
+        pool = self._pool(lane)
+        room = self.pace.vacancies(len(lane.flights), len(pool))
+        if room < 1 or not len(pool):
+            return
+        idle = pool[~np.isin(pool, list(lane.flying))] if lane.flights else pool
+        key = self.key.child("select", lane.name, lane.version)
+        for client in map(int, self.select(idle, room, key)):
+            # Who is asked must not depend on what it holds: a client with nothing to train on takes
+            # its place in the round and comes back with nothing.
+            held = len(self.data[client])
+            jobs = tuple(self.method.jobs(self, lane, client)) if held else ()
+            for job in jobs:
+                self.ledger.check(job, f"send a model to client {client}")
+            read = sum(job.recipe.samples_seen(held) for job in jobs)
+            due = self.now + self.clock.duration(client, read, self.key.child("slowness"))
+            lane.flights.append(Flight(client, jobs, lane.version, self.now, due))
+            lane.sent.add(client)
+
+    def _absorb(self, lanes: Sequence[Lane], history: History) -> None:
+        """Train what is due, in one call for all lanes, and put it into the models."""
+        landed = {lane.name: [f for f in lane.flights if f.due <= self.now] for lane in lanes}
+        jobs = [job for lane in lanes for flight in landed[lane.name] for job in flight.jobs]
+        for job in jobs:
+            self.ledger.check(job, f"train client {job.client}")
+        started = time.perf_counter()
+        updates = self.engine.train(jobs, self.data) if jobs else []
+        history.seconds["train"] += time.perf_counter() - started
+        position = 0
+        for lane in lanes:
+            flights = landed[lane.name]
+            count = sum(len(flight.jobs) for flight in flights)
+            part = slice(position, position + count)
+            position += count
+            self._absorb_lane(lane, flights, jobs[part], updates[part], history)
+
+    def _absorb_lane(
+        self,
+        lane: Lane,
+        flights: list[Flight],
+        jobs: Sequence[Job],
+        updates: Sequence[Update],
+        history: History,
+    ) -> None:
+        good, bad = sort_out(jobs, updates)
+        self.method.absorb(self, lane, good)
+        staleness = float(np.mean([lane.version - flight.version for flight in flights]))
+        gone = set(flights)
+        lane.flights = [flight for flight in lane.flights if flight not in gone]
+        lane.version += 1
+        lane.rounds += 1
+        self._count(jobs, len(bad))
+        reasons: dict[str, int] = {}
+        for _, reason in bad:
+            reasons[reason] = reasons.get(reason, 0) + 1
+        record = Round(
+            lane=lane.name,
+            round=lane.rounds,
+            version=lane.version,
+            time=self.now / SECOND,
+            clients=tuple(sorted(flight.client for flight in flights)),
+            staleness=staleness,
+            train_loss=float(np.mean([u.loss for u in good])) if good else float("nan"),
+            set_aside=reasons,
+            scores=self._scores(history) if self._measures(lane.rounds) else {},
+            costs=self.costs,
+        )
+        history.rounds.append(record)
+        self._tell(record)
+
+    def _serve_due(self, pending: list[Request], history: History) -> None:
+        """Serve the requests whose moment has come, in the order in which they were given."""
+        for request in [request for request in pending if self._is_due(request)]:
+            pending.remove(request)
+            self._serve(request, history)
+
+    def _is_due(self, request: Request) -> bool:
+        if request.at.time is not None:
+            return round(request.at.time * SECOND) <= self.now
+        names = {t.client for t in request.targets} if isinstance(request, Erase) else set(request.clients)
+        # The lanes that hold the client count the rounds; for a newcomer, all of them do.
+        holders = [lane for lane in self.lanes.values() if lane.members & names]
+        done = max((lane.rounds for lane in holders or self.lanes.values()), default=0)
+        return request.at.round is not None and request.at.round <= done
+
+    def _serve(self, request: Request, history: History) -> None:
+        before = self._scores(history)
+        rounds = max((lane.rounds for lane in self.lanes.values()), default=0)
+        flying = [flight for lane in self.lanes.values() for flight in lane.flights]
+        self._restarted.clear()
+        purged = 0
+        if isinstance(request, Erase):
+            clients = tuple(target.client for target in request.targets)
+            purged = self._forget(request)
+        else:
+            clients = request.clients
+            self.members.update(clients)
+            self.method.admit(self, clients)
+        self._pools.clear()
+        still = {flight for lane in self.lanes.values() for flight in lane.flights}
+        record = Served(
+            request=str(request),
+            kind="erase" if isinstance(request, Erase) else "join",
+            clients=clients,
+            time=self.now / SECOND,
+            round=rounds,
+            restarted=tuple(self._restarted),
+            cancelled=tuple(sorted(flight.client for flight in flying if flight not in still)),
+            purged=purged,
+            before=before,
+            after=self._scores(history),
+            costs=self.costs,
+        )
+        history.served.append(record)
+        self._tell(record)
+
+    def _forget(self, request: Erase) -> int:
+        """Close the door on the data, drop what carries it, and have the method repair the rest."""
+        for target in request.targets:
+            self.data.erase(target.client, target.samples)
+            self.ledger.forbid(target.client)
+        named = {target.client for target in request.targets}
+        gone = {target.client for target in request.targets if target.samples is None}
+        touched = [lane for lane in self.lanes.values() if lane.sent & named]
+        self.members -= gone
+        for lane in self.lanes.values():
+            lane.members -= gone
+            for node in lane.nodes.values():
+                node.members -= gone
+            self.cancel(lane, [f for f in lane.flights if any(self.ledger.taint(job) for job in f.jobs)])
+        purged = len(self.archive.purge())
+        self._measured = None
+        if self._history:
+            self._history.model = None
+        self.method.forget(self, request, touched)
+        for lane in self.lanes.values():
+            for node in lane.nodes.values():
+                self.ledger.check(node.weights, f"keep node {node.name!r} after {self.method.name} forgot")
+            for flight in lane.flights:
+                for job in flight.jobs:
+                    self.ledger.check(job, f"keep client {flight.client} in flight")
+        return purged
+
+    # Small print ---------------------------------------------------------------------------------
+
+    def _first_members(self, requests: Sequence[Request]) -> set[int]:
+        """Everybody, but for those whose joining is still to come."""
+        late = {client for r in requests if isinstance(r, Join) for client in r.clients}
+        return set(self.data.clients) - late
+
+    def _open(self, members: set[int]) -> History:
+        self.members = set(members)
+        self.method.open(self)
+        self._history = History(
+            self.method.name, self.method.guarantee.value, self.seed, environment(self.engine)
+        )
+        return self._history
+
+    def _finish(self, history: History, elapsed: float) -> None:
+        started = time.perf_counter()
+        history.model = self.model
+        for split in ("validation", "test"):
+            samples = self._samples(split)
+            if samples is not None and len(samples):
+                history.scores[split] = self.engine.evaluate(history.model, samples)
+        final = time.perf_counter() - started
+        history.seconds["evaluate"] += final
+        history.seconds["total"] += elapsed + final
+
+    def _pool(self, lane: Lane) -> NDArray[np.int64]:
+        if lane.name not in self._pools:
+            self._pools[lane.name] = np.asarray(sorted(lane.members), dtype=np.int64)
+        return self._pools[lane.name]
+
+    def _measures(self, rounds: int) -> bool:
+        return self._evaluate_every > 0 and rounds % self._evaluate_every == 0
+
+    def _scores(self, history: History) -> dict[str, Score]:
+        """How the served model does now; the same weights are not measured twice."""
+        if not self._evaluate_every:
+            return {}
+        weights = self.model
+        if self._measured is None or self._measured[0] is not weights:
+            started = time.perf_counter()
+            scores = {split: self.engine.evaluate(weights, part) for split, part in self._splits.items()}
+            history.seconds["evaluate"] += time.perf_counter() - started
+            self._measured = (weights, scores)
+        return self._measured[1]
+
+    def _count(self, jobs: Sequence[Job], set_aside: int) -> None:
+        read = [job.recipe.samples_seen(len(self.data[job.client])) for job in jobs]
+        epochs = sum(n / len(self.data[job.client]) for n, job in zip(read, jobs, strict=True))
+        stored = self.archive.nbytes + sum(
+            node.weights.nbytes for lane in self.lanes.values() for node in lane.nodes.values()
+        )
+        size = sum(job.start.nbytes for job in jobs)
+        self.costs = replace(
+            self.costs.plus(
+                jobs=len(jobs),
+                client_epochs=epochs,
+                samples_read=sum(read),
+                bytes_down=size,
+                bytes_up=size,
+                set_aside=set_aside,
+            ),
+            bytes_stored=stored,
+        )
+
+    def _tell(self, event: Event) -> None:
+        for observer in self._observers:
+            observer(event)
+
+    def _samples(self, split: str) -> Samples | None:
+        if split not in ("validation", "test"):
+            raise ConfigError(f"evaluate_on names 'validation' or 'test', not {split!r}")
+        return self.data.validation if split == "validation" else self.data.test

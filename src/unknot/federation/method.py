@@ -1,0 +1,72 @@
+"""The contract of an unlearning method.
+
+A method decides which nodes there are, what an erasure does to those that it spoils, and what is
+served. Everything else is the federation's: time, selection, training, inspection, lineage, costs.
+The defaults here are plain federated learning with one model; most methods override one or two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import Enum
+from typing import TYPE_CHECKING, ClassVar
+
+from unknot.core.jobs import Job, Update
+from unknot.core.requests import Erase
+from unknot.core.weights import Weights
+from unknot.federation.lanes import Lane
+
+if TYPE_CHECKING:
+    from unknot.federation.loop import Federation
+
+
+class Guarantee(Enum):
+    """What a method promises of the model that it serves after an erasure."""
+
+    EXACT = "exact"
+    APPROXIMATE = "approximate"
+    NONE = "none"
+
+
+class Method:
+    """One model, trained by all. Subclasses say how it forgets."""
+
+    name: ClassVar[str] = "method"
+    guarantee: ClassVar[Guarantee] = Guarantee.NONE
+
+    def open(self, fed: Federation) -> None:
+        """Lay out lanes and nodes for the first members."""
+        lane = fed.add_lane("global", fed.members)
+        fed.add_node(lane, "global", fed.members)
+
+    def jobs(self, fed: Federation, lane: Lane, client: int) -> list[Job]:
+        """What a client that was chosen trains: every model of the lane that it is a member of."""
+        return [fed.job(lane, node, client) for node in lane.nodes.values() if client in node.members]
+
+    def absorb(self, fed: Federation, lane: Lane, updates: Sequence[Update]) -> None:
+        """Put updates, in the order of client ids, into the models that they are for."""
+        for node in lane.nodes.values():
+            mine = [update for update in updates if update.job.node == node.name]
+            if mine:
+                node.weights = fed.aggregate(node.weights, mine, lane.version, fed.ledger)
+
+    def forget(self, fed: Federation, request: Erase, touched: Sequence[Lane]) -> None:
+        """Repair what an erasure spoiled.
+
+        By now the erased data is out of reach, its clients are members of nothing, their flights
+        and those from forbidden weights are cancelled, and the archive is purged. `touched` are the
+        lanes whose course an erased client had a part in. Whatever node is still spoilt when this
+        returns is an error.
+        """
+        raise NotImplementedError(f"{type(self).__name__} does not say how it forgets")
+
+    def admit(self, fed: Federation, clients: Sequence[int]) -> None:
+        """Let new clients take part."""
+        for lane in fed.lanes.values():
+            lane.members.update(clients)
+            for node in lane.nodes.values():
+                node.members.update(clients)
+
+    def serve(self, fed: Federation) -> Weights:
+        """The model that users get."""
+        return fed.lanes["global"].nodes["global"].weights

@@ -1,0 +1,81 @@
+"""How long the server waits: for all clients, or for the first few."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from unknot.core.errors import ConfigError
+
+
+class InFlight(Protocol):
+    @property
+    def due(self) -> int: ...
+
+    @property
+    def version(self) -> int: ...
+
+
+class Pace(Protocol):
+    """Decides how many clients to send out, and when to aggregate those that came back."""
+
+    def vacancies(self, in_flight: int, members: int) -> int:
+        """How many more clients to send the model to now."""
+        ...
+
+    def ready(self, flights: Sequence[InFlight], version: int) -> int:
+        """When to aggregate: everything due by then is taken. `flights` is not empty."""
+        ...
+
+
+@dataclass(frozen=True)
+class Synchronous:
+    """Send to `per_round` clients (all, by default), wait for every one, aggregate."""
+
+    per_round: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.per_round is not None and self.per_round < 1:
+            raise ConfigError(f"per_round must be at least 1, not {self.per_round}")
+
+    def vacancies(self, in_flight: int, members: int) -> int:
+        if in_flight:
+            return 0
+        return members if self.per_round is None else self.per_round
+
+    def ready(self, flights: Sequence[InFlight], version: int) -> int:
+        return max(flight.due for flight in flights)
+
+
+@dataclass(frozen=True)
+class Buffered:
+    """Keep `per_round` clients in flight; aggregate as soon as `minimum` have reported.
+
+    No update is ever aggregated more than `staleness_bound` versions after the one that it
+    started from: a client about to exceed it is waited for.
+    """
+
+    per_round: int
+    minimum: int
+    staleness_bound: int | None = None
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.minimum <= self.per_round:
+            raise ConfigError(
+                f"a buffered pace needs 1 <= minimum <= per_round, not minimum = {self.minimum} "
+                f"and per_round = {self.per_round}"
+            )
+        if self.staleness_bound is not None and self.staleness_bound < 0:
+            raise ConfigError(f"staleness_bound must not be negative, not {self.staleness_bound}")
+
+    def vacancies(self, in_flight: int, members: int) -> int:
+        return self.per_round - in_flight
+
+    def ready(self, flights: Sequence[InFlight], version: int) -> int:
+        arrivals = sorted(flight.due for flight in flights)
+        at = arrivals[min(self.minimum, len(arrivals)) - 1]
+        if self.staleness_bound is not None:
+            overdue = [f.due for f in flights if version - f.version >= self.staleness_bound]
+            at = max([at, *overdue])
+        return at

@@ -1,0 +1,80 @@
+"""What several tests share: small federations, and an engine that takes no time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import torch
+
+from unknot.core.data import FederatedData, Samples, Shard
+from unknot.core.jobs import Job, Score, Update
+from unknot.core.keys import Key
+from unknot.core.weights import Layout, Weights
+from unknot.federation import Federation, Method
+
+LAYOUT = Layout(("w", "b"), ((2, 3), (2,)))
+
+
+def small_data(
+    sizes: Sequence[int] = (5, 8, 3, 6, 7, 4), classes: int = 3, shape: tuple[int, ...] = (8,), seed: int = 0
+) -> FederatedData:
+    """Clients 0, 1, 2... with so many random samples each, and 12 of validation and of test."""
+    generator = Key.root(seed).child("small data").generator()
+
+    def samples(n: int) -> Samples:
+        y = generator.integers(0, classes, n)
+        x = generator.standard_normal((n, *shape)) + y.reshape(-1, *[1] * len(shape))
+        return Samples(torch.from_numpy(x).float(), torch.from_numpy(y), classes)
+
+    ends = np.cumsum([0, *sizes])
+    shards = {k: Shard.of(np.arange(ends[k], ends[k + 1])) for k in range(len(sizes))}
+    return FederatedData(samples(int(ends[-1])), shards, samples(12), samples(12))
+
+
+class ToyEngine:
+    """Pulls the weights towards numbers made of the client's data and the job's key: instantly.
+
+    The result depends on every sample, on the start and on the key, and on nothing else. `spoil`
+    maps a client to a function that changes its update: a client that misbehaves.
+    """
+
+    name = "toy"
+
+    def __init__(self, spoil=None) -> None:
+        self.spoil = spoil or {}
+        self.calls: list[list[Job]] = []
+
+    def train(self, jobs: Sequence[Job], data: FederatedData) -> list[Update]:
+        self.calls.append(list(jobs))
+        updates = []
+        for job in jobs:
+            shard = data[job.client]
+            x, y = data.train.take(torch.from_numpy(shard.rows))
+            pull = (x.double().sum() + (y.double() + 1).log().sum()) * 0.1
+            noise = torch.from_numpy(job.key.uniform(np.arange(LAYOUT.size)))
+            vector = 0.8 * job.start.vector + 0.2 * torch.sin(pull + noise).float()
+            update = job.done(vector, len(shard), float(pull))
+            updates.append(self.spoil.get(job.client, lambda u: u)(update))
+        return updates
+
+    def evaluate(self, weights: Weights, samples: Samples) -> Score:
+        return Score(
+            float(weights.vector.mean().sigmoid()), float(weights.vector.square().mean()), len(samples)
+        )
+
+    def describe(self) -> dict[str, object]:
+        return {"engine": self.name}
+
+
+def toy_weights() -> Weights:
+    return Weights(torch.linspace(-1, 1, LAYOUT.size), LAYOUT)
+
+
+def toy_federation(method: Method, data: FederatedData | None = None, engine=None, **options) -> Federation:
+    return Federation(engine or ToyEngine(), toy_weights(), data or small_data(), method, **options)
+
+
+def with_vector(update: Update, vector: torch.Tensor) -> Update:
+    return replace(update, weights=replace(update.weights, vector=vector))

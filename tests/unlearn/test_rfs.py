@@ -1,0 +1,116 @@
+"""Retraining from scratch and rapid retraining are exact: at either pace, for clients and samples."""
+
+import pytest
+
+from exactness import assert_as_if_never_there, assert_no_interference, forget_and_go_on
+from support import ToyEngine, small_data, toy_federation
+from unknot.core.errors import ForbiddenLineageError
+from unknot.core.recipe import SGD, Recipe
+from unknot.core.requests import erase
+from unknot.federation import Buffered, Clock, FedAvg, FedBuff, Guarantee, Method, Pareto, Synchronous
+from unknot.unlearn import RFS, Rapid
+
+PACES = {
+    "sync, all": {"pace": Synchronous()},
+    "sync, some": {"pace": Synchronous(per_round=4)},
+    "async, FedBuff": {"pace": Buffered(5, 2, 3), "aggregate": FedBuff(), "clock": Clock(Pareto())},
+    "async, FedAvg": {"pace": Buffered(4, 1), "aggregate": FedAvg(), "clock": Clock(Pareto())},
+}
+ERASED = {
+    "a client": {3: None},
+    "two clients": {0: None, 4: None},
+    "samples": {1: [0, 2, 7]},
+    "a client and samples": {1: [3], 5: None},
+    "all but one": dict.fromkeys(range(7)),
+}
+MOMENTS = {"at a round": {"round": 6}, "at a time": {"time": 0.11}, "at the start": {"round": 0}}
+DATA = small_data((5, 8, 3, 6, 7, 4, 9, 2))
+
+combinations = [
+    pytest.mark.parametrize("pace", PACES),
+    pytest.mark.parametrize("what", ERASED),
+    pytest.mark.parametrize("moment", MOMENTS),
+]
+
+
+def every_combination(test):
+    for mark in combinations:
+        test = mark(test)
+    return test
+
+
+@every_combination
+@pytest.mark.parametrize("method", [RFS(), Rapid(SGD(0.5))], ids=["rfs", "rapid"])
+def test_what_is_served_does_not_depend_on_the_erased_data(pace, what, moment, method):
+    request = erase(ERASED[what], **MOMENTS[moment])
+    assert_no_interference(lambda data: toy_federation(method, data, **PACES[pace]), DATA, request, rounds=5)
+
+
+@every_combination
+def test_rfs_is_as_if_the_client_had_never_been_there(pace, what, moment):
+    request = erase(ERASED[what], **MOMENTS[moment])
+    assert_as_if_never_there(lambda data: toy_federation(RFS(), data, **PACES[pace]), DATA, request, rounds=5)
+
+
+def test_a_client_that_was_never_sent_a_model_costs_nothing_to_forget():
+    """1 of 8 a round: after 3 rounds at least 5 have not been asked."""
+    options = {"pace": Synchronous(per_round=1)}
+    scout = toy_federation(RFS(), DATA, **options)
+    asked = {client for record in scout.run(3).rounds for client in record.clients}
+    idle = min(set(range(8)) - asked)
+    fed = toy_federation(RFS(), DATA, **options)
+    history = fed.run(6, requests=[erase(idle, round=3)])
+    assert history.served[0].restarted == ()
+    assert fed.lanes["global"].version == 6
+    assert_as_if_never_there(
+        lambda data: toy_federation(RFS(), data, **options), DATA, erase(idle, round=3), rounds=3
+    )
+
+
+def test_rapid_retraining_changes_the_optimiser_once_a_request_came():
+    engine = ToyEngine()
+    recipe = Recipe(SGD(0.1), epochs=3)
+    fed = toy_federation(Rapid(), DATA, engine, recipe=recipe)
+    fed.run(6, requests=[erase(2, round=4)])
+    kinds = [{type(job.recipe.optimizer).__name__ for job in call} for call in engine.calls]
+    assert kinds == [{"SGD"}] * 4 + [{"AdaHessian"}] * 2
+    assert all(job.recipe.epochs == 3 for call in engine.calls for job in call)
+
+
+class Keeps(Method):
+    """Broken on purpose: goes on with the model as it is."""
+
+    name = "keeps"
+    guarantee = Guarantee.EXACT
+
+    def forget(self, fed, request, touched):
+        pass
+
+
+class Launders(Keeps):
+    """Broken on purpose, and hides it: the old numbers under a clean lineage."""
+
+    def forget(self, fed, request, touched):
+        for lane in touched:
+            for node in lane.nodes.values():
+                old = node.weights
+                node.weights = fed.initial.like(old.vector)
+
+
+def test_a_method_that_keeps_the_model_is_refused_by_the_core():
+    with pytest.raises(ForbiddenLineageError, match="client 3"):
+        forget_and_go_on(toy_federation(Keeps(), DATA), erase(3, round=4), rounds=2)
+
+
+@pytest.mark.parametrize("what", ERASED)
+def test_a_method_that_launders_lineage_fails_the_check_of_values(what):
+    """The lineage is clean; the values are not. So the check can fail."""
+
+    def open(data):
+        return toy_federation(Launders(), data)
+
+    request = erase(ERASED[what], round=4)
+    with pytest.raises(AssertionError):
+        assert_no_interference(open, DATA, request, rounds=3)
+    with pytest.raises(AssertionError):
+        assert_as_if_never_there(open, DATA, request, rounds=3)
