@@ -1,4 +1,4 @@
-import math
+import json
 
 import pytest
 import torch
@@ -221,7 +221,14 @@ def test_the_record_names_what_the_bits_depend_on():
     assert record["seed"] == 3
     assert record["guarantee"] == "exact"
     assert record["lineage"] == ["client 0", "client 2", "client 3", "client 4", "client 5"]
-    assert not math.isnan(record["rounds"][0]["train_loss"])
+    assert record["rounds"][0]["train_loss"] > 0
+
+
+def test_the_record_is_valid_json_even_where_a_number_is_missing():
+    """A round in which nobody had anything to train on has no loss."""
+    record = toy_federation(RFS(), small_data([0, 0])).run(1).to_dict()
+    assert record["rounds"][0]["train_loss"] is None
+    json.dumps(record, allow_nan=False)
 
 
 @pytest.mark.parametrize(

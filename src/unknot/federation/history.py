@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -152,7 +153,10 @@ class History:
         return Recovery(served.request, target, reached, count, seconds, epochs)
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything but the weights, ready for JSON."""
+        """Everything but the weights, ready for JSON (which knows no NaN: such numbers become null)."""
+        return _finite(self._record())
+
+    def _record(self) -> dict[str, Any]:
         return {
             "method": self.method,
             "guarantee": self.guarantee,
@@ -170,3 +174,13 @@ class History:
             "seconds": dict(self.seconds),
             "environment": self.environment,
         }
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _finite(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value

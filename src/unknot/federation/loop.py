@@ -21,6 +21,7 @@ from unknot.core.keys import Key
 from unknot.core.lineage import Ledger
 from unknot.core.recipe import Recipe
 from unknot.core.requests import Erase, Join, Request
+from unknot.core.threads import one_thread
 from unknot.core.weights import Archive, Weights
 from unknot.federation.aggregate import Aggregate, FedAvg
 from unknot.federation.clock import SECOND, Clock
@@ -243,8 +244,9 @@ class Federation:
         updates: Sequence[Update],
         history: History,
     ) -> None:
-        good, bad = sort_out(jobs, updates)
-        self.method.absorb(self, lane, good)
+        with one_thread():
+            good, bad = sort_out(jobs, updates)
+            self.method.absorb(self, lane, good)
         staleness = float(np.mean([lane.version - flight.version for flight in flights]))
         gone = set(flights)
         lane.flights = [flight for flight in lane.flights if flight not in gone]

@@ -1,0 +1,272 @@
+"""An experiment as a value: what a TOML file says, checked, before anything is loaded.
+
+A file has the sections ``[data]``, ``[model]``, ``[train]``, ``[federation]``, ``[clock]``,
+``[method]``, ``[engine]`` and any number of ``[[request]]``. Every key that a section may have is a
+field of the value that it becomes; anything else is an error that names the nearest known key.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from unknot.core.errors import ConfigError
+from unknot.core.recipe import SGD, AdaHessian, Adam, AdamW, Recipe
+from unknot.core.requests import Request, erase, join
+from unknot.data import PARTITIONS, Dirichlet, Partition, make_partition
+from unknot.experiments.fields import choose, convert, field_names, fill, refuse_unknown, split_by_owner
+from unknot.federation import (
+    Aggregate,
+    Buffered,
+    Clock,
+    Constant,
+    FedAvg,
+    FedBuff,
+    Method,
+    Pace,
+    Pareto,
+    Synchronous,
+    Trace,
+    Uniform,
+)
+from unknot.unlearn import METHODS, RFS
+
+OPTIMIZERS: dict[str, type] = {"sgd": SGD, "adam": Adam, "adamw": AdamW, "adahessian": AdaHessian}
+PACES: dict[str, type] = {"synchronous": Synchronous, "buffered": Buffered}
+AGGREGATES: dict[str, type] = {"fedavg": FedAvg, "fedbuff": FedBuff}
+SLOWNESS: dict[str, type] = {"constant": Constant, "uniform": Uniform, "pareto": Pareto, "trace": Trace}
+
+
+@dataclass(frozen=True)
+class DataSpec:
+    """Which data set, and who holds what of it."""
+
+    name: str = "digits"
+    partition: Partition = field(default_factory=lambda: Dirichlet(clients=20, alpha=0.5))
+    validation: int | float = 0.1
+    test_samples: int | None = None
+    root: str | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class ModelSpec:
+    """Which network; options are those of `unknot.models.build`."""
+
+    name: str = "mlp"
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class EngineSpec:
+    """What trains: `stacked` (fast) or `loop` (the plain oracle), and on what."""
+
+    name: str = "stacked"
+    device: str = "cpu"
+    dtype: str = "float32"
+    threads: int | None = None
+    path: str = "auto"
+
+    def __post_init__(self) -> None:
+        choose(dict.fromkeys(("stacked", "loop")), self.name, "engine.name")
+        choose(dict.fromkeys(("float32", "float64")), self.dtype, "engine.dtype")
+
+
+@dataclass(frozen=True)
+class Length:
+    """How long to train, and how often to look at the accuracy."""
+
+    rounds: int | None = None
+    seconds: float | None = None
+    accuracy: float | None = None
+    window: int = 1
+    deviation: float | None = None
+    evaluate_every: int = 1
+    evaluate_on: tuple[str, ...] = ("validation",)
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """Everything that a run is made of."""
+
+    name: str = "experiment"
+    seed: int = 0
+    data: DataSpec = field(default_factory=DataSpec)
+    model: ModelSpec = field(default_factory=ModelSpec)
+    recipe: Recipe = field(default_factory=Recipe)
+    length: Length = field(default_factory=lambda: Length(rounds=20))
+    pace: Pace = field(default_factory=Synchronous)
+    aggregate: Aggregate = field(default_factory=FedAvg)
+    clock: Clock = field(default_factory=Clock)
+    method: Method = field(default_factory=RFS)
+    engine: EngineSpec = field(default_factory=EngineSpec)
+    requests: tuple[Request, ...] = ()
+
+    @staticmethod
+    def read(path: str | Path, overrides: Iterable[str] = ()) -> Experiment:
+        """From a TOML file, with ``section.key=value`` overrides."""
+        file = Path(path)
+        try:
+            table = tomllib.loads(file.read_text())
+        except FileNotFoundError:
+            raise ConfigError(f"there is no file {file}") from None
+        except tomllib.TOMLDecodeError as error:
+            raise ConfigError(f"{file} is not valid TOML: {error}") from None
+        table.setdefault("name", file.stem)
+        return Experiment.of(table, overrides)
+
+    @staticmethod
+    def of(table: Mapping[str, Any], overrides: Iterable[str] = ()) -> Experiment:
+        """From nested dictionaries as TOML gives them."""
+        merged = apply_overrides(table, overrides)
+        sections = ("data", "model", "train", "federation", "clock", "method", "engine")
+        refuse_unknown(merged, ["name", "seed", *sections, "request"], "the file's")
+        part = {name: _table(merged.get(name, {}), name) for name in sections}
+        pace, aggregate, length = _federation(part["federation"])
+        return Experiment(
+            name=convert(merged.get("name", "experiment"), str, "name"),
+            seed=convert(merged.get("seed", 0), int, "seed"),
+            data=_data(part["data"]),
+            model=_model(part["model"]),
+            recipe=_recipe(part["train"]),
+            length=length,
+            pace=pace,
+            aggregate=aggregate,
+            clock=_clock(part["clock"]),
+            method=_method(part["method"]),
+            engine=fill(EngineSpec, part["engine"], "engine"),
+            requests=tuple(
+                _request(item, f"request[{i}]") for i, item in enumerate(merged.get("request", []))
+            ),
+        )
+
+
+def apply_overrides(table: Mapping[str, Any], overrides: Iterable[str]) -> dict[str, Any]:
+    """A copy with ``section.key=value`` set; values are TOML, and bare words are texts."""
+    merged = {name: dict(part) if isinstance(part, dict) else part for name, part in table.items()}
+    for override in overrides:
+        path, equals, text = override.partition("=")
+        names = path.strip().split(".")
+        if not equals or not all(names) or len(names) > 2:
+            raise ConfigError(f"--set takes section.key=value, not {override!r}")
+        try:
+            value = tomllib.loads(f"value = {text.strip()}")["value"]
+        except tomllib.TOMLDecodeError:
+            value = text.strip()
+        target = merged
+        for name in names[:-1]:
+            target = target.setdefault(name, {})
+            if not isinstance(target, dict):
+                raise ConfigError(f"--set {override}: {name} is not a section")
+        target[names[-1]] = value
+    return merged
+
+
+def _table(value: object, where: str) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise ConfigError(f"{where} must be a section: [{where}]")
+    return dict(value)
+
+
+def _pick(table: dict[str, Any], key: str, options: Mapping[str, type], default: str, where: str) -> type:
+    """The type that a section's choice names; its keys for other choices are explained as such."""
+    name = table.pop(key, default)
+    chosen = choose(options, name, f"{where}.{key}")
+    mine = set(field_names(chosen))
+    for other, cls in options.items():
+        for extra in set(field_names(cls)) & set(table) - mine:
+            if not any(extra in field_names(fixed) for fixed in _FIXED.get(where, ())):
+                raise ConfigError(f"{where}.{extra} belongs to {key} = {other!r}, but {key} is {name!r}")
+    return chosen
+
+
+# Values that take their keys from a section whatever else it chooses.
+_FIXED: dict[str, tuple[type, ...]] = {"train": (Recipe,), "federation": (Length,), "clock": (Clock,)}
+
+
+def _data(table: dict[str, Any]) -> DataSpec:
+    from unknot.data.registry import options_of
+
+    kind = table.pop("partition", "dirichlet")
+    partition = choose(PARTITIONS, kind, "data.partition")
+    fixed = [name for name in field_names(DataSpec) if name not in ("partition", "options")]
+    name = convert(table.get("name", "digits"), str, "data.name")
+    owners = {"fixed": fixed, "partition": field_names(partition), "set": options_of(name)}
+    parts = split_by_owner(table, owners, "data")
+    if kind == "dirichlet":
+        parts["partition"] = {"clients": 20, "alpha": 0.5, **parts["partition"]}
+    return fill(
+        DataSpec,
+        {**parts["fixed"], "partition": make_partition(kind, **parts["partition"]), "options": parts["set"]},
+        "data",
+    )
+
+
+def _model(table: dict[str, Any]) -> ModelSpec:
+    name = convert(table.pop("name", "mlp"), str, "model.name")
+    return ModelSpec(name, {k: tuple(v) if isinstance(v, list) else v for k, v in table.items()})
+
+
+def _recipe(table: dict[str, Any]) -> Recipe:
+    kind = _pick(table, "optimizer", OPTIMIZERS, "sgd", "train")
+    recipe = [name for name in field_names(Recipe) if name != "optimizer"]
+    parts = split_by_owner(table, {"optimizer": field_names(kind), "recipe": recipe}, "train")
+    optimizer = fill(kind, parts["optimizer"], "train")
+    return dataclasses.replace(fill(Recipe, parts["recipe"], "train"), optimizer=optimizer)
+
+
+def _federation(table: dict[str, Any]) -> tuple[Pace, Aggregate, Length]:
+    pace = _pick(table, "pace", PACES, "synchronous", "federation")
+    usual = "fedbuff" if pace is Buffered else "fedavg"
+    aggregate = _pick(table, "aggregate", AGGREGATES, usual, "federation")
+    kinds = {"pace": pace, "aggregate": aggregate, "length": Length}
+    parts = split_by_owner(table, {name: field_names(cls) for name, cls in kinds.items()}, "federation")
+    if parts["length"].get("rounds") is None and parts["length"].get("seconds") is None:
+        parts["length"]["rounds"] = 20
+    made = {name: fill(cls, parts[name], "federation") for name, cls in kinds.items()}
+    return made["pace"], made["aggregate"], made["length"]
+
+
+def _clock(table: dict[str, Any]) -> Clock:
+    kind = _pick(table, "slowness", SLOWNESS, "constant", "clock")
+    clock = [name for name in field_names(Clock) if name != "slowness"]
+    parts = split_by_owner(table, {"slowness": field_names(kind), "clock": clock}, "clock")
+    return dataclasses.replace(
+        fill(Clock, parts["clock"], "clock"), slowness=fill(kind, parts["slowness"], "clock")
+    )
+
+
+def _method(table: dict[str, Any]) -> Method:
+    chosen = choose(METHODS, table.pop("name", "rfs"), "method.name")
+    if "optimizer" in inspect.signature(chosen).parameters:
+        kind = _pick(table, "optimizer", OPTIMIZERS, "adahessian", "method")
+        return chosen(optimizer=fill(kind, table, "method"))
+    refuse_unknown(table, [], f"method ({chosen.name} has no options)")
+    return chosen()
+
+
+def _request(item: object, where: str) -> Request:
+    table = _table(item, where)
+    refuse_unknown(table, ("erase", "join", "samples", "round", "time"), where)
+    if ("erase" in table) == ("join" in table):
+        raise ConfigError(f"{where} needs 'erase' or 'join', and not both")
+    moment = {
+        "round": convert(table.get("round"), int | None, f"{where}.round"),
+        "time": convert(table.get("time"), float | None, f"{where}.time"),
+    }
+    kind = "erase" if "erase" in table else "join"
+    named = table[kind]
+    clients = convert(named if isinstance(named, list) else [named], tuple[int, ...], f"{where}.{kind}")
+    samples = convert(table.get("samples"), tuple[int, ...] | None, f"{where}.samples")
+    if kind == "join":
+        if samples is not None:
+            raise ConfigError(f"{where}: samples are erased, not joined")
+        return join(clients, **moment)
+    if samples is not None and len(clients) != 1:
+        raise ConfigError(f"{where}: samples belong to one client; write a request for each")
+    return erase(dict.fromkeys(clients, samples), **moment)

@@ -1,0 +1,146 @@
+"""Put a federation together: from an experiment, or from Python values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import nn
+
+from unknot.core.data import FederatedData
+from unknot.core.errors import ConfigError
+from unknot.core.keys import Key
+from unknot.core.recipe import Recipe
+from unknot.core.requests import Erase
+from unknot.core.weights import Weights
+from unknot.data import federate, load
+from unknot.engine import make_engine
+from unknot.experiments.config import Experiment
+from unknot.federation import Aggregate, Clock, Event, Federation, History, Method, Pace
+from unknot.models import build
+from unknot.unlearn import make_method
+
+
+def simulate(
+    model: str | nn.Module | Callable[[], nn.Module],
+    data: FederatedData,
+    method: str | Method = "rfs",
+    recipe: Recipe | None = None,
+    *,
+    pace: Pace | None = None,
+    aggregate: Aggregate | None = None,
+    clock: Clock | None = None,
+    engine: str = "stacked",
+    device: str = "cpu",
+    dtype: str = "float32",
+    threads: int | None = None,
+    seed: int = 0,
+    evaluate_every: int = 1,
+    evaluate_on: Sequence[str] = ("validation",),
+    observers: Sequence[Callable[[Event], None]] = (),
+    **engine_options: Any,
+) -> Federation:
+    """A federation in this process, ready to ``run``.
+
+    `model` is a name (``"mlp"``), a function that makes a module (its start is then drawn from the
+    seed), or a module whose present parameters are the start.
+    """
+    precision = {"float32": torch.float32, "float64": torch.float64}.get(dtype)
+    if precision is None:
+        raise ConfigError(f"dtype is 'float32' or 'float64', not {dtype!r}")
+    _check_device(device)
+    with Key.root(seed).child("init").torch_seed():
+        if isinstance(model, str):
+            shape = tuple(data.train.x.shape[1:])
+            module = build(model, shape, data.train.classes)
+        else:
+            module = model if isinstance(model, nn.Module) else model()
+    trainer = make_engine(engine, module, device=device, dtype=precision, threads=threads, **engine_options)
+    return Federation(
+        trainer,
+        Weights.of(module).to(device=device, dtype=precision),
+        data.cast(precision),
+        make_method(method) if isinstance(method, str) else method,
+        recipe,
+        pace=pace,
+        aggregate=aggregate,
+        clock=clock,
+        seed=seed,
+        evaluate_every=evaluate_every,
+        evaluate_on=evaluate_on,
+        observers=observers,
+    )
+
+
+def _check_device(device: str) -> None:
+    """A device that is not there is refused now, not when training has begun."""
+    try:
+        torch.empty(1, device=torch.device(device))
+    except (RuntimeError, AssertionError) as error:
+        there = ["cpu", *(f"cuda:{i}" for i in range(torch.cuda.device_count()))]
+        raise ConfigError(
+            f"cannot train on device {device!r}; this machine has {', '.join(there)}"
+        ) from error
+
+
+def prepare(experiment: Experiment, observers: Sequence[Callable[[Event], None]] = ()) -> Federation:
+    """The federation of an experiment; everything but the requests is checked here."""
+    spec = experiment.data
+    dataset = load(spec.name, spec.root, **spec.options)
+    data = federate(
+        dataset,
+        spec.partition,
+        key=Key.root(experiment.seed),
+        validation=spec.validation,
+        test_samples=spec.test_samples,
+    )
+    per_round = getattr(experiment.pace, "per_round", None)
+    if per_round is not None and per_round > len(data):
+        raise ConfigError(
+            f"federation.per_round = {per_round}, but there are only {len(data)} clients: "
+            "lower it or raise data.clients"
+        )
+    engine = experiment.engine
+    options = {"path": engine.path} if engine.name == "stacked" else {}
+    return simulate(
+        lambda: build(experiment.model.name, dataset.shape, dataset.classes, **experiment.model.options),
+        data,
+        experiment.method,
+        experiment.recipe,
+        pace=experiment.pace,
+        aggregate=experiment.aggregate,
+        clock=experiment.clock,
+        engine=engine.name,
+        device=engine.device,
+        dtype=engine.dtype,
+        threads=engine.threads,
+        seed=experiment.seed,
+        evaluate_every=experiment.length.evaluate_every,
+        evaluate_on=experiment.length.evaluate_on,
+        observers=observers,
+        **options,
+    )
+
+
+def prepare_without(experiment: Experiment) -> Federation:
+    """The same federation, but what the experiment's requests erase was never part of it."""
+    fed = prepare(experiment)
+    for request in experiment.requests:
+        if isinstance(request, Erase):
+            for target in request.targets:
+                fed.data.erase(target.client, target.samples)
+    return fed
+
+
+def run(experiment: Experiment, observers: Sequence[Callable[[Event], None]] = ()) -> History:
+    """Prepare and run an experiment."""
+    length = experiment.length
+    return prepare(experiment, observers).run(
+        length.rounds,
+        seconds=length.seconds,
+        accuracy=length.accuracy,
+        window=length.window,
+        deviation=length.deviation,
+        requests=experiment.requests,
+    )

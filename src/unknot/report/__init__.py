@@ -1,0 +1,1 @@
+"""What is shown: the progress of a run, its summary, its curve. Needs rich, imported here only."""

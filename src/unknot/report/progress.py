@@ -1,0 +1,54 @@
+"""A live line while a run goes on: accuracy and simulated time, and the requests as they come."""
+
+from __future__ import annotations
+
+from types import TracebackType
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, SpinnerColumn, TaskProgressColumn, TextColumn
+
+from unknot.federation import Event, Round
+from unknot.report.summary import share
+
+
+class Live:
+    """An observer of a federation, and a context manager around its run."""
+
+    def __init__(self, console: Console, rounds: int | None) -> None:
+        self._progress = Progress(
+            SpinnerColumn(),
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TaskProgressColumn(),
+            TextColumn("accuracy [bold]{task.fields[accuracy]}[/]  simulated {task.fields[time]}"),
+            console=console,
+            transient=True,
+        )
+        self._task = self._progress.add_task("training", total=rounds, accuracy="–", time="0 s")
+
+    def __enter__(self) -> Live:
+        self._progress.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._progress.stop()
+
+    def __call__(self, event: Event) -> None:
+        if isinstance(event, Round):
+            accuracy = {} if event.accuracy is None else {"accuracy": share(event.accuracy)}
+            self._progress.update(
+                self._task,
+                completed=event.round,
+                description=f"round {event.round}",
+                time=f"{event.time:.1f} s",
+                **accuracy,
+            )
+            return
+        note = f"[yellow]▾[/] round {event.round}, {event.time:.1f} s: {event.request}"
+        if event.restarted:
+            note += f"; started again: {', '.join(event.restarted)}"
+        if event.cancelled:
+            note += f"; {len(event.cancelled)} in flight called back"
+        self._progress.console.print(note)

@@ -1,0 +1,91 @@
+"""The end of a run, in tables."""
+
+from __future__ import annotations
+
+from rich.console import Group, RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from unknot.core.jobs import Score
+from unknot.federation import History, Served
+from unknot.report.curve import curve
+
+
+def share(value: float | None) -> str:
+    return "–" if value is None else f"{value:.1%}"
+
+
+def size(count: float) -> str:
+    for unit in ("B", "kB", "MB", "GB"):
+        if count < 1000 or unit == "GB":
+            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
+        count /= 1000
+    raise AssertionError
+
+
+def summary(history: History) -> RenderableType:
+    """The curve, the result, and what each request cost."""
+    parts: list[RenderableType] = []
+    drawn = curve(history)
+    if drawn:
+        parts += [Text("accuracy of the served model"), Text(drawn, style="cyan"), Text("")]
+    parts.append(_result(history))
+    if history.served:
+        parts += [Text(""), _requests(history)]
+    for request in history.unserved:
+        parts.append(Text(f"not served: {request} (the run ended before)", style="bold red"))
+    return Padding(Group(*parts), (1, 0))
+
+
+def _score(scores: dict[str, Score]) -> float | None:
+    return next((scores[s].accuracy for s in ("validation", "test") if s in scores), None)
+
+
+def _result(history: History) -> Table:
+    costs = history.costs
+    table = Table(title=f"{history.method} ({history.guarantee})", title_justify="left", show_header=False)
+    table.add_column(style="bold")
+    table.add_column(justify="right")
+    for split, score in history.scores.items():
+        table.add_row(f"{split} accuracy", share(score.accuracy))
+    table.add_row("rounds", str(len(history.rounds)))
+    table.add_row("simulated time", f"{history.time:.1f} s")
+    table.add_row("client epochs", f"{costs.client_epochs:.0f}")
+    table.add_row("sent down / up", f"{size(costs.bytes_down)} / {size(costs.bytes_up)}")
+    table.add_row("stored on the server", size(costs.bytes_stored))
+    if costs.set_aside:
+        table.add_row("updates set aside", str(costs.set_aside))
+    if costs.cancelled:
+        table.add_row("flights cancelled", str(costs.cancelled))
+    path = history.environment.get("engine", {})
+    engine = " / ".join(str(path[k]) for k in ("engine", "path", "device") if k in path)
+    table.add_row("engine", engine)
+    table.add_row("real time", f"{history.seconds['total']:.1f} s")
+    if history.model is not None:
+        table.add_row("model", history.model.digest())
+    return table
+
+
+def _requests(history: History) -> Table:
+    table = Table(title="requests", title_justify="left")
+    for heading in ("request", "at", "before", "after", "regained in", "simulated", "client epochs"):
+        table.add_column(heading, justify="left" if heading == "request" else "right")
+    for served in history.served:
+        table.add_row(
+            served.request,
+            f"round {served.round}, {served.time:.1f} s",
+            share(_score(served.before)),
+            share(_score(served.after)),
+            *_regained(history, served),
+        )
+    return table
+
+
+def _regained(history: History, served: Served) -> tuple[str, str, str]:
+    recovery = history.recovery(served, fraction=0.99) if served.kind == "erase" else None
+    if recovery is None:
+        return "–", "–", "–"
+    if not recovery.reached:
+        return "not yet", f"> {recovery.seconds:.1f} s", f"> {recovery.client_epochs:.0f}"
+    return f"{recovery.rounds} rounds", f"{recovery.seconds:.1f} s", f"{recovery.client_epochs:.0f}"

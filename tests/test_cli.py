@@ -1,0 +1,82 @@
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from unknot.cli import app
+
+FILE = """
+[data]
+partition = "iid"
+clients = 4
+samples = 20
+validation = 50
+[train]
+batch_size = 10
+[federation]
+rounds = 4
+[[request]]
+erase = 1
+round = 2
+"""
+
+
+@pytest.fixture
+def file(tmp_path):
+    path = tmp_path / "small.toml"
+    path.write_text(FILE)
+    return str(path)
+
+
+def call(*args: str, code: int = 0):
+    result = CliRunner().invoke(app, [*args], env={"COLUMNS": "120"})
+    assert result.exit_code == code, result.output
+    return result
+
+
+def test_run_shows_what_was_forgotten_and_what_it_cost(file):
+    output = call("run", file).output
+    assert "erase client 1" in output
+    assert "validation accuracy" in output
+    assert "client epochs" in output
+    assert "rfs (exact)" in output
+
+
+def test_json_is_json_and_nothing_else(file):
+    record = json.loads(call("run", file, "--json").stdout)
+    assert len(record["rounds"]) == 4
+    assert record["requests"][0]["clients"] == [1]
+    assert record["lineage"] == ["client 0", "client 2", "client 3"]
+    assert record["environment"]["engine"]["engine"] == "stacked"
+
+
+def test_options_reach_the_run(file):
+    def model(*args):
+        return json.loads(call("run", file, "--json", *args).stdout)
+
+    assert model("--engine", "loop")["environment"]["engine"]["engine"] == "loop"
+    assert model("--seed", "5")["seed"] == 5
+    assert len(model("--set", "federation.rounds=3")["rounds"]) == 3
+    assert model("--seed", "5")["model"] == model("--seed", "5")["model"] != model()["model"]
+
+
+def test_a_mistake_is_a_message_not_a_traceback(file):
+    result = call("run", file, "--set", "train.epoch=3", code=2)
+    assert "Did you mean 'epochs'?" in result.output
+    assert "Traceback" not in result.output
+    assert (
+        "cannot erase client 9" in call("run", file, "--set", "request=[{erase=9, round=1}]", code=2).output
+    )
+    assert "there is no file" in call("run", "nowhere.toml", code=2).output
+
+
+def test_the_lists_name_what_there_is():
+    assert "digits" in call("data").output
+    assert "exact" in call("methods").output
+    assert "ok" in call("data", "--verify", "digits").output
+
+
+def test_help_names_the_commands():
+    output = call("--help").output
+    for command in ("run", "demo", "data", "methods"):
+        assert command in output
