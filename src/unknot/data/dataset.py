@@ -1,0 +1,68 @@
+"""A data set in memory: training and test samples, and who they come from where that is known."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unknot.core.data import Samples
+from unknot.core.errors import DataError
+
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    """Training and test samples; with natural clients also the owner of each row.
+
+    An owner (a writer, a speaker) is a number; `owner_names` says who that is. `vocabulary` is set
+    for text: token t is its t-th character.
+    """
+
+    name: str
+    train: Samples
+    test: Samples
+    train_owner: Ints | None = None
+    test_owner: Ints | None = None
+    owner_names: tuple[str, ...] = ()
+    vocabulary: str | None = None
+
+    def __post_init__(self) -> None:
+        if not len(self.train):
+            raise DataError(f"{self.name}: there are no training samples")
+        if self.train.classes != self.test.classes or self.train.x.shape[1:] != self.test.x.shape[1:]:
+            raise DataError(f"{self.name}: training and test samples differ in shape or classes")
+        if (self.train_owner is None) != (self.test_owner is None):
+            raise DataError(f"{self.name}: owners are given for one part only")
+        for part, samples, owner in (
+            ("training", self.train, self.train_owner),
+            ("test", self.test, self.test_owner),
+        ):
+            if owner is None:
+                continue
+            if len(owner) != len(samples):
+                raise DataError(f"{self.name}: {len(samples)} {part} samples but {len(owner)} owners")
+            if len(owner) and not 0 <= owner.min() <= owner.max() < len(self.owner_names):
+                raise DataError(f"{self.name}: a {part} sample's owner has no name")
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of one input."""
+        return tuple(self.train.x.shape[1:])
+
+    @property
+    def classes(self) -> int:
+        return self.train.classes
+
+    @property
+    def labelled(self) -> bool:
+        """Whether a sample has one label (text has a target for each character instead)."""
+        return self.train.y.ndim == 1
+
+    def owner_of(self, row: int) -> str:
+        """The name of the owner of a training row."""
+        if self.train_owner is None:
+            raise DataError(f"{self.name} does not say whose its samples are")
+        return self.owner_names[int(self.train_owner[row])]

@@ -1,0 +1,28 @@
+"""Impossible settings, said when a partition is made."""
+
+from __future__ import annotations
+
+from numbers import Integral, Real
+
+from unknot.core.errors import ConfigError
+
+
+def whole(owner: object, minimum: int = 1, **values: object) -> None:
+    """Each a whole number of at least `minimum`."""
+    for name, value in values.items():
+        if isinstance(value, bool) or not isinstance(value, Integral) or int(value) < minimum:
+            raise ConfigError(
+                f"{type(owner).__name__}: {name} must be a whole number of at least {minimum}, not {value!r}"
+            )
+
+
+def number(owner: object, **values: object) -> None:
+    for name, value in values.items():
+        if isinstance(value, bool) or not isinstance(value, Real):
+            raise ConfigError(f"{type(owner).__name__}: {name} must be a number, not {value!r}")
+
+
+def clients_and_samples(owner: object, clients: object, samples: object) -> None:
+    whole(owner, clients=clients)
+    if samples is not None:
+        whole(owner, samples=samples)

@@ -1,0 +1,101 @@
+"""From a data set to a federation's data: hold out, deal out, give everyone a test share."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+
+from unknot.core.data import FederatedData, Samples, Shard
+from unknot.core.errors import ConfigError
+from unknot.core.keys import Key
+from unknot.data.dataset import Dataset, Ints
+from unknot.data.partition.apportion import apportion_like
+from unknot.data.partition.matching import matching_rows
+from unknot.data.partition.pool import Partition, Pool
+
+
+def federate(
+    dataset: Dataset,
+    partition: Partition,
+    *,
+    key: Key | int = 0,
+    validation: int | float = 0.1,
+    test_samples: int | None = None,
+) -> FederatedData:
+    """Deal a data set out to clients.
+
+    1. `validation` training samples (a whole number, or a share below 1) become the server's own,
+       each class by its frequency; 0: none. They belong to no client.
+    2. The partition deals the rest.
+    3. Each client gets a test share with its own label distribution (`test_samples` of them, by
+       default its part of the test samples; natural clients have their own).
+
+    `key` is a key or a seed. Validation depends on the key and the data alone, not on the clients.
+    """
+    base = (key if isinstance(key, Key) else Key.root(key)).child("partition")
+    if partition.by_label and not dataset.labelled:
+        raise ConfigError(
+            f"{partition.kind} goes by labels, and {dataset.name} has a target for every character instead. "
+            "Use iid or by-owner"
+        )
+    _check_test_samples(partition, test_samples)
+    held = _validation_rows(dataset, validation, base.child("validation"))
+    free = np.ones(len(dataset.train), dtype=np.bool_)
+    free[held] = False
+    deal = partition.deal(Pool(dataset, np.flatnonzero(free)), base.child("deal", partition.kind))
+
+    test = dataset.test
+    shares = deal.test_rows
+    if shares is None:
+        shares = matching_rows(dataset, deal.rows, test_samples, base.child("test"))
+    if deal.held_out is not None and len(deal.held_out):
+        extra = dataset.train.subset(deal.held_out)
+        test = Samples(torch.cat([test.x, extra.x]), torch.cat([test.y, extra.y]), test.classes)
+    return FederatedData(
+        dataset.train,
+        {client: Shard.of(rows) for client, rows in enumerate(deal.rows)},
+        test,
+        dataset.train.subset(held) if len(held) else None,
+        dict(enumerate(shares)),
+        dataset.name,
+    )
+
+
+def _check_test_samples(partition: Partition, test_samples: int | None) -> None:
+    if test_samples is None:
+        return
+    if isinstance(test_samples, bool) or not isinstance(test_samples, int) or test_samples < 1:
+        raise ConfigError(f"test_samples must be a whole number of at least 1, not {test_samples!r}")
+    if partition.kind == "by-owner":
+        raise ConfigError("by-owner: a natural client's test share is its own rows. Leave test_samples out")
+
+
+def _validation_rows(dataset: Dataset, validation: int | float, key: Key) -> Ints:
+    rows = np.arange(len(dataset.train))
+    count = _validation_count(validation, len(rows))
+    if not dataset.labelled:
+        return key.smallest(rows, count)
+    labels = dataset.train.y.numpy()
+    sizes = np.bincount(labels, minlength=dataset.classes)
+    quota = apportion_like(sizes[None, :], count)[0]
+    order = np.lexsort((key.words(rows), labels))
+    rank = rows - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    return np.sort(order[rank < np.repeat(quota, sizes)])
+
+
+def _validation_count(validation: int | float, available: int) -> int:
+    if isinstance(validation, bool) or not isinstance(validation, int | float):
+        raise ConfigError(f"validation must be a number of samples or a share, not {validation!r}")
+    if isinstance(validation, int):
+        if not 0 <= validation < available:
+            raise ConfigError(
+                f"validation must be at least 0 and leave clients some of the {available} training samples, "
+                f"not {validation}"
+            )
+        return validation
+    if not 0 <= validation < 1:
+        raise ConfigError(
+            f"validation as a share must be at least 0 and below 1, not {validation}; "
+            "give a whole number to mean samples"
+        )
+    return int(validation * available + 0.5)

@@ -1,0 +1,118 @@
+"""Tiny Shakespeare as next-character samples, each from one speaker's lines."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from unknot.core.data import Samples
+from unknot.core.errors import ConfigError
+from unknot.data.dataset import Dataset, Ints
+from unknot.data.files import read_bytes, wrong
+
+Files = Mapping[str, Path]
+
+# Fixed, not gathered from the text: it must not depend on any speaker's lines.
+VOCABULARY = "\n !$&',-.3:;?ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+
+
+def speeches(text: str) -> dict[str, str]:
+    """What each speaker says, in order; speakers in the order of their first words.
+
+    Blocks are parted by blank lines; the first line of a block is the speaker's name and a colon.
+    A block without a name goes on with the speaker before it.
+    """
+    said: dict[str, list[str]] = {}
+    speaker = ""
+    for block in re.split(r"\n{2,}", text.strip("\n")):
+        first, _, rest = block.partition("\n")
+        named = first.endswith(":") and len(first) > 1
+        if named:
+            speaker = first[:-1]
+        words = rest if named else block
+        if speaker and words:
+            said.setdefault(speaker, []).append(words)
+    return {name: "\n\n".join(blocks) for name, blocks in said.items()}
+
+
+def _encode(path: Path, text: str) -> NDArray[np.int64]:
+    table = np.full(128, -1, dtype=np.int64)
+    table[[ord(character) for character in VOCABULARY]] = np.arange(len(VOCABULARY))
+    codes = np.frombuffer(text.encode("utf-32-le"), np.uint32)
+    tokens = table[np.minimum(codes, 127)]
+    tokens[codes > 127] = -1
+    strange = np.flatnonzero(tokens < 0)
+    if len(strange):
+        raise wrong(
+            path, f"only the {len(VOCABULARY)} characters of Tiny Shakespeare", repr(text[strange[0]])
+        )
+    return tokens
+
+
+def _windows(tokens: NDArray[np.int64], context: int) -> tuple[Ints, Ints]:
+    """Windows of `context` characters side by side, and the same moved on by one: the targets."""
+    count = max(0, (len(tokens) - 1) // context)
+    size = count * context
+    return tokens[:size].reshape(count, context), tokens[1 : size + 1].reshape(count, context)
+
+
+def shakespeare(files: Files, *, context: int = 80, test_share: float = 0.1) -> Dataset:
+    """The last `test_share` of a speaker's windows are the test part: it follows the training part.
+
+    A speaker with two windows or more has one at least in the test part; a speaker with less than
+    a window (`context` + 1 characters) is left out.
+    """
+    if isinstance(context, bool) or not isinstance(context, int) or context < 1:
+        raise ConfigError(f"shakespeare: context must be a whole number of at least 1, not {context!r}")
+    if not 0 < test_share < 1:
+        raise ConfigError(f"shakespeare: test_share must lie between 0 and 1, not {test_share}")
+    path = files["shakespeare/tinyshakespeare.txt"]
+    try:
+        text = read_bytes(path).decode("utf-8").replace("\r\n", "\n")
+    except UnicodeDecodeError as error:
+        raise wrong(path, "text in UTF-8", str(error)) from error
+    said = speeches(text)
+    if not said:
+        raise wrong(path, "blocks of a speaker's name with a colon, then lines", "none")
+
+    names: list[str] = []
+    parts: dict[str, list[tuple[Ints, Ints]]] = {"train": [], "test": []}
+    owners: dict[str, list[Ints]] = {"train": [], "test": []}
+    for name, words in said.items():
+        x, y = _windows(_encode(path, words), context)
+        if not len(x):
+            continue
+        held = min(len(x) - 1, max(1, int(len(x) * test_share + 0.5)))
+        cut = len(x) - held
+        for part, rows in (("train", slice(0, cut)), ("test", slice(cut, None))):
+            parts[part].append((x[rows], y[rows]))
+            owners[part].append(np.full(len(x[rows]), len(names), dtype=np.int64))
+        names.append(name)
+    if not names:
+        longest = max(map(len, said.values()))
+        raise ConfigError(
+            f"shakespeare: nobody says {context + 1} characters (context + 1) in {path}; "
+            f"the most are {longest}. Lower context"
+        )
+    train, test = (
+        Samples(
+            torch.from_numpy(np.concatenate([x for x, _ in parts[part]])),
+            torch.from_numpy(np.concatenate([y for _, y in parts[part]])),
+            len(VOCABULARY),
+        )
+        for part in ("train", "test")
+    )
+    return Dataset(
+        "shakespeare",
+        train,
+        test,
+        np.concatenate(owners["train"]),
+        np.concatenate(owners["test"]),
+        tuple(names),
+        VOCABULARY,
+    )

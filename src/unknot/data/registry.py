@@ -1,0 +1,133 @@
+"""Load a data set by name; say which are there; check that their files are the right ones."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from unknot.core.errors import ConfigError, DataError, nearest
+from unknot.data.dataset import Dataset
+from unknot.data.files import VARIABLE, File, Root, folders
+from unknot.data.sources import SOURCES, Source
+
+Status = Literal["ok", "differs", "missing", "unreadable", "unknown"]
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A data set as the catalogue shows it."""
+
+    name: str
+    description: str
+    present: bool
+    where: tuple[str, ...]
+    how: str
+    natural_clients: bool
+    checksums: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Check:
+    """What became of one file's checksum; "unknown" when none is known to compare with."""
+
+    file: str
+    status: Status
+    expected: str | None
+    found: str | None
+
+
+def _source(name: str) -> Source:
+    if name not in SOURCES:
+        raise ConfigError(f"there is no data set {name!r}.{nearest(name, SOURCES)}")
+    return SOURCES[name]
+
+
+def _roots(source: Source, root: Root) -> tuple[Path, ...]:
+    return folders(root) if source.home is None else (source.home,)
+
+
+def _hint(source: Source, roots: Sequence[Path]) -> str:
+    """What to do with what lies there instead, before the general advice."""
+    if source.name == "cifar10":
+        for root in roots:
+            if (root / "cifar10-sheets").is_dir():
+                return (
+                    f"The sheets of CIFAR-10 are in {root / 'cifar10-sheets'}: run "
+                    f"`{root / 'unpack-cifar10'} DEST` (needs numpy and pillow) and give DEST as root, or "
+                    f"add it to {VARIABLE}."
+                )
+    return source.how
+
+
+def _missing(source: Source, missing: Sequence[str], roots: Sequence[Path]) -> DataError:
+    looked = ", ".join(map(str, roots))
+    place = f"looked in {looked}" if looked else f"no folder to look in: set {VARIABLE} or give root"
+    return DataError(f"{source.name}: {', '.join(missing)} not found ({place}). {_hint(source, roots)}")
+
+
+def options_of(name: str) -> list[str]:
+    """The options that `load` takes for this set."""
+    return list(inspect.signature(_source(name).read).parameters)[1:]
+
+
+def load(name: str, root: Root = None, **options: object) -> Dataset:
+    """The data set of this name, from `root` or else from the folders in $UNKNOT_DATA.
+
+    Options by set: `normalize` ("standard" or "unit") for images; `labels` ("fine" or "coarse") for
+    cifar100; `test_share` and `seed` for purchase100 and location30; `context` and `test_share` for
+    shakespeare.
+    """
+    source = _source(name)
+    known = options_of(name)
+    for option in options:
+        if option not in known:
+            raise ConfigError(f"{name}: there is no option {option!r}.{nearest(option, known)}")
+    roots = _roots(source, root)
+    found = {file.path: file.find(roots) for file in source.files}
+    missing = [path for path, place in found.items() if place is None]
+    if missing:
+        raise _missing(source, missing, roots)
+    return source.read(found, **options)
+
+
+def catalogue(root: Root = None) -> list[Entry]:
+    """Every data set that can be loaded, and whether its files are there (not whether they are right)."""
+    entries = []
+    for source in SOURCES.values():
+        roots = _roots(source, root)
+        present = all(file.find(roots) is not None for file in source.files)
+        entries.append(
+            Entry(
+                source.name,
+                source.description,
+                present,
+                tuple(str(place / file.path) for place in roots for file in source.files)
+                or tuple(f"${VARIABLE}/{file.path}" for file in source.files),
+                source.how if present else _hint(source, roots),
+                source.natural_clients,
+                {file.path: file.sha256 for file in source.files if file.sha256},
+            )
+        )
+    return entries
+
+
+def verify(name: str, root: Root = None) -> list[Check]:
+    """Compare a data set's files with their known checksums, one `Check` a file."""
+    source = _source(name)
+    roots = _roots(source, root)
+    return [_check(file, file.find(roots)) for file in source.files]
+
+
+def _check(file: File, place: Path | None) -> Check:
+    if place is None:
+        return Check(file.path, "missing", file.sha256, None)
+    if file.sha256 is None:
+        return Check(file.path, "unknown", None, None)
+    try:
+        found = file.checksum(place)
+    except DataError:
+        return Check(file.path, "unreadable", file.sha256, None)
+    return Check(file.path, "ok" if found == file.sha256 else "differs", file.sha256, found)

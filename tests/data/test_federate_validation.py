@@ -1,0 +1,55 @@
+"""The server's validation samples: how many, of which classes, and whose they are not."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from data_toys import balanced, labelled, rows_of
+
+from unknot.data import Dirichlet, Iid, federate
+
+
+@pytest.mark.parametrize(("validation", "size"), [(0.1, 40), (25, 25), (1, 1), (0.5, 200)])
+def test_validation_is_a_share_or_a_number(validation: float, size: int) -> None:
+    data = federate(balanced(classes=4, train=100), Iid(5), validation=validation)
+    assert data.validation is not None
+    assert len(data.validation) == size
+    assert sum(map(len, rows_of(data).values())) == 400 - size
+
+
+@pytest.mark.parametrize("nothing", [0, 0.0])
+def test_no_validation_leaves_everything_to_clients(nothing: float) -> None:
+    data = federate(balanced(classes=4, train=100), Iid(5), validation=nothing)
+    assert data.validation is None
+    assert sum(map(len, rows_of(data).values())) == 400
+
+
+def test_validation_has_every_class_by_its_frequency() -> None:
+    data = federate(labelled([0] * 300 + [1] * 100, [0, 1]), Iid(5), validation=0.1)
+    assert data.validation is not None
+    assert torch.bincount(data.validation.y).tolist() == [30, 10]
+
+
+def test_validation_rows_are_drawn_not_the_first_ones() -> None:
+    drawn = federate(balanced(classes=2, train=500), Iid(5), validation=100).validation
+    assert drawn is not None
+    # 100 of 1000 rows: the mean row is 499.5, its deviation 27.
+    assert abs(drawn.x.mean().item() - 499.5) < 6 * 27
+
+
+def test_a_clients_draw_does_not_depend_on_validation() -> None:
+    """Which labels a client gets is drawn from its own key; only which rows carry them may change."""
+    whole = balanced(train=500)
+    tables = []
+    for validation in (0.0, 0.2):
+        data = federate(whole, Dirichlet(8, 0.5, 40), validation=validation)
+        tables.append([torch.bincount(whole.train.y[data[c].rows], minlength=10).tolist() for c in data])
+    assert tables[0] == tables[1]
+
+
+def test_federation_has_the_sets_name_and_its_test_samples() -> None:
+    whole = balanced()
+    data = federate(whole, Iid(5))
+    assert data.name == "toy"
+    assert data.test is whole.test
+    assert data.train is whole.train
