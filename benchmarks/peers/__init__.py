@@ -1,0 +1,1 @@
+"""One contestant a file. Each takes a workload's name and prints one JSON line."""

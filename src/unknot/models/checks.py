@@ -1,0 +1,49 @@
+"""What a model asks of its shape and options, said in words when it is not met."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from torch import nn
+
+from unknot.core.errors import ConfigError, nearest
+
+ACTIVATIONS: dict[str, type[nn.Module]] = {"relu": nn.ReLU, "tanh": nn.Tanh, "gelu": nn.GELU}
+
+
+def whole(model: str, name: str, value: object) -> int:
+    """A whole number above 0."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise ConfigError(f"model {model!r}: {name} must be a whole number above 0, not {value!r}")
+    return value
+
+
+def wholes(model: str, name: str, values: object) -> tuple[int, ...]:
+    """A tuple (or a list, as a file has it) of whole numbers above 0."""
+    if isinstance(values, str) or not isinstance(values, Sequence):
+        raise ConfigError(
+            f"model {model!r}: {name} must be a list of whole numbers such as [80], not {values!r}"
+        )
+    return tuple(whole(model, f"each number of {name}", value) for value in values)
+
+
+def word(model: str, name: str, value: object, known: Sequence[str]) -> str:
+    """One of a few words."""
+    if not isinstance(value, str) or value not in known:
+        raise ConfigError(f"model {model!r}: unknown {name} {value!r}.{nearest(str(value), known)}")
+    return value
+
+
+def image(model: str, shape: tuple[int, ...], smallest: int, instead: str) -> tuple[int, int, int]:
+    """(channels, height, width) with sides of at least `smallest`; `instead` says what to do."""
+    if len(shape) != 3:
+        raise ConfigError(
+            f"model {model!r} takes images of shape (channels, height, width), "
+            f"not samples of shape {shape}: {instead}"
+        )
+    channels, height, width = shape
+    if min(height, width) < smallest:
+        raise ConfigError(
+            f"model {model!r} takes images of at least {smallest}×{smallest}, not {height}×{width}: {instead}"
+        )
+    return channels, height, width
