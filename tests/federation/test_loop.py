@@ -224,6 +224,11 @@ def test_the_record_names_what_the_bits_depend_on():
     assert record["rounds"][0]["train_loss"] > 0
 
 
+def test_a_history_says_what_it_is_in_a_line():
+    text = repr(toy_federation(RFS()).run(2, requests=[erase(1, round=1)]))
+    assert text.startswith("History(rfs, 2 rounds, 0.1 s, erase client 1 at round 1, validation accuracy 0.")
+
+
 def test_the_record_is_valid_json_even_where_a_number_is_missing():
     """A round in which nobody had anything to train on has no loss."""
     record = toy_federation(RFS(), small_data([0, 0])).run(1).to_dict()

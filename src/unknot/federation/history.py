@@ -86,14 +86,14 @@ class Recovery:
 Event = Round | Served
 
 
-@dataclass
+@dataclass(repr=False)
 class History:
     """The record of a run. `model` is what is served at the end."""
 
     method: str
     guarantee: str
     seed: int
-    environment: dict[str, Any]
+    environment: dict[str, Any] = field(default_factory=dict)
     rounds: list[Round] = field(default_factory=list)
     served: list[Served] = field(default_factory=list)
     scores: dict[str, Score] = field(default_factory=dict)
@@ -102,6 +102,11 @@ class History:
     unserved: list[str] = field(default_factory=list)
     """Requests whose moment never came."""
     model: Weights | None = None
+
+    def __repr__(self) -> str:
+        scores = ", ".join(f"{split} accuracy {score.accuracy:.3f}" for split, score in self.scores.items())
+        requests = "; ".join(f"{s.request} at round {s.round}" for s in self.served) or "no requests"
+        return f"History({self.method}, {len(self.rounds)} rounds, {self.time:.1f} s, {requests}, {scores})"
 
     @property
     def events(self) -> list[Event]:
@@ -154,10 +159,7 @@ class History:
 
     def to_dict(self) -> dict[str, Any]:
         """Everything but the weights, ready for JSON (which knows no NaN: such numbers become null)."""
-        return _finite(self._record())
-
-    def _record(self) -> dict[str, Any]:
-        return {
+        record = {
             "method": self.method,
             "guarantee": self.guarantee,
             "seed": self.seed,
@@ -174,6 +176,7 @@ class History:
             "seconds": dict(self.seconds),
             "environment": self.environment,
         }
+        return {name: _finite(value) for name, value in record.items()}
 
 
 def _finite(value: Any) -> Any:

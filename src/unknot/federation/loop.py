@@ -354,13 +354,12 @@ class Federation:
     def _open(self, members: set[int]) -> History:
         self.members = set(members)
         self.method.open(self)
-        self._history = History(
-            self.method.name, self.method.guarantee.value, self.seed, environment(self.engine)
-        )
+        self._history = History(self.method.name, self.method.guarantee.value, self.seed)
         return self._history
 
     def _finish(self, history: History, elapsed: float) -> None:
         started = time.perf_counter()
+        history.environment = environment(self.engine)  # by now the engine knows which path it took
         history.model = self.model
         for split in ("validation", "test"):
             samples = self._samples(split)

@@ -37,13 +37,13 @@ class Live:
 
     def __call__(self, event: Event) -> None:
         if isinstance(event, Round):
-            accuracy = {} if event.accuracy is None else {"accuracy": share(event.accuracy)}
+            if event.accuracy is not None:
+                self._progress.update(self._task, accuracy=share(event.accuracy))
             self._progress.update(
                 self._task,
                 completed=event.round,
                 description=f"round {event.round}",
                 time=f"{event.time:.1f} s",
-                **accuracy,
             )
             return
         note = f"[yellow]▾[/] round {event.round}, {event.time:.1f} s: {event.request}"

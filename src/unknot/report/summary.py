@@ -11,6 +11,8 @@ from unknot.core.jobs import Score
 from unknot.federation import History, Served
 from unknot.report.curve import curve
 
+REGAINED = 0.99  # of the accuracy before a request, for it to count as recovered
+
 
 def share(value: float | None) -> str:
     return "–" if value is None else f"{value:.1%}"
@@ -29,7 +31,7 @@ def summary(history: History) -> RenderableType:
     parts: list[RenderableType] = []
     drawn = curve(history)
     if drawn:
-        parts += [Text("accuracy of the served model"), Text(drawn, style="cyan"), Text("")]
+        parts += [Text("accuracy of the served model (▾ a request)"), Text(drawn, style="cyan"), Text("")]
     parts.append(_result(history))
     if history.served:
         parts += [Text(""), _requests(history)]
@@ -67,25 +69,27 @@ def _result(history: History) -> Table:
     return table
 
 
-def _requests(history: History) -> Table:
-    table = Table(title="requests", title_justify="left")
-    for heading in ("request", "at", "before", "after", "regained in", "simulated", "client epochs"):
-        table.add_column(heading, justify="left" if heading == "request" else "right")
+def _requests(history: History) -> Text:
+    """What each request did at once, and what it took to be as good again."""
+    text = Text()
     for served in history.served:
-        table.add_row(
-            served.request,
-            f"round {served.round}, {served.time:.1f} s",
-            share(_score(served.before)),
-            share(_score(served.after)),
-            *_regained(history, served),
-        )
-    return table
+        text.append(f"▾ {served.request}", style="bold yellow")
+        text.append(f"  at round {served.round}, {served.time:.1f} s\n")
+        before, after = _score(served.before), _score(served.after)
+        if before is not None and after is not None:
+            text.append(f"  accuracy {share(before)} before, {share(after)} right after\n")
+        if served.cancelled:
+            text.append(f"  {len(served.cancelled)} clients in flight were called back\n")
+        text.append(_regained(history, served))
+    text.rstrip()
+    return text
 
 
-def _regained(history: History, served: Served) -> tuple[str, str, str]:
-    recovery = history.recovery(served, fraction=0.99) if served.kind == "erase" else None
+def _regained(history: History, served: Served) -> str:
+    recovery = history.recovery(served, REGAINED) if served.kind == "erase" else None
     if recovery is None:
-        return "–", "–", "–"
+        return ""
+    cost = f"{recovery.rounds} rounds, {recovery.seconds:.1f} s, {recovery.client_epochs:.0f} client epochs"
     if not recovery.reached:
-        return "not yet", f"> {recovery.seconds:.1f} s", f"> {recovery.client_epochs:.0f}"
-    return f"{recovery.rounds} rounds", f"{recovery.seconds:.1f} s", f"{recovery.client_epochs:.0f}"
+        return f"  {REGAINED:.0%} of it not regained in {cost}\n"
+    return f"  {REGAINED:.0%} of it regained in {cost}\n"
