@@ -156,7 +156,7 @@ def test_an_override_leaves_the_table_alone():
         ({"data": {"alhpa": 3}}, "Did you mean 'alpha'"),
         ({"data": {"alpha": -1}}, "alpha"),
         ({"method": {"name": "rsf"}}, "Did you mean 'rfs'"),
-        ({"method": {"name": "rfs", "lr": 3}}, "rfs has no options"),
+        ({"method": {"name": "rfs", "lr": 3}}, r"unknown key method\.lr"),
         ({"engine": {"name": "stack"}}, "Did you mean 'stacked'"),
         ({"engine": {"dtype": "float16"}}, "float"),
         ({"request": [{"erase": 3}]}, "a round or at a time"),

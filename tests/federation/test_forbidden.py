@@ -86,7 +86,12 @@ def test_storing_is_refused(pace):
 @either_pace
 def test_serving_is_refused(pace):
     fed = after_erasing_3(pace)
-    fed.method.serve = lambda fed: tainted(fed)
+
+    class Tainted(RFS):
+        def serve(self, fed):
+            return tainted(fed)
+
+    fed.method = Tainted()
     with REFUSED:
         _ = fed.model
     with REFUSED:

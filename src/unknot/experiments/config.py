@@ -8,7 +8,6 @@ field of the value that it becomes; anything else is an error that names the nea
 from __future__ import annotations
 
 import dataclasses
-import inspect
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -16,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from unknot.core.errors import ConfigError
-from unknot.core.recipe import SGD, AdaHessian, Adam, AdamW, Recipe
+from unknot.core.recipe import SGD, AdaHessian, Adam, AdamW, Optimizer, Recipe
 from unknot.core.requests import Request, erase, join
 from unknot.data import PARTITIONS, Dirichlet, Partition, make_partition
 from unknot.experiments.fields import choose, convert, field_names, fill, refuse_unknown, split_by_owner
@@ -216,7 +215,7 @@ def _recipe(table: dict[str, Any]) -> Recipe:
     kind = _pick(table, "optimizer", OPTIMIZERS, "sgd", "train")
     recipe = [name for name in field_names(Recipe) if name != "optimizer"]
     parts = split_by_owner(table, {"optimizer": field_names(kind), "recipe": recipe}, "train")
-    optimizer = fill(kind, parts["optimizer"], "train")
+    optimizer: Optimizer = fill(kind, parts["optimizer"], "train")
     return dataclasses.replace(fill(Recipe, parts["recipe"], "train"), optimizer=optimizer)
 
 
@@ -228,7 +227,7 @@ def _federation(table: dict[str, Any]) -> tuple[Pace, Aggregate, Length]:
     parts = split_by_owner(table, {name: field_names(cls) for name, cls in kinds.items()}, "federation")
     if parts["length"].get("rounds") is None and parts["length"].get("seconds") is None:
         parts["length"]["rounds"] = 20
-    made = {name: fill(cls, parts[name], "federation") for name, cls in kinds.items()}
+    made: dict[str, Any] = {name: fill(cls, parts[name], "federation") for name, cls in kinds.items()}
     return made["pace"], made["aggregate"], made["length"]
 
 
@@ -243,11 +242,12 @@ def _clock(table: dict[str, Any]) -> Clock:
 
 def _method(table: dict[str, Any]) -> Method:
     chosen = choose(METHODS, table.pop("name", "rfs"), "method.name")
-    if "optimizer" in inspect.signature(chosen).parameters:
+    if "optimizer" in field_names(chosen):
         kind = _pick(table, "optimizer", OPTIMIZERS, "adahessian", "method")
-        return chosen(optimizer=fill(kind, table, "method"))
-    refuse_unknown(table, [], f"method ({chosen.name} has no options)")
-    return chosen()
+        own = [name for name in field_names(chosen) if name != "optimizer"]
+        parts = split_by_owner(table, {"optimizer": field_names(kind), "own": own}, "method")
+        table = {**parts["own"], "optimizer": fill(kind, parts["optimizer"], "method")}
+    return fill(chosen, table, "method")
 
 
 def _request(item: object, where: str) -> Request:

@@ -8,11 +8,13 @@ and BMT/MMT (2025) compare themselves with.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from unknot.core.requests import Erase
 from unknot.federation import Federation, Guarantee, Lane, Method
 
 
+@dataclass(frozen=True)
 class RFS(Method):
     """Begin again without the erased data; do nothing where it never had a part."""
 
