@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Protocol
 
 from torch import Tensor
@@ -33,7 +34,7 @@ class Job:
     def client(self) -> int:
         return self.unit.client
 
-    @property
+    @cached_property
     def lineage(self) -> Lineage:
         """What the result of this job will carry."""
         return self.start.lineage | Lineage([self.unit])

@@ -53,6 +53,8 @@ class Lineage:
         return lineage
 
     def __or__(self, other: Lineage) -> Lineage:
+        if self._masks == other._masks:
+            return self
         long, short = self._masks, other._masks
         if len(long) < len(short):
             long, short = short, long
@@ -130,6 +132,8 @@ class Ledger:
 
         >>> ledger.check(weights, "serve the model")
         """
+        if not self._forbidden:
+            return
         taint = self.taint(thing)
         if taint:
             units = ", ".join(str(unit) for unit in taint)

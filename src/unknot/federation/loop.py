@@ -132,7 +132,7 @@ class Federation:
             if not active:
                 history.stopped = "rounds"
                 break
-            if not pending and stop.steady(history.since_request):
+            if accuracy is not None and not pending and stop.steady(history.since_request):
                 history.stopped = "accuracy"
                 break
             for lane in active:
