@@ -1,0 +1,51 @@
+"""How well weights do on some samples: in slices of one size, so that the score has one definition."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from unknot.core.data import Samples
+from unknot.core.errors import ConfigError
+from unknot.core.jobs import Score
+from unknot.engine import plan
+
+SLICE = 512
+
+
+@dataclass(frozen=True)
+class Tally:
+    """What one slice adds to a score."""
+
+    samples: int
+    loss: float
+    correct: int
+    targets: int
+
+
+def slices(samples: Samples) -> list[tuple[Tensor, Tensor]]:
+    """Inputs and targets, `SLICE` samples at a time."""
+    if not len(samples):
+        raise ConfigError("there are no samples to evaluate on")
+    starts = range(0, len(samples), SLICE)
+    return [(samples.x[i : i + SLICE], samples.y[i : i + SLICE]) for i in starts]
+
+
+@torch.no_grad()
+def tally(model: nn.Module, x: Tensor, y: Tensor) -> Tally:
+    """Score one slice. The model is only read: several threads may share it."""
+    logits = model(x)
+    loss = plan.sample_losses(logits, y).double().sum().item()
+    correct = int((logits.argmax(-1) == y).sum().item())
+    return Tally(len(x), loss, correct, y.numel())
+
+
+def score(tallies: Sequence[Tally]) -> Score:
+    """The slices together: accuracy over targets (positions, for text), mean loss over samples."""
+    samples = sum(tally.samples for tally in tallies)
+    loss = sum(tally.loss for tally in tallies) / samples
+    accuracy = sum(tally.correct for tally in tallies) / sum(tally.targets for tally in tallies)
+    return Score(accuracy, loss, samples)

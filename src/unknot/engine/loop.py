@@ -1,0 +1,156 @@
+"""The slow oracle: plain PyTorch, one client after the other, with the optimisers of `torch.optim`."""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Sequence
+from threading import Event
+
+import torch
+from torch import Tensor, nn
+
+from unknot.core.data import FederatedData, Samples, Shard
+from unknot.core.jobs import Job, Score, Update
+from unknot.core.recipe import SGD, AdaHessian, Adam, AdamW, Optimizer
+from unknot.core.weights import Layout, Weights
+from unknot.engine import evaluate, plan
+from unknot.engine.workers import Stopped, check_threads, intra_op_threads
+
+
+class LoopEngine:
+    """Trains one job after the other on a copy of `model`, whose own weights never matter."""
+
+    name = "loop"
+
+    def __init__(
+        self,
+        model: nn.Module,
+        *,
+        device: str | torch.device = "cpu",
+        dtype: torch.dtype = torch.float32,
+        threads: int | None = None,
+    ) -> None:
+        plan.check_model(model)
+        self.device = torch.device(device)
+        self.dtype = dtype
+        self.threads = check_threads(threads)
+        self.layout = Layout.of(model)
+        self.model = copy.deepcopy(model).to(device=self.device, dtype=dtype)
+
+    def train(self, jobs: Sequence[Job], data: FederatedData) -> list[Update]:
+        plan.check_jobs(jobs, self.layout)
+        shards = plan.shards_of(jobs, data)
+        samples = plan.on_device(data.train, self.device, self.dtype)
+        with intra_op_threads(self.threads), plan.no_hidden_draws():
+            return [train_alone(self.model, *pair, samples) for pair in zip(jobs, shards, strict=True)]
+
+    def evaluate(self, weights: Weights, samples: Samples) -> Score:
+        samples = plan.on_device(samples, self.device, self.dtype)
+        with intra_op_threads(self.threads):
+            weights.load_into(self.model)
+            return evaluate.score([evaluate.tally(self.model, *part) for part in evaluate.slices(samples)])
+
+    def describe(self) -> dict[str, object]:
+        return {
+            "engine": self.name,
+            "path": "loop",
+            "reason": "one client after the other",
+            "device": str(self.device),
+            "dtype": str(self.dtype).removeprefix("torch."),
+            "threads": self.threads or torch.get_num_threads(),
+            "torch": torch.__version__,
+        }
+
+
+def train_alone(
+    model: nn.Module, job: Job, shard: Shard, samples: Samples, stop: Event | None = None
+) -> Update:
+    """Train one job on `model`, whose weights it replaces; raises `Stopped` once `stop` is set."""
+    recipe = job.recipe
+    job.start.load_into(model)
+    where, dtype = job.start.vector.device, next(model.parameters()).dtype
+    if not len(shard):
+        return plan.untrained(job, Weights.of(model).vector.to(where))
+    model.train()
+    named = {name: p for name, p in model.named_parameters() if p.requires_grad}
+    parameters = list(named.values())
+    start = [p.detach().clone() for p in parameters]
+    optimizer = make_optimizer(recipe.optimizer, parameters)
+    total, seen = 0.0, 0
+    for step, rows in enumerate(plan.batches(job, shard)):
+        if stop is not None and stop.is_set():
+            raise Stopped
+        x, y = samples.take(torch.from_numpy(rows).to(samples.x.device))
+        losses = plan.sample_losses(model(x), y)
+        second_order = isinstance(optimizer, AdaHessianOptimizer)
+        gradients = torch.autograd.grad(
+            losses.mean(), parameters, create_graph=second_order, materialize_grads=True
+        )
+        if isinstance(optimizer, AdaHessianOptimizer):
+            drawn = job.start.layout.split(plan.signs(job, step, job.start.layout))
+            signs = [drawn[name].to(device=p.device, dtype=dtype) for name, p in named.items()]
+            products = plan.hessian_products(gradients, parameters, signs)
+            # The proximal term is part of the loss: its Hessian is μ on the diagonal.
+            products = [hv + recipe.proximal * v for hv, v in zip(products, signs, strict=True)]
+            optimizer.diagonals = [hutchinson(hv, v) for hv, v in zip(products, signs, strict=True)]
+        for p, first, gradient in zip(parameters, start, gradients, strict=True):
+            p.grad = gradient.detach() + recipe.proximal * (p.detach() - first)
+        if recipe.clip is not None:
+            nn.utils.clip_grad_norm_(parameters, recipe.clip)
+        optimizer.step()
+        total += losses.detach().double().sum().item()
+        seen += len(rows)
+    optimizer.zero_grad()
+    return job.done(Weights.of(model).vector.to(where), len(shard), total / seen)
+
+
+def hutchinson(product: Tensor, signs: Tensor) -> Tensor:
+    """|v·Hv|: an estimate of the Hessian's diagonal, averaged over a convolution's kernel."""
+    diagonal = (product * signs).abs()
+    return diagonal.mean(dim=[2, 3], keepdim=True) if diagonal.dim() == 4 else diagonal
+
+
+class AdaHessianOptimizer(torch.optim.Optimizer):
+    """AdaHessian as its authors' code has it; `diagonals` are set before each step."""
+
+    def __init__(self, parameters: Sequence[Tensor], spec: AdaHessian) -> None:
+        super().__init__(parameters, {})
+        self.spec = spec
+        self.diagonals: list[Tensor] = []
+        self.steps = 0
+
+    @torch.no_grad()
+    def step(self, closure: None = None) -> None:  # type: ignore[override]
+        self.steps += 1
+        first, second = self.spec.betas
+        k = self.spec.hessian_power
+        for p, diagonal in zip(self.param_groups[0]["params"], self.diagonals, strict=True):
+            state = self.state[p]
+            if not state:
+                state["mean"], state["square"] = torch.zeros_like(p), torch.zeros_like(p)
+            mean, square = state["mean"], state["square"]
+            mean.mul_(first).add_(p.grad, alpha=1 - first)
+            square.mul_(second).addcmul_(diagonal, diagonal, value=1 - second)
+            correction1, correction2 = 1 - first**self.steps, 1 - second**self.steps
+            bottom = (square.sqrt() ** k / math.sqrt(correction2) ** k).add_(self.spec.eps)
+            p.sub_(self.spec.lr * (mean / correction1 / bottom + self.spec.weight_decay * p))
+
+
+def make_optimizer(spec: Optimizer, parameters: Sequence[Tensor]) -> torch.optim.Optimizer:
+    match spec:
+        case SGD():
+            return torch.optim.SGD(
+                parameters,
+                lr=spec.lr,
+                momentum=spec.momentum,
+                weight_decay=spec.weight_decay,
+                nesterov=spec.nesterov,
+            )
+        case Adam() | AdamW():
+            kind = torch.optim.Adam if isinstance(spec, Adam) else torch.optim.AdamW
+            return kind(
+                parameters, lr=spec.lr, betas=spec.betas, eps=spec.eps, weight_decay=spec.weight_decay
+            )
+        case AdaHessian():
+            return AdaHessianOptimizer(parameters, spec)

@@ -1,0 +1,85 @@
+"""Which way a model is trained: a rule by model, recipe and device, never by a stopwatch.
+
+Two ways of computing the same differ in the last bits, so the choice is part of a run's definition.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import torch
+from torch import nn
+
+from unknot.core.errors import ConfigError, nearest
+from unknot.core.recipe import Recipe
+from unknot.engine.fused import Chain, plain_sgd
+from unknot.engine.trace import Program, Unsupported, linear_chain, trace
+
+Path = Literal["fused", "batched", "vmap", "loop"]
+
+# From this many kernels in a convolution, one at a time keeps a CPU busy, and a group of them does not.
+MANY_KERNELS = 128 * 128
+
+
+@dataclass(frozen=True)
+class Choice:
+    path: Path
+    reason: str
+
+
+class Paths:
+    """What a model allows, and what is taken for a recipe."""
+
+    def __init__(self, model: nn.Module, device: torch.device, path: str) -> None:
+        if path != "auto" and path not in get_args(Path):
+            raise ConfigError(f"unknown path {path!r}.{nearest(path, ['auto', *get_args(Path)])}")
+        self.device = device
+        self.wanted = path
+        self.program: Program | None = None
+        self.twice: Program | None = None  # the same, to be differentiated twice
+        self.chain: Chain | None = None
+        self.why_not_batched = ""
+        self.why_not_vmap = ""  # what trying it showed
+        self.vmap_works = False
+        self.unstable: dict[Path, str] = {}  # paths given up, since company would change bits
+        try:
+            self.program, self.twice = trace(model), trace(model, twice=True)
+        except Unsupported as error:
+            self.why_not_batched = str(error)
+        layers = linear_chain(self.program) if self.program else None
+        if layers and all(parameter.requires_grad for parameter in model.parameters()):
+            flattens = any(isinstance(module, nn.Flatten) for module in model.modules())
+            self.chain = Chain.of(model, layers, flattens)
+        convolutions = [m for m in model.modules() if isinstance(m, nn.modules.conv._ConvNd)]
+        self.convolutions = bool(convolutions)
+        self.kernels = max((m.weight.shape[0] * m.weight.shape[1] for m in convolutions), default=0)
+        if path == "batched" and self.program is None:
+            raise ConfigError(f"path 'batched' cannot run this model: {self.why_not_batched}")
+        if path == "fused" and self.chain is None:
+            raise ConfigError("path 'fused' is for chains of Linear and ReLU (or Tanh) layers")
+
+    def choose(self, recipe: Recipe | None = None, *, flat: bool = True, texts: bool = False) -> Choice:
+        """The path for a recipe (by default plain SGD) on samples that are flat vectors, or texts."""
+        plain = plain_sgd(recipe or Recipe())
+        chained = self.chain is not None and not texts and (flat or self.chain.flattens)
+        if self.wanted == "fused":
+            if not plain or not chained:
+                raise ConfigError(
+                    "path 'fused' is for single targets and SGD without momentum, clipping or proximal term"
+                )
+            return Choice("fused", "asked for")
+        if self.wanted != "auto":
+            return Choice(self.wanted, "asked for")  # type: ignore[arg-type]
+        if chained and plain and "fused" not in self.unstable:
+            return Choice("fused", "a chain of linear layers with plain SGD")
+        if self.program is not None and "batched" not in self.unstable:
+            if self.device.type == "cpu" and self.kernels >= MANY_KERNELS:
+                return Choice("loop", "its convolutions are large enough to be run one at a time")
+            return Choice("batched", "every layer has a batched rule")
+        not_batched = self.unstable.get("batched", self.why_not_batched)
+        if self.device.type == "cpu" and self.convolutions:
+            return Choice("loop", f"not batched ({not_batched}), and vmap slows convolutions")
+        if why := self.unstable.get("vmap", self.why_not_vmap):
+            return Choice("loop", f"neither batched ({not_batched}) nor vmap ({why})")
+        return Choice("vmap", f"not batched: {not_batched}")

@@ -1,0 +1,182 @@
+"""What training a job means, said once for every engine: the batches, their order, the loss, the signs.
+
+Engines differ in how they compute this, never in what they compute.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from unknot.core.data import FederatedData, Samples, Shard
+from unknot.core.errors import ConfigError
+from unknot.core.jobs import Job, Update
+from unknot.core.weights import Layout
+
+
+def batches(job: Job, shard: Shard) -> Iterator[NDArray[np.int64]]:
+    """The rows of the training samples that each step reads.
+
+    Epoch e goes through the shard in the order of the key's child ("epoch", e), cut into consecutive
+    batches; the last one of an epoch may be smaller.
+    """
+    left = job.recipe.steps(len(shard))
+    for epoch in range(job.recipe.epochs):
+        order = job.key.child("epoch", epoch).order(shard.ids)
+        for first in range(0, len(order), job.recipe.batch_size):
+            if not left:
+                return
+            left -= 1
+            yield shard.rows[order[first : first + job.recipe.batch_size]]
+
+
+@dataclass(frozen=True, eq=False)
+class Lesson:
+    """A job's batches, all of `batch_size` rows: a smaller one is filled up with its first sample.
+
+    `rows[s]` are read in step s, `counts[s]` of them for real; the others get a weight of exactly 0.
+    """
+
+    job: Job
+    shard: Shard
+    rows: NDArray[np.int64]
+    counts: NDArray[np.int64]
+
+    @staticmethod
+    def of(job: Job, shard: Shard) -> Lesson:
+        size, samples = job.recipe.batch_size, len(shard)
+        per_epoch = -(-samples // size)
+        rows = np.empty((job.recipe.epochs if samples else 0, per_epoch * size), dtype=np.int64)
+        for epoch in range(len(rows)):
+            rows[epoch, :samples] = shard.rows[job.key.child("epoch", epoch).order(shard.ids)]
+            rows[epoch, samples:] = rows[epoch, (per_epoch - 1) * size]
+        counts = np.full((len(rows), per_epoch), size, dtype=np.int64)
+        counts[:, -1:] = samples - (per_epoch - 1) * size
+        steps = job.recipe.steps(samples)
+        return Lesson(job, shard, rows.reshape(-1, size)[:steps], counts.reshape(-1)[:steps])
+
+    @property
+    def steps(self) -> int:
+        return len(self.rows)
+
+    def weights(self) -> NDArray[np.float64]:
+        """What each sample's loss counts in its batch: 1/count, 0 for what fills up."""
+        real = np.arange(self.rows.shape[1]) < self.counts[:, None]
+        return real / self.counts[:, None]
+
+    def mean_loss(self, losses: NDArray[np.float64]) -> float:
+        """The mean over all sample readings of the losses ``[steps, batch_size]``."""
+        real = np.arange(self.rows.shape[1]) < self.counts[:, None]
+        return float(losses[real].sum() / self.counts.sum())
+
+
+def untrained(job: Job, vector: Tensor) -> Update:
+    """What a client without samples gives back: the weights it was sent, and no loss."""
+    return job.done(vector, 0, math.nan)
+
+
+def sample_losses(logits: Tensor, targets: Tensor) -> Tensor:
+    """Cross-entropy of each sample, ``[n]``: for text the mean over its positions."""
+    check_logits(logits, targets, lead=1)
+    flat = F.cross_entropy(logits.flatten(0, -2), targets.flatten(), reduction="none")
+    return flat.view(len(targets), -1).mean(1)
+
+
+def check_logits(logits: Tensor, targets: Tensor, lead: int) -> None:
+    """The model must give one row of logits a target; `lead` axes come before a sample's own."""
+    if logits.shape[:-1] != targets.shape:
+        raise ConfigError(
+            f"the model gives logits of shape {tuple(logits.shape[lead:])} a sample, "
+            f"but the targets are of shape {tuple(targets.shape[lead:])}: "
+            "it must give one row of logits a target"
+        )
+
+
+def signs(job: Job, step: int, layout: Layout) -> Tensor:
+    """Hutchinson's ±1 of one step, as one flat int8 vector in the order of the layout."""
+    return job.key.child("hutchinson", step).signs(layout.size)
+
+
+def hessian_products(
+    gradients: Sequence[Tensor], parameters: Sequence[Tensor], signs: Sequence[Tensor]
+) -> Sequence[Tensor]:
+    """The Hessian times the vector of signs. A model that is linear in all its weights has none."""
+    if not any(gradient.requires_grad for gradient in gradients):
+        return [torch.zeros_like(p) for p in parameters]
+    pairs = [(g, v) for g, v in zip(gradients, signs, strict=True) if g.requires_grad]
+    return torch.autograd.grad(
+        [g for g, _ in pairs], parameters, grad_outputs=[v for _, v in pairs], materialize_grads=True
+    )
+
+
+def check_model(model: nn.Module) -> None:
+    """Refuse what would tie one client's result to another's, or to a hidden generator."""
+    for name, module in model.named_modules():
+        where = f"{name!r} is a {type(module).__name__}"
+        if isinstance(module, nn.modules.batchnorm._BatchNorm):
+            raise ConfigError(
+                f"{where}: its batch statistics mix samples and outlive the round, so that nothing can be "
+                f"forgotten exactly; use GroupNorm (or LayerNorm) instead"
+            )
+        if isinstance(module, nn.modules.dropout._DropoutNd) and module.p > 0:
+            raise ConfigError(
+                f"{where} with p={module.p}: it draws from a generator without a name; "
+                f"set p=0 or leave it out"
+            )
+        dropout = getattr(module, "dropout", 0.0)  # attention and recurrent layers have it as a number
+        if isinstance(dropout, float) and dropout > 0:
+            raise ConfigError(f"{where} with dropout={dropout}: set it to 0, its draws have no name")
+    if not any(parameter.requires_grad for parameter in model.parameters()):
+        raise ConfigError(f"{type(model).__name__} has no parameters to train")
+
+
+def check_jobs(jobs: Sequence[Job], layout: Layout) -> None:
+    for job in jobs:
+        if job.start.layout != layout:
+            raise ConfigError(
+                f"the job of client {job.client} (node {job.node!r}) starts from weights of another model: "
+                f"{_difference(job.start.layout, layout)}"
+            )
+
+
+def _difference(given: Layout, own: Layout) -> str:
+    if given.names != own.names:
+        unknown = [name for name in given.names if name not in own.names]
+        missing = [name for name in own.names if name not in given.names]
+        return f"unknown {unknown[:3]}, missing {missing[:3]}" if unknown or missing else "another order"
+    for name, a, b in zip(own.names, given.shapes, own.shapes, strict=True):
+        if a != b:
+            return f"{name} is of shape {a}, the model's of {b}"
+    return "another layout"
+
+
+def on_device(samples: Samples, device: torch.device, dtype: torch.dtype) -> Samples:
+    """The samples where an engine reads them: inputs in its precision, targets as class numbers."""
+    x = samples.x.to(device=device, dtype=dtype if samples.x.is_floating_point() else None)
+    return Samples(x, samples.y.to(device=device, dtype=torch.int64), samples.classes)
+
+
+@contextmanager
+def no_hidden_draws() -> Iterator[None]:
+    """Within: a model that draws from PyTorch's global generator is found out, the generator put back."""
+    before = torch.get_rng_state()
+    yield
+    if not torch.equal(before, torch.get_rng_state()):
+        torch.set_rng_state(before)
+        raise ConfigError(
+            "the model drew from PyTorch's global generator while it was trained (dropout in its forward?): "
+            "such draws have no name, so the result could not be repeated; take them out"
+        )
+
+
+def shards_of(jobs: Sequence[Job], data: FederatedData) -> list[Shard]:
+    """The shard of each job's client; raises for one whose data has been erased."""
+    return [data[job.client] for job in jobs]

@@ -1,0 +1,127 @@
+"""A job's result is the same, bit for bit, whatever the company it is trained in."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import nn
+
+from engine_worlds import PATHS, RECIPES, SIZES, make_data, make_jobs, make_model, own_start, same
+from unknot.core.data import FederatedData
+from unknot.core.jobs import Job, Update
+from unknot.core.keys import Key
+from unknot.core.recipe import SGD, AdaHessian, Adam, Recipe
+from unknot.engine import StackedEngine
+
+
+def each_alone(engine: StackedEngine, jobs: list[Job], data: FederatedData) -> list[Update]:
+    return [engine.train([job], data)[0] for job in jobs]
+
+
+def check(model: nn.Module, jobs: list[Job], data: FederatedData, path: str = "auto") -> None:
+    """Cohorts of 1, 2, 3, 5 and all, in three orders, in stacks of 2 to 7, at one and two threads."""
+    alone = dict(zip(jobs, each_alone(StackedEngine(model, path=path, threads=1), jobs, data), strict=True))
+    order = Key.root(9).child("order")
+    for round, (count, rows, threads) in enumerate(
+        [(len(jobs), 7, 2), (2, 2, 1), (3, 3, 2), (5, 4, 1), (len(jobs), 2, 1), (len(jobs), 11, 1)]
+    ):
+        shuffled = [jobs[i] for i in order.child(round).order(range(len(jobs)))][:count]
+        engine = StackedEngine(model, path=path, rows=rows, threads=threads)
+        for job, update in zip(shuffled, engine.train(shuffled, data), strict=True):
+            assert update.job is job
+            assert same(update, alone[job]), f"client {job.client} differs among {count} in stacks of {rows}"
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+@pytest.mark.parametrize("model", PATHS)
+def test_company_changes_no_bit(model: str, recipe: str) -> None:
+    network, data = make_model(model), make_data(model)
+    check(network, [own_start(job) for job in make_jobs(network, RECIPES[recipe], data.clients)], data)
+
+
+@pytest.mark.parametrize("path", ["batched", "vmap"])
+@pytest.mark.parametrize("model", ["mlp", "lenet", "norm", "text"])
+def test_company_changes_no_bit_on_a_path_asked_for(model: str, path: str) -> None:
+    network, data = make_model(model), make_data(model)
+    jobs = make_jobs(network, RECIPES["sgd-momentum"], data.clients)
+    check(network, [own_start(job) for job in jobs], data, path)
+
+
+def test_recipes_in_one_cohort_do_not_meet() -> None:
+    network, data = make_model("mlp"), make_data("mlp")
+    recipes = list(RECIPES.values())
+    jobs = [
+        own_start(replace(job, recipe=recipes[i % len(recipes)]))
+        for i, job in enumerate(make_jobs(network, recipes[0], data.clients))
+    ]
+    check(network, jobs, data)
+
+
+def test_a_client_trains_several_models_at_once() -> None:
+    """Many rows of one client (as MMT has them): each is as if it were alone."""
+    network, data = make_model("lenet"), make_data("lenet")
+    jobs = [
+        own_start(replace(job, node=f"node {i}", key=job.key.child(i)))
+        for i in range(3)
+        for job in make_jobs(network, RECIPES["sgd"], [2, 2, 0])
+    ]
+    check(network, jobs, data)
+
+
+widths = st.integers(1, 40)
+
+
+@settings(max_examples=40, deadline=None, derandomize=True)
+@given(
+    widths=st.lists(widths, min_size=1, max_size=3),
+    batch=st.integers(1, 35),
+    classes=st.integers(2, 17),
+    optimizer=st.sampled_from([SGD(0.1), SGD(0.1, weight_decay=0.1), SGD(0.1, momentum=0.9), Adam(0.01)]),
+    activation=st.sampled_from([nn.ReLU, nn.Tanh, nn.GELU, nn.Sigmoid]),
+    bias=st.booleans(),
+)
+def test_no_width_or_batch_size_lets_company_in(
+    widths: list[int],
+    batch: int,
+    classes: int,
+    optimizer: SGD | Adam,
+    activation: type[nn.Module],
+    bias: bool,
+) -> None:
+    """Matrices that do not fill cache lines are where a product's bits depend on the place in memory."""
+    layers: list[nn.Module] = [nn.Flatten()]
+    for before, after in zip([49, *widths], widths, strict=False):
+        layers += [nn.Linear(before, after, bias=bias), activation()]
+    with Key.root(4).torch_seed():
+        network = nn.Sequential(*layers, nn.Linear(widths[-1], max(classes, 3)))
+    data = make_data("mlp", SIZES[:6])
+    recipe = Recipe(optimizer, batch_size=batch, epochs=2)
+    check(network, [own_start(job) for job in make_jobs(network, recipe, data.clients)], data)
+
+
+@settings(max_examples=25, deadline=None, derandomize=True)
+@given(
+    channels=st.lists(st.integers(1, 9), min_size=1, max_size=2),
+    kernel=st.sampled_from([1, 2, 3]),
+    batch=st.integers(1, 9),
+    optimizer=st.sampled_from([SGD(0.1), Adam(0.01), AdaHessian(0.05)]),
+    head=st.sampled_from(["flat", "mean", "pool"]),
+)
+def test_no_convolution_lets_company_in(
+    channels: list[int], kernel: int, batch: int, optimizer: SGD | Adam | AdaHessian, head: str
+) -> None:
+    layers: list[nn.Module] = []
+    for before, after in zip([1, *channels], channels, strict=False):
+        layers += [nn.Conv2d(before, after, kernel), nn.ReLU()]
+    layers += [{"flat": nn.Identity(), "mean": nn.AdaptiveAvgPool2d(1), "pool": nn.MaxPool2d(2)}[head]]
+    with Key.root(5).torch_seed():
+        features = nn.Sequential(*layers, nn.Flatten())
+        inputs = features(torch.zeros(1, 1, 7, 7)).shape[1]
+        network = nn.Sequential(*features, nn.Linear(inputs, 3))
+    data = make_data("mlp", SIZES[:6])
+    recipe = Recipe(optimizer, batch_size=batch)
+    check(network, [own_start(job) for job in make_jobs(network, recipe, data.clients)], data)

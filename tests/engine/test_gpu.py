@@ -1,0 +1,64 @@
+"""What holds on the CPU holds on a GPU. Skipped where there is none."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import unknot
+from engine_worlds import PATHS, RECIPES, make_data, make_jobs, make_model, mean, own_start, same
+from exactness import assert_as_if_never_there, assert_no_interference
+from unknot.core.keys import Key
+from unknot.core.weights import Weights
+from unknot.engine import LoopEngine, StackedEngine
+
+pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU here")
+
+GPU = "cuda"
+
+
+@pytest.mark.parametrize("recipe", ["sgd", "sgd-momentum", "adamw", "adahessian"])
+@pytest.mark.parametrize("model", [name for name in PATHS if name != "loop"])
+def test_the_gpu_ends_where_the_loop_on_the_cpu_ends(model: str, recipe: str) -> None:
+    """Ten chained rounds in double precision: 1e-9."""
+    network, data = make_model(model), make_data(model)
+    loop = LoopEngine(network, dtype=torch.float64, threads=1)
+    stacked = StackedEngine(network, dtype=torch.float64, device=GPU)
+    slow = Weights.of(network).to(dtype=torch.float64)
+    fast = slow.to(device=GPU)
+    for round in range(10):
+        slow = mean(
+            loop.train(make_jobs(network, RECIPES[recipe], data.clients, round=round, start=slow), data)
+        )
+        fast = mean(
+            stacked.train(make_jobs(network, RECIPES[recipe], data.clients, round=round, start=fast), data)
+        )
+    assert (fast.vector.cpu() - slow.vector).abs().max() <= 1e-9 * slow.vector.abs().max()
+
+
+@pytest.mark.parametrize("recipe", ["sgd", "sgd-momentum", "adahessian"])
+@pytest.mark.parametrize("model", PATHS)
+def test_company_changes_no_bit_on_a_gpu(model: str, recipe: str) -> None:
+    network, data = make_model(model), make_data(model)
+    engine = StackedEngine(network, device=GPU)
+    start = Weights.of(network).to(device=GPU)
+    jobs = [own_start(job) for job in make_jobs(network, RECIPES[recipe], data.clients, start=start)]
+    alone = [engine.train([job], data)[0] for job in jobs]
+    for count in (2, 5, len(jobs)):
+        for turn in range(2):
+            order = Key.root(turn).order(range(len(jobs)))[:count]
+            for i, update in zip(order, engine.train([jobs[i] for i in order], data), strict=True):
+                assert same(update, alone[i]), f"client {jobs[i].client} differs among {count}"
+
+
+@pytest.mark.parametrize("model", ["mlp", "lenet5"])
+def test_retraining_from_scratch_is_exact_on_a_gpu(model: str) -> None:
+    data = unknot.federate(unknot.load("digits"), unknot.Iid(clients=5, samples=30), validation=100)
+    recipe = unknot.Recipe(unknot.SGD(0.1), batch_size=10)
+
+    def open(variant):
+        return unknot.simulate(model, variant, "rfs", recipe, device=GPU)
+
+    request = unknot.erase(3, round=2)
+    assert_no_interference(open, data, request, rounds=2)
+    assert_as_if_never_there(open, data, request, rounds=2)
