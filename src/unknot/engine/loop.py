@@ -5,10 +5,12 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Sequence
+from contextlib import nullcontext
 from threading import Event
 
 import torch
 from torch import Tensor, nn
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from unknot.core.data import FederatedData, Samples, Shard
 from unknot.core.jobs import Job, Score, Update
@@ -82,8 +84,10 @@ def train_alone(
         if stop is not None and stop.is_set():
             raise Stopped
         x, y = samples.take(torch.from_numpy(rows).to(samples.x.device))
-        losses = plan.sample_losses(model(x), y)
         second_order = isinstance(optimizer, AdaHessianOptimizer)
+        # Attention's fast kernels can be differentiated once only.
+        with sdpa_kernel(SDPBackend.MATH) if second_order else nullcontext():
+            losses = plan.sample_losses(model(x), y)
         gradients = torch.autograd.grad(
             losses.mean(), parameters, create_graph=second_order, materialize_grads=True
         )

@@ -5,6 +5,7 @@ Two ways of computing the same differ in the last bits, so the choice is part of
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -42,7 +43,6 @@ class Paths:
         self.why_not_batched = ""
         self.why_not_vmap = ""  # what trying it showed
         self.vmap_works = False
-        self.unstable: dict[Path, str] = {}  # paths given up, since company would change bits
         try:
             self.program, self.twice = trace(model), trace(model, twice=True)
         except Unsupported as error:
@@ -59,8 +59,18 @@ class Paths:
         if path == "fused" and self.chain is None:
             raise ConfigError("path 'fused' is for chains of Linear and ReLU (or Tanh) layers")
 
-    def choose(self, recipe: Recipe | None = None, *, flat: bool = True, texts: bool = False) -> Choice:
-        """The path for a recipe (by default plain SGD) on samples that are flat vectors, or texts."""
+    def choose(
+        self,
+        recipe: Recipe | None = None,
+        *,
+        flat: bool = True,
+        texts: bool = False,
+        unstable: Collection[Path] = (),
+    ) -> Choice:
+        """The path for a recipe (by default plain SGD) on samples that are flat vectors, or texts.
+
+        `unstable` are paths on which company would change bits: they are not taken.
+        """
         plain = plain_sgd(recipe or Recipe())
         chained = self.chain is not None and not texts and (flat or self.chain.flattens)
         if self.wanted == "fused":
@@ -71,15 +81,15 @@ class Paths:
             return Choice("fused", "asked for")
         if self.wanted != "auto":
             return Choice(self.wanted, "asked for")  # type: ignore[arg-type]
-        if chained and plain and "fused" not in self.unstable:
+        if chained and plain and "fused" not in unstable:
             return Choice("fused", "a chain of linear layers with plain SGD")
-        if self.program is not None and "batched" not in self.unstable:
+        if self.program is not None and "batched" not in unstable:
             if self.device.type == "cpu" and self.kernels >= MANY_KERNELS:
                 return Choice("loop", "its convolutions are large enough to be run one at a time")
             return Choice("batched", "every layer has a batched rule")
-        not_batched = self.unstable.get("batched", self.why_not_batched)
+        not_batched = self.why_not_batched or "its rows are not kept apart"
         if self.device.type == "cpu" and self.convolutions:
             return Choice("loop", f"not batched ({not_batched}), and vmap slows convolutions")
-        if why := self.unstable.get("vmap", self.why_not_vmap):
+        if why := "its rows are not kept apart" if "vmap" in unstable else self.why_not_vmap:
             return Choice("loop", f"neither batched ({not_batched}) nor vmap ({why})")
         return Choice("vmap", f"not batched: {not_batched}")

@@ -10,6 +10,7 @@ whose kernels are chosen by shape, every stack has the same number of rows inste
 from __future__ import annotations
 
 import copy
+import math
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -34,10 +35,12 @@ from unknot.engine.plan import Lesson
 from unknot.engine.stable import Guard
 from unknot.engine.stack import Setting, train_stack
 from unknot.engine.trace import Vmapped
-from unknot.engine.trial import Results, Train, try_widths
+from unknot.engine.trial import Outcome, Results, Train, try_widths
 from unknot.engine.workers import check_threads, run
 
 CPU_MEMORY = 2 * 2**30
+# More stacks than this wait for each other at Python's lock: 8 take twice as long as 4 on 16 cores.
+STACKS_AT_ONCE = 4
 T = TypeVar("T")
 Task = Callable[[Event], Results]
 
@@ -45,7 +48,7 @@ Task = Callable[[Event], Results]
 class StackedEngine:
     """Trains jobs in stacks. `model` is a template: its own weights never matter.
 
-    `threads` is the number of workers (by default PyTorch's number of threads), `memory` the bytes
+    `threads` is the number of workers (by default PyTorch's number of threads, 4 at most), `memory` the bytes
     that all stacks at work may take together, `rows` the most jobs in one stack; on a GPU the number
     of rows that every stack has, a multiple of 16.
     """
@@ -88,7 +91,7 @@ class StackedEngine:
         self._placed: weakref.WeakKeyDictionary[Samples, Samples] = weakref.WeakKeyDictionary()
         self._activations: dict[tuple[int, ...], int] = {}
         self._taken: dict[Choice, None] = {}
-        self._tried: dict[tuple[object, ...], dict[int, bool]] = {}
+        self._trials: dict[tuple[object, ...], Outcome] = {}
 
     def train(self, jobs: Sequence[Job], data: FederatedData) -> list[Update]:
         plan.check_jobs(jobs, self.layout)
@@ -126,6 +129,7 @@ class StackedEngine:
             "dtype": str(self.dtype).removeprefix("torch."),
             "threads": self._workers(),
             "rows": self.rows,
+            "rows_refused": sorted(set().union(*(outcome.refused() for outcome in self._trials.values()))),
             "memory": self.memory,
             "torch": torch.__version__,
             "instructions": torch.backends.cpu.get_cpu_capability(),
@@ -153,9 +157,8 @@ class StackedEngine:
 
         None where not even the smallest stack keeps its rows apart: then the path is given up.
         """
-        recipe = lessons[0].job.recipe
-        key = choice.path, recipe.batch_size, type(recipe.optimizer), samples.x.shape[1:], samples.y.shape[1:]
-        tried = self._tried.setdefault(key, {})
+        outcome = self._outcome(lessons[0].job.recipe, samples)
+        tried = outcome.tried.setdefault(choice.path, {})
         setting = replace(self.setting, widths=tuple(w for w in self.setting.widths if w <= rows))
         while True:
             setting = replace(setting, widths=tuple(w for w in setting.widths if tried.get(w, True)))
@@ -168,22 +171,34 @@ class StackedEngine:
                 return setting
             if not all(lesson.job.start.vector.isfinite().all() for lesson in lessons):
                 return setting  # nothing to compare: whatever comes of such weights is no number
-            outcome = try_widths(untried, lessons, setting, train, partial(self._run, workers=workers))
-            tried.update(outcome)
+            tried.update(try_widths(untried, lessons, setting, train, partial(self._run, workers=workers)))
             if not tried[setting.widths[0]]:
                 if self.paths.wanted != "auto":
                     raise ConfigError(f"path {choice.path!r} does not keep the rows of a stack apart here")
-                self.paths.unstable[choice.path] = f"{choice.path} does not keep rows apart"
+                outcome.unstable.add(choice.path)
                 return None
 
+    def _outcome(self, recipe: Recipe, samples: Samples) -> Outcome:
+        """What trials have shown for the shapes that this recipe and these samples give."""
+        twice = isinstance(recipe.optimizer, AdaHessian)
+        shapes = recipe.batch_size, twice, samples.x.shape[1:], samples.y.shape[1:]
+        return self._trials.setdefault(shapes, Outcome())
+
     def _choose(self, recipe: Recipe, samples: Samples) -> Choice:
-        choice = self.paths.choose(recipe, flat=samples.x.dim() == 2, texts=samples.y.dim() > 1)
+        choose = partial(
+            self.paths.choose,
+            recipe,
+            flat=samples.x.dim() == 2,
+            texts=samples.y.dim() > 1,
+            unstable=self._outcome(recipe, samples).unstable,
+        )
+        choice = choose()
         if choice.path == "vmap" and not self.paths.vmap_works:
             error = self._vmap_error(samples)
             if error and self.paths.wanted == "vmap":
                 raise ConfigError(f"path 'vmap' cannot run this model: {error}")
             self.paths.why_not_vmap, self.paths.vmap_works = error, not error
-            choice = self.paths.choose(recipe)
+            choice = choose()
         return choice
 
     def _vmap_error(self, samples: Samples) -> str:
@@ -192,7 +207,7 @@ class StackedEngine:
             parameters = {name: torch.stack([p, p]) for name, p in model.named_parameters()}
             try:
                 with torch.no_grad():
-                    Vmapped(model)(parameters, torch.stack([samples.x[:1], samples.x[:1]]))
+                    Vmapped(model)(parameters, samples.x.new_zeros(2, 1, *samples.x.shape[1:]))
             except RuntimeError as error:
                 return str(error).splitlines()[0]
         return ""
@@ -202,10 +217,9 @@ class StackedEngine:
         shape = tuple(samples.x.shape[1:])
         if shape not in self._activations:
             with self._borrowed() as model:
-                self._activations[shape] = chunks.activations_of(model, samples.x[:1])
-        inputs = samples.x[:1].numel()
+                self._activations[shape] = chunks.activations_of(model, samples.x.new_zeros(1, *shape))
         row = chunks.row_bytes(
-            self.layout.size, self._activations[shape], inputs, recipe, self.dtype.itemsize
+            self.layout.size, self._activations[shape], math.prod(shape), recipe, self.dtype.itemsize
         )
         least = self.setting.widths[0]
         if self.device.type != "cpu":
@@ -215,7 +229,8 @@ class StackedEngine:
                     f"{self.memory / 2**30:.1f} GiB allowed: raise memory or lower the batch size"
                 )
             return least, 1
-        workers = max(1, min(self._workers(), self.memory // (row * least)))
+        wanted = self._workers() if self.threads else min(self._workers(), STACKS_AT_ONCE)
+        workers = max(1, min(wanted, self.memory // (row * least)))
         return max(least, min(self.rows, self.memory // (row * workers))), workers
 
     def _fused(self, samples: Samples, lessons: Sequence[Lesson], setting: Setting, stop: Event) -> Results:

@@ -11,16 +11,9 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor, fx, nn
 
-from unknot.engine.layers import (
-    FUNCTIONS,
-    KINDS,
-    METHODS,
-    MODULES,
-    PLAIN_MODULES,
-    Layer,
-    Unsupported,
-    to_rows,
-)
+from unknot.engine.forms import Layer, Unsupported, to_rows
+from unknot.engine.functions import FUNCTIONS, METHODS, PLAIN_MODULES
+from unknot.engine.layers import KINDS, MODULES
 
 
 class Forward(Protocol):

@@ -6,9 +6,11 @@ nothing is ever split differently on a machine with more cores: the bits do not 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from contextlib import contextmanager
+from functools import cache
 from threading import Event
 from typing import TypeVar
 
@@ -52,10 +54,8 @@ def run(tasks: Sequence[Callable[[Event], T]], workers: int) -> list[T]:
         return []
     if torch.get_num_threads() == 1 and min(workers, len(tasks)) == 1:
         return [task(stop) for task in tasks]
-    with (
-        intra_op_threads(None),
-        ThreadPoolExecutor(min(workers, len(tasks)), "unknot", _one_thread) as pool,
-    ):
+    with intra_op_threads(None):
+        pool = _pool(workers)
         futures = [pool.submit(task, stop) for task in tasks]
         try:
             wait(futures, return_when=FIRST_EXCEPTION)
@@ -64,10 +64,20 @@ def run(tasks: Sequence[Callable[[Event], T]], workers: int) -> list[T]:
             for future in futures:
                 future.cancel()
         wait(futures)
-        for future in futures:
-            if not future.cancelled() and not isinstance(future.exception(), Stopped | None):
-                future.result()  # raises what made the others stop
-        return [future.result() for future in futures]
+    for future in futures:
+        if not future.cancelled() and not isinstance(future.exception(), Stopped | None):
+            future.result()  # raises what made the others stop
+    return [future.result() for future in futures]
+
+
+@cache
+def _pool(workers: int) -> ThreadPoolExecutor:
+    """Threads that stay: starting them anew would be a tenth of a small model's round."""
+    return ThreadPoolExecutor(workers, "unknot", _one_thread)
+
+
+# A forked process has the pool's memory, but none of its threads.
+os.register_at_fork(after_in_child=_pool.cache_clear)
 
 
 def _one_thread() -> None:
