@@ -58,6 +58,11 @@ The peers run at their best as far as we know it: how each was tuned is written 
 `benchmarks/peers/`. If you can make one faster, please say so.
 """
 
+SCALE = """\
+A synchronous federation of {clients:,} clients with {per_round} a round (two samples each, the MLP) has
+its first round done {first_round_done_seconds:.1f} s after its process was started, with
+{peak_rss_mb:.0f} MB at the most; a round then takes {seconds_per_round:.3f} s."""
+
 Record = dict[str, Any]
 
 
@@ -148,7 +153,16 @@ def measure(
         for contestant in contestants
         for settings in contestant.settings(WORKLOADS[workload], cores)
     ]
-    return {"machine": machine(), "repeats": repeats, "runs": runs}
+    return {"machine": machine(), "repeats": repeats, "runs": runs, "scale": run_scale()}
+
+
+def run_scale() -> Record:
+    """The federation of 10,000 clients; it fails by itself where it is too slow or too large."""
+    command = [sys.executable, "-m", "benchmarks.scale"]
+    done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True, timeout=LIMIT)
+    record: Record = json.loads(done.stdout)
+    say(f"scale: {record}")
+    return record
 
 
 def machine() -> dict[str, Any]:
@@ -254,6 +268,8 @@ def page(results: dict[str, Any], summary: dict[str, dict[str, Record]]) -> str:
         if "outside_training" in rows.get("unknot", {}):
             share = rows["unknot"]["outside_training"]
             text.append(f"Of unknot's time, {100 * share:.1f} % is spent outside training.")
+    if scale := results.get("scale"):
+        text += ["", "## Many clients", "", SCALE.format(**scale)]
     text += [
         "",
         METHOD.format(repeats=results["repeats"]),

@@ -35,8 +35,10 @@ from unknot.federation import (
     Trace,
     Uniform,
 )
+from unknot.unlearn import RFS, Rapid
 
 __all__ = [
+    "RFS",
     "SGD",
     "AdaHessian",
     "Adam",
@@ -62,6 +64,7 @@ __all__ = [
     "MajorityClass",
     "Method",
     "Pareto",
+    "Rapid",
     "Recipe",
     "RequestError",
     "Synchronous",

@@ -51,5 +51,14 @@ def test_who_did_not_train_is_found():
 def test_the_page_names_everybody_slowest_first():
     results = {"machine": dict.fromkeys(("date", "cores", "cpu", "memory_gib", "system"), "?")}
     results |= {"runs": RUNS, "repeats": 3}
+    results["scale"] = {
+        "clients": 10_000,
+        "per_round": 100,
+        "first_round_done_seconds": 1.84,
+        "seconds_per_round": 0.05,
+        "peak_rss_mb": 359.2,
+    }
     text = page(results, summarise(RUNS))
+    assert "10,000 clients with 100 a round" in text
+    assert "1.8 s" in text
     assert text.index("plain PyTorch loop | 0.7000") < text.index("**unknot** | 0.2500")

@@ -1,10 +1,13 @@
+from dataclasses import replace
+
 import pytest
 import torch
 from torch import nn
 
 import unknot
+from exactness import assert_as_if_never_there, assert_no_interference
 from unknot.core.errors import ConfigError, RequestError
-from unknot.experiments import Experiment, prepare
+from unknot.experiments import Experiment
 
 SMALL = {
     "data": {"name": "digits", "partition": "iid", "clients": 6, "samples": 30, "validation": 100},
@@ -33,13 +36,37 @@ def test_the_global_generator_neither_matters_nor_changes():
     assert a.model.equal(unknot.run(small()).model)
 
 
-@pytest.mark.parametrize("engine", ["stacked", "loop"])
-def test_rfs_is_exact_on_real_digits(engine):
-    """The whole stack: erase client 2 after 2 of 4 rounds, and never have had it, for 2 rounds."""
-    erased = small(f"engine.name={engine}", "request=[{erase = 2, round = 2}]")
-    fed = prepare(small(f"engine.name={engine}", "federation.rounds=2"))
-    fed.data.erase(2)
-    assert unknot.run(erased).model.equal(fed.run(2).model)
+PACES = {
+    "sync": {"pace": unknot.Synchronous(per_round=4)},
+    "async": {
+        "pace": unknot.Buffered(4, 2, staleness_bound=3),
+        "aggregate": unknot.FedBuff(),
+        "clock": unknot.Clock(unknot.Pareto()),
+    },
+}
+METHODS = {"rfs": unknot.RFS(), "rapid": unknot.Rapid(unknot.AdaHessian(0.05))}
+
+
+@pytest.mark.parametrize("what", [{2: None}, {2: [0, 7, 29]}], ids=["a client", "samples"])
+@pytest.mark.parametrize("pace", PACES)
+@pytest.mark.parametrize(("engine", "model"), [("stacked", "mlp"), ("stacked", "lenet5"), ("loop", "mlp")])
+@pytest.mark.parametrize("method", METHODS)
+def test_forgetting_is_exact_on_real_digits(method, engine, model, pace, what):
+    """The whole stack, nothing replaced: real models, real engines, real samples."""
+    data = unknot.federate(unknot.load("digits"), unknot.Iid(clients=6, samples=30), validation=50)
+    recipe = unknot.Recipe(unknot.SGD(0.1, momentum=0.5), batch_size=10)
+
+    def open(variant, method=METHODS[method], recipe=recipe):
+        return unknot.simulate(model, variant, method, recipe, engine=engine, evaluate_every=0, **PACES[pace])
+
+    def open_without(variant):
+        if method == "rfs":
+            return open(variant)
+        return open(variant, recipe=replace(recipe, optimizer=METHODS[method].optimizer))
+
+    request = unknot.erase(what, round=2)  # by then client 2 has taken part: everything is retrained
+    assert_no_interference(open, data, request, rounds=3)
+    assert_as_if_never_there(open, data, request, rounds=3, open_without=open_without)
 
 
 def test_python_and_toml_give_the_same_run():

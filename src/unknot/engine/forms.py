@@ -63,6 +63,19 @@ def to_image(value: Value) -> Image:
     return Image(_ToImage.apply(value), len(value))  # type: ignore[no-untyped-call]
 
 
+def laid_apart(data: Tensor, rows: int) -> Tensor:
+    """An image's data as ``[rows, batch, channels, height, width]``, in memory of its own."""
+    batch, channels, height, width = data.shape
+    return data.view(batch, rows, channels // rows, height, width).transpose(0, 1).contiguous()
+
+
+def side_by_side(stack: Tensor) -> Tensor:
+    """The inverse of `laid_apart`."""
+    rows, batch, channels, height, width = stack.shape
+    last = stack.permute(1, 3, 4, 0, 2).contiguous().view(batch, height, width, rows * channels)
+    return last.permute(0, 3, 1, 2)
+
+
 class _ToRows(torch.autograd.Function):
     """Image to rows, each in memory of its own: a sum over one must not run across the others.
 
@@ -71,9 +84,7 @@ class _ToRows(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, data: Tensor, rows: int) -> Tensor:
-        batch, channels, height, width = data.shape
-        side_by_side = data.view(batch, rows, channels // rows, height, width)
-        return side_by_side.transpose(0, 1).contiguous()
+        return laid_apart(data, rows)
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
@@ -83,10 +94,8 @@ class _ToRows(torch.autograd.Function):
 class _ToImage(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, stack: Tensor) -> Tensor:
-        rows, batch, channels, height, width = stack.shape
-        ctx.rows = rows
-        last = stack.permute(1, 3, 4, 0, 2).contiguous().view(batch, height, width, rows * channels)
-        return last.permute(0, 3, 1, 2)
+        ctx.rows = len(stack)
+        return side_by_side(stack)
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> Tensor:

@@ -10,69 +10,31 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import cache
 from threading import Event
+from typing import TypeVar
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from unknot.core.data import Samples
 from unknot.core.errors import ConfigError
 from unknot.core.jobs import Update
-from unknot.core.recipe import SGD, Recipe
+from unknot.core.recipe import SGD
 from unknot.core.weights import Layout
-from unknot.engine import stable
+from unknot.engine.chain import Chain
 from unknot.engine.plan import Lesson
 from unknot.engine.stack import Roster, Setting
 from unknot.engine.workers import Stopped
 
-
-@dataclass(frozen=True)
-class Chain:
-    """The layers of a perceptron: names of weights and biases, widths, activations between them."""
-
-    weights: tuple[str, ...]
-    biases: tuple[str | None, ...]
-    widths: tuple[int, ...]
-    activations: tuple[str | None, ...]
-    flattens: bool
-
-    @staticmethod
-    def of(model: nn.Module, layers: Sequence[tuple[nn.Linear, str | None]], flattens: bool) -> Chain | None:
-        names = {id(parameter): name for name, parameter in model.named_parameters()}
-        modules = [layer for layer, _ in layers]
-        weights = tuple(names[id(layer.weight)] for layer in modules)
-        if len(set(weights)) < len(weights):
-            return None  # a layer is used twice: its gradient is a sum
-        biases = tuple(None if layer.bias is None else names[id(layer.bias)] for layer in modules)
-        widths = (modules[0].in_features, *(layer.out_features for layer in modules))
-        return Chain(weights, biases, widths, tuple(activation for _, activation in layers), flattens)
-
-    def padded(self, batch: int, itemsize: int) -> list[int]:
-        """The widths with which ``[batch, width]`` and each weight matrix fill whole lines."""
-        unit = stable.LINE // itemsize
-        widths = [w if batch * w % unit == 0 else stable.pad_up(w, unit) for w in self.widths]
-        for layer in range(1, len(widths)):
-            if widths[layer - 1] * widths[layer] % unit:
-                widths[layer] = stable.pad_up(widths[layer], unit)
-        return widths
+T = TypeVar("T")
 
 
-def plain_sgd(recipe: Recipe) -> bool:
-    """Whether the update is one product: no momentum, no clipping, no proximal term."""
-    optimizer = recipe.optimizer
-    return (
-        isinstance(optimizer, SGD) and not optimizer.momentum and recipe.clip is None and not recipe.proximal
-    )
-
-
-class _Layers:
+class LinearLayers:
     """The stacked weights ``[rows, out, in]`` and biases ``[rows, 1, out]``, padded."""
 
     def __init__(self, chain: Chain, starts: Tensor, layout: Layout, batch: int) -> None:
         self.chain = chain
-        self.layout = layout
         self.widths = chain.padded(batch, starts.element_size())
         parts, rows = layout.split(starts), len(starts)
         self.weights: list[Tensor] = []
@@ -87,14 +49,15 @@ class _Layers:
             self.weights.append(stacked)
             self.biases.append(offsets)
 
-    def vector(self, row: int) -> Tensor:
+    def parts(self, row: int) -> dict[str, Tensor]:
+        """One row's weights by name, without the padding."""
         parts: dict[str, Tensor] = {}
         for layer, (weight, bias) in enumerate(zip(self.chain.weights, self.chain.biases, strict=True)):
             into, out = self.chain.widths[layer], self.chain.widths[layer + 1]
             parts[weight] = self.weights[layer][row, :out, :into]
             if bias is not None:
                 parts[bias] = self.biases[layer][row, 0, :out]
-        return self.layout.join(parts)
+        return parts
 
 
 @torch.no_grad()
@@ -107,14 +70,14 @@ def train_fused(
     keep, rate = 1 - optimizer.lr * optimizer.weight_decay, -optimizer.lr
     roster = Roster(lessons, setting)
     batch = roster.batch
-    layers = _Layers(chain, roster.starts(), setting.layout, batch)
+    layers = LinearLayers(chain, roster.starts(), setting.layout, batch)
     inputs = samples.x.flatten(1)
     if inputs.shape[1] != chain.widths[0]:
         raise ConfigError(f"samples have {inputs.shape[1]} features, the model takes {chain.widths[0]}")
     targets = samples.y.index_select(0, roster.reads.reshape(-1)).view(*roster.reads.shape, 1)
     chosen = torch.zeros_like(roster.weights).unsqueeze(-1)
     vectors: list[Tensor] = [torch.empty(0)] * len(roster.lessons)
-    take_steps = _scripted() if setting.device.type == "cpu" else steps
+    take_steps = scripted(steps) if setting.device.type == "cpu" else steps
     first = 0
     while first < roster.steps:
         if stop.is_set():
@@ -134,7 +97,7 @@ def train_fused(
             rate,
         )
         for row in roster.leaving.get(last - 1, ()):
-            vectors[row] = layers.vector(row)
+            vectors[row] = setting.layout.join(layers.parts(row))
         first = last
     return roster.updates(vectors, -chosen.squeeze(-1))
 
@@ -152,53 +115,71 @@ def steps(
     keep: float,
     rate: float,
 ) -> None:
-    """Several steps of plain SGD in a row; changes `w`, `b` and `chosen` (the log-probabilities).
+    """Several steps of plain SGD in a row; changes `w`, `b` and `chosen` (the log-probabilities)."""
+    width, batch = reads.size(1), reads.size(2)
+    for step in range(reads.size(0)):
+        x = inputs.index_select(0, reads[step].reshape(-1)).view(width, batch, -1)
+        descend(x, targets[step], weights[step], chosen[step], w, b, biased, tanh, keep, rate, False)
+
+
+def descend(
+    x: Tensor,
+    targets: Tensor,
+    weights: Tensor,
+    chosen: Tensor,
+    w: list[Tensor],
+    b: list[Tensor],
+    biased: list[bool],
+    tanh: list[bool],
+    keep: float,
+    rate: float,
+    further: bool,
+) -> Tensor:
+    """One step of the linear layers; gives the gradient for `x`, if it is to go `further` down.
 
     Plain enough for TorchScript, which runs it without holding Python's lock: the workers do not wait
     for one another.
     """
-    width, batch = reads.size(1), reads.size(2)
-    pad = w[0].size(2) - inputs.size(1)
-    minus_one = torch.full([1], -1.0, dtype=inputs.dtype, device=inputs.device).expand(targets[0].size())
-    for step in range(reads.size(0)):
-        x = inputs.index_select(0, reads[step].reshape(-1)).view(width, batch, -1)
-        if pad > 0:
-            x = torch.constant_pad_nd(x, [0, pad])
-        values = [x]
-        for layer in range(len(w)):
-            x = torch.baddbmm(b[layer], x, w[layer].transpose(1, 2))
-            if layer < len(w) - 1:
-                x = torch.tanh(x) if tanh[layer] else torch.relu_(x)
-                values.append(x)
-        # The gradient of a sample's cross-entropy: its probabilities, less one for its class.
-        logs = torch.log_softmax(x, -1)
-        chosen[step].copy_(logs.gather(-1, targets[step]))
-        error = logs.exp_()
-        error.scatter_add_(-1, targets[step], minus_one)
-        error.mul_(weights[step])
-        for back in range(len(w)):
-            layer = len(w) - 1 - back
-            value = values[layer]
-            below = torch.bmm(error, w[layer]) if layer > 0 else error
-            w[layer].baddbmm_(error.transpose(1, 2), value, beta=keep, alpha=rate)
-            if biased[layer]:
-                if keep != 1.0:
-                    b[layer].mul_(keep)
-                b[layer].add_(error.sum(1, keepdim=True), alpha=rate)
-            if layer > 0:
-                if tanh[layer - 1]:
-                    error = below * (1 - value * value)
-                else:
-                    error = torch.ops.aten.threshold_backward(below, value, 0)
+    features = x.size(2)
+    if w[0].size(2) > features:
+        x = torch.constant_pad_nd(x, [0, w[0].size(2) - features])
+    values = [x]
+    for layer in range(len(w)):
+        x = torch.baddbmm(b[layer], x, w[layer].transpose(1, 2))
+        if layer < len(w) - 1:
+            x = torch.tanh(x) if tanh[layer] else torch.relu_(x)
+            values.append(x)
+    # The gradient of a sample's cross-entropy: its probabilities, less one for its class.
+    logs = torch.log_softmax(x, -1)
+    chosen.copy_(logs.gather(-1, targets))
+    error = logs.exp_()
+    error.scatter_add_(-1, targets, torch.full([1], -1.0, dtype=x.dtype, device=x.device).expand_as(targets))
+    error.mul_(weights)
+    for back in range(len(w)):
+        layer = len(w) - 1 - back
+        value = values[layer]
+        below = torch.bmm(error, w[layer]) if layer > 0 or further else error
+        w[layer].baddbmm_(error.transpose(1, 2), value, beta=keep, alpha=rate)
+        if biased[layer]:
+            if keep != 1.0:
+                b[layer].mul_(keep)
+            b[layer].add_(error.sum(1, keepdim=True), alpha=rate)
+        error = below
+        if layer > 0:
+            if tanh[layer - 1]:
+                error = below * (1 - value * value)
+            else:
+                error = torch.ops.aten.threshold_backward(below, value, 0)
+    return error[:, :, :features]
 
 
 @cache
-def _scripted() -> Callable[..., None]:
-    """`steps` as TorchScript; as it is where that is no longer to be had. The bits are the same."""
+def scripted(function: Callable[..., T]) -> Callable[..., T]:
+    """A function as TorchScript; as it is where that is no longer to be had. The bits are the same."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
         try:
-            compiled: Callable[..., None] = torch.jit.script(steps)
+            compiled: Callable[..., T] = torch.jit.script(function)
         except (RuntimeError, AttributeError, OSError):
-            return steps
+            return function
     return compiled

@@ -14,8 +14,9 @@ from torch import nn
 
 from unknot.core.errors import ConfigError, nearest
 from unknot.core.recipe import Recipe
-from unknot.engine.fused import Chain, plain_sgd
-from unknot.engine.trace import Program, Unsupported, linear_chain, trace
+from unknot.engine.chain import Chain, chain_of, plain_sgd
+from unknot.engine.forms import Unsupported
+from unknot.engine.trace import Program, trace
 
 Path = Literal["fused", "batched", "vmap", "loop"]
 
@@ -32,7 +33,7 @@ class Choice:
 class Paths:
     """What a model allows, and what is taken for a recipe."""
 
-    def __init__(self, model: nn.Module, device: torch.device, path: str) -> None:
+    def __init__(self, model: nn.Module, device: torch.device, dtype: torch.dtype, path: str) -> None:
         if path != "auto" and path not in get_args(Path):
             raise ConfigError(f"unknown path {path!r}.{nearest(path, ['auto', *get_args(Path)])}")
         self.device = device
@@ -47,17 +48,24 @@ class Paths:
             self.program, self.twice = trace(model), trace(model, twice=True)
         except Unsupported as error:
             self.why_not_batched = str(error)
-        layers = linear_chain(self.program) if self.program else None
-        if layers and all(parameter.requires_grad for parameter in model.parameters()):
-            flattens = any(isinstance(module, nn.Flatten) for module in model.modules())
-            self.chain = Chain.of(model, layers, flattens)
         convolutions = [m for m in model.modules() if isinstance(m, nn.modules.conv._ConvNd)]
         self.convolutions = bool(convolutions)
         self.kernels = max((m.weight.shape[0] * m.weight.shape[1] for m in convolutions), default=0)
+        if self.program is not None:
+            self.chain = chain_of(model, self.program)
+        if self.chain is not None and self.chain.stages and not self._convolves(dtype):
+            self.chain = None
         if path == "batched" and self.program is None:
             raise ConfigError(f"path 'batched' cannot run this model: {self.why_not_batched}")
         if path == "fused" and self.chain is None:
-            raise ConfigError("path 'fused' is for chains of Linear and ReLU (or Tanh) layers")
+            raise ConfigError(
+                "path 'fused' is for chains of Conv2d, MaxPool2d, ReLU (in single precision on a CPU), "
+                "then Flatten, Linear and ReLU (or Tanh)"
+            )
+
+    def _convolves(self, dtype: torch.dtype) -> bool:
+        """Whether convolutions can be written out by hand: where one library runs them all, in groups."""
+        return self.device.type == "cpu" and dtype == torch.float32 and self.kernels < MANY_KERNELS
 
     def choose(
         self,
@@ -82,7 +90,7 @@ class Paths:
         if self.wanted != "auto":
             return Choice(self.wanted, "asked for")  # type: ignore[arg-type]
         if chained and plain and "fused" not in unstable:
-            return Choice("fused", "a chain of linear layers with plain SGD")
+            return Choice("fused", "a chain of layers with plain SGD")
         if self.program is not None and "batched" not in unstable:
             if self.device.type == "cpu" and self.kernels >= MANY_KERNELS:
                 return Choice("loop", "its convolutions are large enough to be run one at a time")

@@ -29,6 +29,7 @@ from unknot.core.recipe import AdaHessian, Recipe
 from unknot.core.weights import Layout, Weights
 from unknot.engine import chunks, evaluate, plan
 from unknot.engine.fused import train_fused
+from unknot.engine.fused_images import train_fused_images
 from unknot.engine.loop import train_alone
 from unknot.engine.paths import Choice, Paths
 from unknot.engine.plan import Lesson
@@ -78,7 +79,7 @@ class StackedEngine:
         if self.memory < 1:
             raise ConfigError(f"memory is a number of bytes, not {memory}")
         self.layout = Layout.of(model)
-        self.paths = Paths(model, self.device, path)
+        self.paths = Paths(model, self.device, dtype, path)
         self.setting = Setting(
             self.layout,
             tuple(name for name, p in model.named_parameters() if p.requires_grad),
@@ -234,8 +235,10 @@ class StackedEngine:
         return max(least, min(self.rows, self.memory // (row * workers))), workers
 
     def _fused(self, samples: Samples, lessons: Sequence[Lesson], setting: Setting, stop: Event) -> Results:
-        assert self.paths.chain is not None
-        return train_fused(self.paths.chain, lessons, samples, setting, stop)
+        chain = self.paths.chain
+        assert chain is not None
+        train = train_fused_images if chain.stages else train_fused
+        return train(chain, lessons, samples, setting, stop)
 
     def _batched(self, samples: Samples, lessons: Sequence[Lesson], setting: Setting, stop: Event) -> Results:
         twice = isinstance(lessons[0].job.recipe.optimizer, AdaHessian)

@@ -223,35 +223,3 @@ class Vmapped:
     def __call__(self, parameters: Mapping[str, Tensor], x: Tensor) -> Tensor:
         logits: Tensor = self._stacked(dict(parameters), x)
         return logits
-
-
-def linear_chain(program: Program) -> tuple[tuple[nn.Linear, str | None], ...] | None:
-    """The layers of a model that is Linear, activation, Linear... with its input flattened; else None.
-
-    Each linear layer comes with the activation after it: "relu", "tanh", or None for the last.
-    """
-    chain: list[tuple[nn.Linear, str | None]] = []
-    before = program.source
-    for step in program.instructions:
-        first = step.args[0] if len(step.args) == 1 and not step.kwargs else None
-        if not isinstance(first, fx.Node) or first.name != before or step.module is None:
-            return None
-        before = step.name
-        if step.kind == "flatten" and not chain:
-            assert isinstance(step.module, nn.Flatten)
-            if step.module.start_dim != 1 or step.module.end_dim != -1:
-                return None
-        elif step.kind == "linear" and isinstance(step.module, nn.Linear):
-            if chain and chain[-1][1] is None:
-                return None
-            chain.append((step.module, None))
-        elif step.kind in ("relu", "tanh") and chain and chain[-1][1] is None:
-            chain[-1] = (chain[-1][0], step.kind)
-        elif step.kind != "same":
-            return None
-    if not chain or chain[-1][1] is not None or before != program.result:
-        return None
-    return tuple(chain)
-
-
-__all__ = ["Forward", "Instruction", "Program", "Unsupported", "Vmapped", "linear_chain", "trace"]
