@@ -11,11 +11,12 @@ from hypothesis import strategies as st
 from torch import nn
 
 from engine_worlds import PATHS, RECIPES, SIZES, make_data, make_jobs, make_model, own_start, same
-from unknot.core.data import FederatedData
+from unknot.core.data import FederatedData, Samples, Shard
 from unknot.core.jobs import Job, Update
 from unknot.core.keys import Key
 from unknot.core.recipe import SGD, AdaHessian, Adam, Recipe
 from unknot.engine import StackedEngine
+from unknot.models import build
 
 
 def each_alone(engine: StackedEngine, jobs: list[Job], data: FederatedData) -> list[Update]:
@@ -49,6 +50,37 @@ def test_company_changes_no_bit_on_a_path_asked_for(model: str, path: str) -> No
     network, data = make_model(model), make_data(model)
     jobs = make_jobs(network, RECIPES["sgd-momentum"], data.clients)
     check(network, [own_start(job) for job in jobs], data, path)
+
+
+@pytest.mark.parametrize("optimizer", [SGD(0.01), SGD(0.01, momentum=0.9)], ids=["sgd", "momentum"])
+@pytest.mark.parametrize(
+    ("name", "shape", "batch", "options"),
+    [
+        ("mlp", (1, 28, 28), 20, {}),
+        ("lenet5", (1, 28, 28), 32, {}),
+        ("lenet5", (3, 32, 32), 20, {}),
+        ("cnn-exact", (3, 32, 32), 8, {}),
+        ("gpt", (12,), 10, {"layers": 1, "heads": 2, "width": 24}),
+    ],
+    ids=lambda value: str(value) if isinstance(value, str | int) else "",
+)
+def test_company_changes_no_bit_of_the_papers_models(name, shape, batch, options, optimizer) -> None:
+    sizes = (45, 20, 33, 8, 64, 40, 32)
+    draw = Key.root(6).child(name).generator()
+    with Key.root(7).torch_seed():
+        network = build(name, shape, 10, **options)
+    if name == "gpt":
+        words = torch.from_numpy(draw.integers(0, 10, (sum(sizes), shape[0] + 1)))
+        samples = Samples(words[:, :-1].contiguous(), words[:, 1:].contiguous(), 10)
+    else:
+        x = torch.from_numpy(draw.standard_normal((sum(sizes), *shape))).float()
+        samples = Samples(x, torch.from_numpy(draw.integers(0, 10, sum(sizes))), 10)
+    ends = [sum(sizes[:i]) for i in range(len(sizes) + 1)]
+    data = FederatedData(
+        samples, {i: Shard.of(range(ends[i], ends[i + 1])) for i in range(len(sizes))}, samples
+    )
+    jobs = make_jobs(network, Recipe(optimizer, batch_size=batch), data.clients)
+    check(network, [own_start(job) for job in jobs], data)
 
 
 def test_recipes_in_one_cohort_do_not_meet() -> None:

@@ -30,7 +30,7 @@ class Samples:
 
     def take(self, rows: Tensor) -> tuple[Tensor, Tensor]:
         """Inputs and targets of some rows: the one way in which training reads data."""
-        return self.x[rows], self.y[rows]
+        return self.x.index_select(0, rows), self.y.index_select(0, rows)
 
     def subset(self, rows: NDArray[np.int64]) -> Samples:
         index = torch.from_numpy(np.asarray(rows, dtype=np.int64))

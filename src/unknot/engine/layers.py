@@ -13,6 +13,8 @@ from torch.nn import functional as F
 from unknot.engine import stable
 from unknot.engine.forms import Image, Layer, Parameters, Unsupported, Value, to_image, to_rows
 
+FEW_WORDS = 1024  # up to so many, a product with zeros and ones is no waste on a GPU
+
 
 def _affine(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     """``[rows, ..., in]`` by a stack of ``[in, out]`` matrices."""
@@ -128,6 +130,10 @@ def _embedding(module: nn.Embedding, names: Mapping[str, str], twice: bool) -> L
     def rule(parameters: Parameters, x: Value) -> Tensor:
         table = parameters[weight]
         rows, words = table.shape[:2]
+        if table.is_cuda and words <= FEW_WORDS:
+            # A GPU adds up the gradients of a word in any order; a product has one.
+            chosen = F.one_hot(x.reshape(rows, -1), words).to(table.dtype)
+            return stable.bmm(chosen, table).view(*x.shape, -1)
         first = torch.arange(0, rows * words, words, device=x.device).view(rows, *(1,) * (x.dim() - 1))
         return F.embedding(x + first, table.flatten(0, 1))
 

@@ -1,10 +1,10 @@
 """The fast engine: all due jobs at once, their parameters stacked on a leading axis.
 
 A job's result is the same, bit for bit, whatever the other jobs of the cohort are, however many, in
-whatever order and however cut into stacks, on any number of threads. Four things make it so: every
+whatever order and however cut into stacks, on any number of threads. Five things make it so: every
 batch is filled up to the full batch size, a stack has at least two rows, each worker computes with one
-intra-op thread, and the operations of `stable` do not depend on where in memory a row lies. On a GPU,
-whose kernels are chosen by shape, every stack has the same number of rows instead.
+intra-op thread, the operations of `stable` do not depend on where in memory a row lies, and no number
+of rows is used before it has been tried (`trial`). On a GPU every stack has the same number of rows.
 """
 
 from __future__ import annotations
