@@ -96,8 +96,8 @@ def test_ten_rounds_end_where_the_loop_ends_in_single_precision(model, optimizer
 def test_ten_rounds_of_vgg_16_end_where_the_loop_ends(optimizer, path):
     """At half the width; by itself the engine takes the loop for convolutions of that size.
 
-    Single precision is held on that path only: asked for `batched`, a network this deep meets near
-    ties of ReLUs and pools in every draw, and adaptive optimisers end 1e-2 apart (double: 1e-9).
+    Single precision is held on that path only: asked for `batched`, adaptive optimisers end 1e-2 from
+    the loop (in double precision 1e-9: rounding that the network amplifies, by ties most likely).
     """
     recipe = Recipe(OPTIMIZERS[optimizer], batch_size=2)
     vgg = ("vgg16", (3, 32, 32), {"width": 32})
