@@ -76,6 +76,15 @@ def test_the_lists_name_what_there_is():
     assert "ok" in call("data", "--verify", "digits").output
 
 
+def test_every_data_set_is_listed_with_its_place_its_source_and_its_checksum():
+    from unknot.data import catalogue
+
+    output = "".join(CliRunner().invoke(app, ["data"], env={"COLUMNS": "400"}).output.split())
+    for entry in catalogue():
+        for text in (entry.name, *entry.where, entry.how, *entry.checksums.values()):
+            assert "".join(text.split()) in output, text
+
+
 def test_help_names_the_commands():
     output = call("--help").output
     for command in ("run", "demo", "data", "methods"):

@@ -13,6 +13,7 @@ from typing import Annotated
 try:
     import typer
     from rich.console import Console
+    from rich.markup import escape
     from rich.table import Table
     from rich.text import Text
 except ImportError as error:  # pragma: no cover
@@ -81,7 +82,7 @@ def data(
     ] = None,
     root: Annotated[Path | None, typer.Option(help="Where to look, instead of $UNKNOT_DATA.")] = None,
 ) -> None:
-    """List the data sets: present or not, where they are looked for, how to get them."""
+    """List the data sets: present or not, where they are looked for, how to get them, their checksums."""
     from unknot.data import catalogue
     from unknot.data import verify as check
 
@@ -95,15 +96,12 @@ def data(
                     f"[{colour}]{item.status:10}[/] {item.file}  {item.found or item.expected or ''}"
                 )
             raise typer.Exit(0 if all(c.status in ("ok", "unknown") for c in checks) else 1)
-        table = Table("set", "here", "what", "where and how", show_lines=True)
+        table = Table("set", "here", "what", "where, how to get it, sha256", show_lines=True)
         for entry in catalogue(root):
             here = "[green]yes[/]" if entry.present else "[red]no[/]"
-            place = (
-                "\n".join(entry.where)
-                if entry.present
-                else f"{chr(10).join(entry.where)}\n[dim]{entry.how}[/]"
-            )
-            table.add_row(entry.name, here, entry.description, place)
+            sums = "\n".join(f"{digest}  {Path(file).name}" for file, digest in entry.checksums.items())
+            lines = [*entry.where, f"[dim]{escape(entry.how)}[/]", sums or "[dim]no checksum known[/]"]
+            table.add_row(entry.name, here, entry.description, "\n".join(lines))
         console.print(table)
 
 

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
 import torch
 from torch import Tensor
 
 from unknot.core.errors import ConfigError, nearest
-
-Normalize = Literal["standard", "unit"]
 
 
 @dataclass(frozen=True)

@@ -26,9 +26,6 @@ class Costs:
     def plus(self, **more: float) -> Costs:
         return replace(self, **{name: getattr(self, name) + value for name, value in more.items()})
 
-    def __sub__(self, other: Costs) -> Costs:
-        return Costs(**{name: value - getattr(other, name) for name, value in asdict(self).items()})
-
 
 @dataclass(frozen=True)
 class Round:
@@ -132,12 +129,6 @@ class History:
     def accuracy(self) -> float | None:
         """The last one measured during the run."""
         return next((r.accuracy for r in reversed(self.rounds) if r.accuracy is not None), None)
-
-    @property
-    def overhead(self) -> float:
-        """The share of real time that went into neither training nor evaluation."""
-        rest = self.seconds["total"] - self.seconds["evaluate"]
-        return (rest - self.seconds["train"]) / rest if rest > 0 else 0.0
 
     def recovery(self, served: Served, fraction: float = 1.0) -> Recovery | None:
         """The cost of getting back to `fraction` of the accuracy before a request."""

@@ -34,11 +34,6 @@ class Node:
         self._ledger.check(weights, f"keep the model of node {self.name!r}")
         self._weights = weights
 
-    @property
-    def spoilt(self) -> bool:
-        """Whether an erasure has made these weights unusable."""
-        return bool(self._ledger.taint(self._weights))
-
 
 @dataclass(frozen=True, eq=False)
 class Flight:
