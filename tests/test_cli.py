@@ -85,6 +85,10 @@ def test_every_data_set_is_listed_with_its_place_its_source_and_its_checksum():
             assert "".join(text.split()) in output, text
 
 
+def test_a_narrow_terminal_shows_checksums_whole():
+    assert "…" not in call("data").output
+
+
 def test_help_names_the_commands():
     output = call("--help").output
     for command in ("run", "demo", "data", "methods"):

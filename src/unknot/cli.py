@@ -97,6 +97,7 @@ def data(
                 )
             raise typer.Exit(0 if all(c.status in ("ok", "unknown") for c in checks) else 1)
         table = Table("set", "here", "what", "where, how to get it, sha256", show_lines=True)
+        table.columns[-1].overflow = "fold"  # a checksum is of use only whole
         for entry in catalogue(root):
             here = "[green]yes[/]" if entry.present else "[red]no[/]"
             sums = "\n".join(f"{digest}  {Path(file).name}" for file, digest in entry.checksums.items())
