@@ -1,0 +1,358 @@
+"""An influence tree for people: drawn with characters, drawn as SVG, and as JSON."""
+
+from __future__ import annotations
+
+import heapq
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from html import escape
+from pathlib import Path
+
+from unknot.core.errors import ConfigError
+from unknot.topology import Table, Tree, best_within, build, score
+from unknot.topology.weights import weigh
+
+LINES = 60  # of a drawing in the terminal
+ENDS = 24  # boxes without children in an SVG; what is below them is counted, not drawn
+LEVELS = 14
+ABREAST = 12  # children of one node in an SVG, when there is not room for all
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A tree over the clients of a table."""
+
+    table: Table
+    kind: str
+    tree: Tree
+    optimal: bool | None = None
+    """Proven to be the best there is (within its budget); None where the kind does not seek the best."""
+    branching: int | None = None
+    budget: int | None = None
+
+    @cached_property
+    def score(self) -> float:
+        return score(self.tree, self.table.probabilities)
+
+    @cached_property
+    def shares(self) -> list[float]:
+        """For each node, how likely the next to leave is one of its members."""
+        weights = weigh(self.tree.order, self.table.probabilities)
+        total = sum(weights.values())
+        sums = [0]
+        for c in self.tree.order:
+            sums.append(sums[-1] + weights[c])
+        nodes = zip(self.tree.starts, self.tree.stops, strict=True)
+        return [(sums[stop] - sums[start]) / total for start, stop in nodes]
+
+    @property
+    def models(self) -> float:
+        """How many models a client trains in a round, on average; 1 in FedAvg."""
+        leaves = [
+            level
+            for level, start, stop in zip(self.tree.levels, self.tree.starts, self.tree.stops, strict=True)
+            if stop - start == 1
+        ]
+        return 1 + sum(leaves) / len(leaves)
+
+    def members(self, node: int) -> list[int | str]:
+        """As the table calls them, sorted."""
+        return [self.table.names[c] for c in sorted(self.tree.members(node), key=self._by_name)]
+
+    def _by_name(self, client: int) -> tuple[int, str]:
+        name = self.table.names[client]
+        return (name, "") if isinstance(name, int) else (0, name)
+
+
+def picture(table: Table, kind: str, branching: int | None = None, budget: int | None = None) -> Picture:
+    """The tree of that kind over a table, ready to be shown."""
+    if branching is not None and kind != "b-ary":
+        raise ConfigError(f"--branching is for the kind b-ary, not {kind}: leave it out or use --kind b-ary")
+    if budget is not None and kind != "budget":
+        raise ConfigError(f"--budget is for the kind budget, not {kind}: leave it out or use --kind budget")
+    if kind == "b-ary" and branching is None:
+        branching = 2
+    if kind == "budget" and budget is None:
+        raise ConfigError("the kind budget needs --budget: how many sub-federations there may be")
+    if kind == "greedy" and table.expires is None:
+        raise ConfigError("the kind greedy needs a column 'expires' in the table: when each client leaves")
+    if kind == "budget" and budget is not None:
+        tree, proven = best_within(table.clients, budget, table.probabilities)
+        return Picture(table, kind, tree, proven, budget=budget)
+    tree = build(
+        kind,
+        table.clients,
+        probabilities=table.probabilities,
+        expires=table.expires,
+        branching=2 if branching is None else branching,
+    )
+    return Picture(table, kind, tree, True if kind == "huffman" else None, branching)
+
+
+def to_json(shown: Picture) -> Iterator[str]:
+    """One JSON object, in pieces: a deep tree's nodes name many clients many times."""
+    head: dict[str, object] = {"score": shown.score, "kind": shown.kind}
+    for key in ("branching", "budget", "optimal"):
+        if getattr(shown, key) is not None:
+            head[key] = getattr(shown, key)
+    head |= {"depth": shown.tree.depth, "inner": shown.tree.inner, "models_per_client": shown.models}
+    yield json.dumps(head)[:-1] + ', "nodes": ['
+    for node in range(len(shown.tree)):
+        yield (", " if node else "") + json.dumps(shown.members(node))
+    yield "]}\n"
+
+
+# Characters.
+
+
+def text(shown: Picture) -> str:
+    """The drawing, what it is worth, and what the other kinds would be."""
+    tree = shown.tree
+    lines = [*drawing(shown), ""]
+    if shown.table.total != 1:
+        lines += [f"the probabilities add up to {float(shown.table.total):.6g}: they are scaled to 1", ""]
+    best = ""
+    if shown.kind == "budget":
+        best = " (proven best)" if shown.optimal else " (a good tree, not proven best)"
+    lines += [
+        f"score             {shown.score:.4f}{best}: models aggregated when a client leaves, on average",
+        f"depth             {tree.depth}",
+        f"sub-federations   {tree.inner}",
+        f"models a client   {shown.models:.2f} trained each round, on average; 1 in FedAvg",
+    ]
+    return "\n".join([*lines, "", *comparison(shown)])
+
+
+def drawing(shown: Picture) -> list[str]:
+    """A line a node, the root first; cut when long."""
+    below = shown.tree.children()
+    lines: list[str] = []
+    stack = [(0, "", "")]
+    while stack and len(lines) < LINES:
+        node, own, deeper = stack.pop()
+        lines.append(f"{own}{label(shown.members(node))}  {percent(shown.shares[node])}")
+        children = below[node]
+        for place, child in reversed(list(enumerate(children[: LINES + 1]))):
+            last = place == len(children) - 1
+            stack.append((child, deeper + ("└─ " if last else "├─ "), deeper + ("   " if last else "│  ")))
+    hidden = len(shown.tree) - len(lines)
+    if hidden:
+        lines.append(f"… and {hidden} more nodes: --json has them all")
+    return lines
+
+
+def comparison(shown: Picture) -> list[str]:
+    """The kinds that the table allows, side by side."""
+    table, count = shown.table, len(shown.table.names)
+    branching = shown.branching or 4
+    budget = max(count // 4, 1) if shown.budget is None else shown.budget
+    others = [("huffman", None, None), ("shannon-fano", None, None), ("balanced", None, None)]
+    rows = [picture(table, kind, b, m) for kind, b, m in others]
+    rows += [picture(table, "b-ary", branching), picture(table, "budget", None, budget)]
+    if table.expires is not None:
+        rows.append(picture(table, "greedy"))
+    rows.append(picture(table, "star"))
+    lines = [f"{'':2}{'kind':22}{'score':>10}{'depth':>8}{'sub-federations':>18}{'models a client':>18}"]
+    for row in rows:
+        name = row.kind
+        if name == "b-ary":
+            name += f", branching {branching}"
+        if name == "budget":
+            name += f" {budget}"
+        mark = "▸ " if row.kind == shown.kind else "  "
+        facts = f"{row.score:10.4f}{row.tree.depth:8}{row.tree.inner:18}{row.models:18.2f}"
+        lines.append(f"{mark}{name:22}{facts}")
+    return lines
+
+
+def percent(share: float) -> str:
+    return f"{100 * share:.3g} %"
+
+
+def label(members: Sequence[int | str], most: int = 48) -> str:
+    """The members, runs of numbers as 3–7, cut when long."""
+    if len(members) == 1:
+        return clip(str(members[0]), most)
+    pieces: list[str] = []
+    length, used = 0, 0
+    for first, last, count in _runs(members[: 4 * most]):
+        piece = str(first) if count == 1 else f"{first}, {last}" if count == 2 else f"{first}–{last}"
+        length += len(piece) + 2
+        if pieces and length > most:
+            break
+        pieces.append(clip(piece, most))
+        used += count
+    rest = len(members) - used
+    if not rest:
+        return ", ".join(pieces)
+    return f"{', '.join(pieces)}, … ({len(members)} clients)"
+
+
+def _runs(members: Sequence[int | str]) -> Iterator[tuple[int | str, int | str, int]]:
+    start = 0
+    for end in range(1, len(members) + 1):
+        one, two = members[end - 1], members[end] if end < len(members) else None
+        if isinstance(one, int) and isinstance(two, int) and two == one + 1:
+            continue
+        yield members[start], one, end - start
+        start = end
+
+
+def clip(words: str, most: int) -> str:
+    return words if len(words) <= most else words[: most - 1] + "…"
+
+
+# SVG.
+
+
+@dataclass
+class _Box:
+    lines: tuple[str, str]
+    short: str
+    hint: str
+    kind: str  # root, inner, leaf, more
+    level: int
+    parent: int
+    x: float = 0.0
+    width: float = 0.0
+    low: float = 0.0  # the room that it and all below it take up
+    high: float = 0.0
+
+
+STYLE = """\
+.root text, .inner text, .leaf text, .more text { text-anchor: middle }
+text { font-family: system-ui, 'Segoe UI', Helvetica, Arial, sans-serif; font-size: 13px; fill: #1f2933 }
+.title { font-size: 17px; font-weight: 600 } .note { font-size: 12px; fill: #52606d }
+.share { font-size: 11px; fill: #52606d } .root .share { fill: #d9e2ec }
+.root rect { fill: #243b53 } .root text { fill: #ffffff }
+.inner rect { fill: #d6e8fa; stroke: #5b9bd5 } .leaf rect { fill: #e3f5e7; stroke: #57a773 }
+.more rect { fill: #f5f7fa; stroke: #9aa5b1; stroke-dasharray: 4 3 }
+.edge { fill: none; stroke: #9aa5b1; stroke-width: 1.5 }"""
+HEIGHT, RISE, GAP, MARGIN, TOP = 44, 84, 14, 24, 76
+
+
+def svg(shown: Picture) -> str:
+    """The drawing for reports: rounded boxes with members and probabilities."""
+    boxes = _boxes(shown)
+    width = _lay_out(boxes)
+    title = f"Influence tree: {shown.kind}"
+    facts = (
+        f"{len(shown.tree.order)} clients, score {shown.score:.3f}, depth {shown.tree.depth}, "
+        f"{shown.tree.inner} sub-federations"
+    )
+    width = max(width, 7.0 * len(facts) + 2 * MARGIN)
+    height = TOP + max(box.level for box in boxes) * RISE + HEIGHT + MARGIN
+    shift = (width - max(b.x + b.width / 2 for b in boxes) - min(b.x - b.width / 2 for b in boxes)) / 2
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.0f} {height:.0f}" '
+        f'width="{width:.0f}" height="{height:.0f}" role="img">',
+        f"<title>{escape(title)}: {escape(facts)}</title>",
+        f"<style>{STYLE}</style>",
+        '<rect width="100%" height="100%" fill="#ffffff"/>',
+        f'<text class="title" x="{MARGIN}" y="32">{escape(title)}</text>',
+        f'<text class="note" x="{MARGIN}" y="52">{escape(facts)}</text>',
+    ]
+    for box in boxes[1:]:
+        above = boxes[box.parent]
+        x0, y0 = above.x + shift, TOP + above.level * RISE + HEIGHT
+        x1, y1 = box.x + shift, TOP + box.level * RISE
+        middle = (y0 + y1) / 2
+        parts.append(
+            f'<path class="edge" d="M{x0:.1f} {y0}C{x0:.1f} {middle} {x1:.1f} {middle} {x1:.1f} {y1}"/>'
+        )
+    for box in boxes:
+        x, y = box.x + shift, TOP + box.level * RISE
+        parts += [
+            f'<g class="{box.kind}"><title>{escape(box.hint)}</title>',
+            f'<rect x="{x - box.width / 2:.1f}" y="{y}" width="{box.width:.1f}" height="{HEIGHT}" rx="9"/>',
+            f'<text x="{x:.1f}" y="{y + 19}">{escape(box.lines[0])}</text>',
+            f'<text class="share" x="{x:.1f}" y="{y + 35}">{escape(box.lines[1])}</text></g>',
+        ]
+    return "\n".join([*parts, "</svg>\n"])
+
+
+def write_svg(shown: Picture, path: Path) -> None:
+    try:
+        path.write_text(svg(shown), encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(f"cannot write {path}: {error.strerror or error}") from None
+
+
+def _boxes(shown: Picture) -> list[_Box]:
+    """The nodes to draw, parents first: the largest are opened while there is room."""
+    tree, below = shown.tree, shown.tree.children()
+    levels = tree.levels
+    size = [stop - start for start, stop in zip(tree.starts, tree.stops, strict=True)]
+    opened: dict[int, list[int]] = {}
+    heap, ends = [(-size[0], 0)], 1
+    while heap:
+        _, node = heapq.heappop(heap)
+        children = below[node]
+        if not children or levels[node] >= LEVELS:
+            continue
+        if len(children) + ends - 1 > ENDS:
+            if node and len(children) <= ABREAST:
+                continue
+            children = children[: max(ABREAST if node else ENDS - 1, 2)]
+            if len(children) + ends > ENDS and node:
+                continue
+        opened[node] = children
+        ends += len(children) - 1 + (len(children) < len(below[node]))
+        for child in children:
+            heapq.heappush(heap, (-size[child], child))
+    boxes: list[_Box] = []
+    stack = [(0, -1)]
+    while stack:
+        node, parent = stack.pop()
+        if node < 0:  # the children of ~node that are not drawn one by one
+            above = boxes[parent]
+            hidden = below[~node][len(opened[~node]) :]
+            share = sum(shown.shares[child] for child in hidden)
+            words = (f"… {len(hidden)} more", percent(share))
+            boxes.append(_Box(words, words[0], words[0], "more", above.level + 1, parent))
+            continue
+        members = shown.members(node)
+        kind = "root" if node == 0 else "leaf" if size[node] == 1 else "inner"
+        names = label(members, 14)
+        if kind != "leaf" and node not in opened:
+            kind, names = ("more" if node else "root"), f"… {len(members)} clients"
+        elif kind != "leaf" and names.endswith("clients)"):
+            names = f"{len(members)} clients"
+        hint = f"{label(members, 400)}: {percent(shown.shares[node])}"
+        place = len(boxes)
+        short = names if kind == "leaf" else f"{len(members)} clients"
+        boxes.append(_Box((names, percent(shown.shares[node])), short, hint, kind, levels[node], parent))
+        if node in opened:
+            if len(opened[node]) < len(below[node]):
+                stack.append((~node, place))
+            stack += [(child, place) for child in reversed(opened[node])]
+    return boxes
+
+
+def _lay_out(boxes: list[_Box]) -> float:
+    """Boxes without children side by side, parents over the middle of theirs. Returns the width."""
+    parents = {box.parent for box in boxes}
+    edge = float(MARGIN)
+    for place, box in enumerate(boxes):
+        box.width = _width(box)
+        if place not in parents:
+            box.x = edge + box.width / 2
+            edge += box.width + GAP
+            box.low, box.high = box.x - box.width / 2, box.x + box.width / 2
+    children: dict[int, list[_Box]] = {}
+    for place in range(len(boxes) - 1, -1, -1):
+        box = boxes[place]
+        if place in parents:
+            first, last = children[place][-1], children[place][0]
+            box.x, box.low, box.high = (first.x + last.x) / 2, first.low, last.high
+            if box.width > 2 * min(box.x - box.low, box.high - box.x):  # it would touch its neighbours
+                box.lines = (box.short, box.lines[1])
+                box.width = _width(box)
+        children.setdefault(box.parent, []).append(box)
+    return edge - GAP + MARGIN
+
+
+def _width(box: _Box) -> float:
+    return max(52.0, 7.6 * len(box.lines[0]) + 18, 6.6 * len(box.lines[1]) + 14)
