@@ -9,6 +9,7 @@ import numpy as np
 import torch
 
 from unknot.core.data import FederatedData, Samples, Shard
+from unknot.core.ensemble import Ensemble, Model
 from unknot.core.jobs import Job, Score, Update
 from unknot.core.keys import Key
 from unknot.core.weights import Layout, Weights
@@ -36,7 +37,7 @@ def small_data(
 class ToyEngine:
     """Pulls the weights towards numbers made of the client's data and the job's key: instantly.
 
-    The result depends on every sample, on the start and on the key, and on nothing else. `spoil`
+    The result depends on every sample that is read, on the start and on the key, and on nothing else. `spoil`
     maps a client to a function that changes its update: a client that misbehaves.
     """
 
@@ -50,8 +51,11 @@ class ToyEngine:
         self.calls.append(list(jobs))
         updates = []
         for job in jobs:
-            shard = data[job.client]
-            x, y = data.train.take(torch.from_numpy(shard.rows))
+            shard = job.shard(data)
+            rows = shard.rows
+            if job.batches is not None:
+                rows = np.concatenate([shard.rows_of(batch) for batch in job.batches])
+            x, y = data.train.take(torch.from_numpy(rows))
             pull = (x.double().sum() + (y.double() + 1).log().sum()) * 0.1
             noise = torch.from_numpy(job.key.uniform(np.arange(LAYOUT.size)))
             vector = 0.8 * job.start.vector + 0.2 * torch.sin(pull + noise).float()
@@ -59,10 +63,10 @@ class ToyEngine:
             updates.append(self.spoil.get(job.client, lambda u: u)(update))
         return updates
 
-    def evaluate(self, weights: Weights, samples: Samples) -> Score:
-        return Score(
-            float(weights.vector.mean().sigmoid()), float(weights.vector.square().mean()), len(samples)
-        )
+    def evaluate(self, model: Model, samples: Samples) -> Score:
+        models = [w for _, w in model.parts] if isinstance(model, Ensemble) else [model]
+        vector = torch.cat([weights.vector for weights in models])
+        return Score(float(vector.mean().sigmoid()), float(vector.square().mean()), len(samples))
 
     def describe(self) -> dict[str, object]:
         return {"engine": self.name}

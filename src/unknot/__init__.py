@@ -35,11 +35,15 @@ from unknot.federation import (
     Trace,
     Uniform,
 )
-from unknot.unlearn import RFS, Rapid
+from unknot.unlearn import BMT, FATS, MMT, RFS, SISA, ExactFun, FedCIO, Rapid, Standalone
 
 __all__ = [
+    "BMT",
+    "FATS",
+    "MMT",
     "RFS",
     "SGD",
+    "SISA",
     "AdaHessian",
     "Adam",
     "AdamW",
@@ -52,9 +56,11 @@ __all__ = [
     "Dirichlet",
     "DominantClass",
     "ErasedDataError",
+    "ExactFun",
     "Experiment",
     "FedAvg",
     "FedBuff",
+    "FedCIO",
     "Federation",
     "ForbiddenLineageError",
     "Guarantee",
@@ -67,6 +73,7 @@ __all__ = [
     "Rapid",
     "Recipe",
     "RequestError",
+    "Standalone",
     "Synchronous",
     "Trace",
     "Uniform",

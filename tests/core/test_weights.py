@@ -7,7 +7,7 @@ from torch import nn
 from support import LAYOUT, toy_weights
 from unknot.core.errors import ForbiddenLineageError
 from unknot.core.lineage import Ledger, Lineage, Unit
-from unknot.core.weights import Archive, Layout, Weights, weighted_sum
+from unknot.core.weights import Layout, Weights, weighted_sum
 
 
 def carrying(*clients: int, value: float = 1.0) -> Weights:
@@ -84,22 +84,6 @@ def test_combining_forbidden_weights_is_refused():
         weighted_sum([(0.5, carrying(0)), (0.5, carrying(1))], ledger, "average")
     with pytest.raises(ForbiddenLineageError):
         weighted_sum([(1.0, carrying(0)), (0.0, carrying(1))], ledger, "average")
-
-
-def test_the_archive_refuses_purges_and_counts():
-    ledger = Ledger()
-    archive = Archive(ledger)
-    archive["round", 1] = carrying(0, 1)
-    archive["round", 2] = carrying(0, 2)
-    assert archive.nbytes == 2 * LAYOUT.size * 4
-    ledger.forbid(1)
-    with pytest.raises(ForbiddenLineageError, match="read"):
-        archive["round", 1]
-    with pytest.raises(ForbiddenLineageError, match=r"store \('round', 3\).*client 1"):
-        archive["round", 3] = carrying(1)
-    assert archive.purge() == [("round", 1)]
-    assert list(archive) == [("round", 2)]
-    assert archive["round", 2].lineage == Lineage([Unit(0), Unit(2)])
 
 
 def test_equality_is_of_bits():

@@ -13,9 +13,9 @@ import numpy as np
 import torch
 
 from unknot.core.data import FederatedData, Samples, Shard
+from unknot.core.ensemble import Ensemble, Model
 from unknot.core.keys import Key
 from unknot.core.requests import Target
-from unknot.core.weights import Weights
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ def variants(data: FederatedData, targets: Sequence[Target], seed: int = 0) -> d
 
 
 def interference(
-    run: Callable[[FederatedData], Weights], data: FederatedData, targets: Sequence[Target], seed: int = 0
+    run: Callable[[FederatedData], Model], data: FederatedData, targets: Sequence[Target], seed: int = 0
 ) -> Interference:
     """Serve the same request on every variant of the erased data and compare with the original.
 
@@ -60,8 +60,10 @@ def interference(
     )
 
 
-def gap(a: Weights, b: Weights) -> float:
+def gap(a: Model, b: Model) -> float:
     """The largest difference between two models; 0 only if all bits agree."""
+    if isinstance(a, Ensemble) or isinstance(b, Ensemble):
+        return _gap_between_ensembles(a, b)
     if a.equal(b):
         return 0.0
     if a.layout != b.layout:
@@ -69,6 +71,15 @@ def gap(a: Weights, b: Weights) -> float:
     difference = float((a.vector.double() - b.vector.double()).abs().max())
     # Different bits with no difference (0 and -0, NaN) are still not the same.
     return difference if difference > 0 else float("nan")
+
+
+def _gap_between_ensembles(a: Model, b: Model) -> float:
+    if not isinstance(a, Ensemble) or not isinstance(b, Ensemble) or len(a.parts) != len(b.parts):
+        return float("inf")
+    if a.vote != b.vote or [factor for factor, _ in a.parts] != [factor for factor, _ in b.parts]:
+        return float("inf")
+    gaps = [gap(v, w) for (_, v), (_, w) in zip(a.parts, b.parts, strict=True)]
+    return next((g for g in gaps if g != g), max(gaps))
 
 
 def _shards(data: FederatedData) -> dict[int, Shard]:

@@ -42,7 +42,7 @@ class Shard:
     """The training samples of one client.
 
     `rows` point into the shared `Samples`. `ids` name the samples within the client (0, 1, 2...
-    as first dealt out): they stay when others are erased, and draws are keyed by them.
+    as first dealt out, ascending): they stay when others are erased, and draws are keyed by them.
     """
 
     rows: NDArray[np.int64]
@@ -55,6 +55,15 @@ class Shard:
 
     def __len__(self) -> int:
         return len(self.rows)
+
+    def rows_of(self, ids: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The rows of the samples with these ids; raises for one that is not (or no longer) here."""
+        places = np.searchsorted(self.ids, ids)
+        if len(ids) and (places.max() >= len(self.ids) or (self.ids[places] != ids).any()):
+            raise ErasedDataError(
+                f"samples {sorted(set(ids.tolist()) - set(self.ids.tolist()))} are not here"
+            )
+        return self.rows[places]
 
     def without(self, ids: Sequence[int]) -> Shard:
         keep = ~np.isin(self.ids, np.asarray(ids, dtype=np.int64))
@@ -105,6 +114,13 @@ class FederatedData:
             raise RequestError(
                 f"there is no client {client}; this federation has {self.describe_clients()}"
             ) from None
+
+    def pooled(self, clients: Sequence[int]) -> Shard:
+        """Several clients' samples as one shard, for central training; ids are (client, id) in one number."""
+        shards = {client: self[client] for client in sorted(clients)}
+        rows = [shard.rows for shard in shards.values()]
+        ids = [(client << 32) + shard.ids for client, shard in shards.items()]
+        return Shard(np.concatenate(rows), np.concatenate(ids))
 
     def __contains__(self, client: int) -> bool:
         return client in self._shards

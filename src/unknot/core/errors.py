@@ -26,6 +26,10 @@ class ErasedDataError(UnknotError):
     """Somebody reached for data that has been erased."""
 
 
+class StoreFullError(UnknotError):
+    """A method's history needs more room than it was allowed."""
+
+
 class ForbiddenLineageError(UnknotError):
     """Weights shaped by erased data were about to be used."""
 

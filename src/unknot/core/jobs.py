@@ -7,9 +7,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol
 
+import numpy as np
+from numpy.typing import NDArray
 from torch import Tensor
 
-from unknot.core.data import FederatedData, Samples
+from unknot.core.data import FederatedData, Samples, Shard
+from unknot.core.ensemble import Model
 from unknot.core.keys import Key
 from unknot.core.lineage import Lineage, Unit
 from unknot.core.recipe import Recipe
@@ -20,7 +23,10 @@ from unknot.core.weights import Weights
 class Job:
     """Train `start` on the data of `unit` by `recipe`; every draw comes from `key`.
 
-    `node` names the model that this is for, `version` the state of it that `start` was.
+    `node` names the model that this is for, `version` the state of it that `start` was. `batches`
+    are the ids of the samples that each step reads, where a method draws them itself; by default
+    the recipe goes through all of them. `others` are further clients whose data is read together
+    with this one's, as central training does.
     """
 
     unit: Unit
@@ -29,15 +35,32 @@ class Job:
     recipe: Recipe
     node: str = "global"
     version: int = 0
+    batches: tuple[NDArray[np.int64], ...] | None = None
+    others: tuple[Unit, ...] = ()
 
     @property
     def client(self) -> int:
         return self.unit.client
 
+    @property
+    def clients(self) -> tuple[int, ...]:
+        """Everybody whose data is read."""
+        return (self.client, *(unit.client for unit in self.others))
+
     @cached_property
     def lineage(self) -> Lineage:
         """What the result of this job will carry."""
-        return self.start.lineage | Lineage([self.unit])
+        return self.start.lineage | Lineage([self.unit, *self.others])
+
+    def shard(self, data: FederatedData) -> Shard:
+        """The samples that this job may read; raises if they have been erased."""
+        return data.pooled(self.clients) if self.others else data[self.client]
+
+    def samples_read(self, data: FederatedData) -> int:
+        """How many samples are read, each reading counted."""
+        if self.batches is not None:
+            return sum(len(batch) for batch in self.batches)
+        return self.recipe.samples_seen(sum(len(data[client]) for client in self.clients))
 
     def done(self, vector: Tensor, samples: int, loss: float) -> Update:
         """The update that this job gives, with its lineage."""
@@ -84,7 +107,7 @@ class Engine(Protocol):
         """One update a job, in the order of the jobs."""
         ...
 
-    def evaluate(self, weights: Weights, samples: Samples) -> Score: ...
+    def evaluate(self, model: Model, samples: Samples) -> Score: ...
 
     def describe(self) -> dict[str, object]:
         """Device, threads, precision, the path taken: recorded with every run."""

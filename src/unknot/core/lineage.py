@@ -11,10 +11,11 @@ from unknot.core.errors import ForbiddenLineageError
 
 @dataclass(frozen=True, slots=True, order=True)
 class Unit:
-    """One client's data in one revision: what an erasure forbids.
+    """One client's data in one revision, or one draw of it: what an erasure forbids.
 
     Erasing some of a client's samples raises its revision: the old unit is forbidden, the new one
-    is not.
+    is not. Where a method draws samples and says which, each draw has a number of its own, and only
+    the draws that hold an erased sample are forbidden.
     """
 
     client: int
@@ -106,6 +107,8 @@ class Ledger:
 
     def __init__(self) -> None:
         self._revision: dict[int, int] = {}
+        self._next: dict[int, int] = {}
+        self._draws: dict[int, dict[Unit, frozenset[int]]] = {}
         self._forbidden = NOBODY
 
     @property
@@ -113,15 +116,34 @@ class Ledger:
         return self._forbidden
 
     def unit(self, client: int) -> Unit:
-        """The unit under which this client trains now."""
+        """The unit under which this client trains on all its data now."""
         return Unit(client, self._revision.get(client, 0))
 
-    def forbid(self, client: int) -> Unit:
-        """Forbid the client's present unit and every earlier one; the next revision is clean."""
-        unit = self.unit(client)
-        self._forbidden |= Lineage([unit])
-        self._revision[client] = unit.revision + 1
+    def draw(self, client: int, samples: Iterable[int]) -> Unit:
+        """A unit of its own for a draw of some of the client's samples: nothing else is read."""
+        unit = Unit(client, self._fresh(client))
+        self._draws.setdefault(client, {})[unit] = frozenset(samples)
         return unit
+
+    def forbid(self, client: int, samples: Iterable[int] | None = None) -> Unit:
+        """Forbid the client's present unit, and its draws: all, or those that hold one of `samples`.
+
+        The next revision is clean.
+        """
+        unit = self.unit(client)
+        erased = None if samples is None else frozenset(samples)
+        draws = self._draws.get(client, {})
+        gone = [draw for draw, held in draws.items() if erased is None or held & erased]
+        for draw in gone:
+            del draws[draw]
+        self._forbidden |= Lineage([unit, *gone])
+        self._revision[client] = self._fresh(client)
+        return unit
+
+    def _fresh(self, client: int) -> int:
+        number = self._next.get(client, 1)
+        self._next[client] = number + 1
+        return number
 
     def taint(self, thing: Traced) -> Lineage:
         """The forbidden units that `thing` carries."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -116,17 +116,28 @@ class Weights:
                 parameter.copy_(self[name])
         return module
 
-    def equal(self, other: Weights) -> bool:
+    def equal(self, other: object) -> bool:
         """Bit for bit the same numbers (lineage aside)."""
-        if self.layout != other.layout or self.vector.dtype != other.vector.dtype:
+        if self is other:
+            return True
+        if (
+            not isinstance(other, Weights)
+            or self.layout != other.layout
+            or self.vector.dtype != other.vector.dtype
+        ):
             return False
         # As bytes: 0 and -0 are equal numbers and different bits, NaN is the other way round.
         return torch.equal(self.vector.view(torch.uint8), other.vector.view(torch.uint8))
 
-    def digest(self) -> str:
-        """A short fingerprint of the numbers."""
+    @cached_property
+    def fingerprint(self) -> str:
+        """SHA-256 of the numbers."""
         raw = self.vector.detach().cpu().contiguous().view(torch.uint8).numpy().tobytes()
-        return hashlib.sha256(raw).hexdigest()[:16]
+        return hashlib.sha256(raw).hexdigest()
+
+    def digest(self) -> str:
+        """A short fingerprint of the numbers, for people."""
+        return self.fingerprint[:16]
 
 
 def weighted_sum(terms: Sequence[tuple[float, Weights]], ledger: Ledger, action: str) -> Weights:
@@ -144,46 +155,3 @@ def weighted_sum(terms: Sequence[tuple[float, Weights]], ledger: Ledger, action:
     for factor, weights in rest:
         total.add_(weights.vector, alpha=factor)
     return head.like(total, *(weights for _, weights in rest))
-
-
-class Archive:
-    """What a method keeps of the past, by name: checked when it is put in and when it is read.
-
-    An erasure purges it: whatever carries a forbidden unit is dropped, not hidden.
-    """
-
-    def __init__(self, ledger: Ledger) -> None:
-        self._ledger = ledger
-        self._items: dict[object, Weights] = {}
-
-    def __setitem__(self, name: object, weights: Weights) -> None:
-        self._ledger.check(weights, f"store {name!r}")
-        self._items[name] = weights
-
-    def __getitem__(self, name: object) -> Weights:
-        weights = self._items[name]
-        self._ledger.check(weights, f"read {name!r} from the store")
-        return weights
-
-    def __delitem__(self, name: object) -> None:
-        del self._items[name]
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._items
-
-    def __iter__(self) -> Iterator[object]:
-        return iter(list(self._items))
-
-    def __len__(self) -> int:
-        return len(self._items)
-
-    @property
-    def nbytes(self) -> int:
-        return sum(weights.nbytes for weights in self._items.values())
-
-    def purge(self) -> list[object]:
-        """Drop everything that carries a forbidden unit; the names that went."""
-        gone = [name for name, weights in self._items.items() if self._ledger.taint(weights)]
-        for name in gone:
-            del self._items[name]
-        return gone

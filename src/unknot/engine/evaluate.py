@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from unknot.core.data import Samples
+from unknot.core.ensemble import Ensemble
 from unknot.core.errors import ConfigError
 from unknot.core.jobs import Score
 from unknot.engine import plan
@@ -40,6 +41,28 @@ def tally(model: nn.Module, x: Tensor, y: Tensor) -> Tally:
     logits = model(x)
     loss = plan.sample_losses(logits, y).double().sum().item()
     correct = int((logits.argmax(-1) == y).sum().item())
+    return Tally(len(x), loss, correct, y.numel())
+
+
+@torch.no_grad()
+def tally_together(ensemble: Ensemble, model: nn.Module, x: Tensor, y: Tensor) -> Tally:
+    """Score one slice by the vote of several models, each put into `model` in its turn.
+
+    The loss is that of the share of the votes (or of the mean probability) that the target got.
+    """
+    shares: Tensor | float = 0.0
+    total = sum(factor for factor, _ in ensemble.parts)
+    for factor, weights in ensemble.parts:
+        logits = weights.load_into(model)(x)
+        plan.check_logits(logits, y, lead=1)
+        voice = logits.double().softmax(-1)
+        if ensemble.vote == "majority":
+            voice = nn.functional.one_hot(logits.argmax(-1), logits.shape[-1]).double()
+        shares = shares + voice * (factor / total)
+    assert isinstance(shares, Tensor)
+    given = shares.gather(-1, y.unsqueeze(-1)).squeeze(-1).clamp_min(1e-12)
+    loss = -given.log().view(len(x), -1).mean(1).sum().item()
+    correct = int((shares.argmax(-1) == y).sum().item())
     return Tally(len(x), loss, correct, y.numel())
 
 

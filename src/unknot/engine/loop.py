@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from unknot.core.data import FederatedData, Samples, Shard
+from unknot.core.ensemble import Ensemble, Model
 from unknot.core.jobs import Job, Score, Update
 from unknot.core.recipe import SGD, AdaHessian, Adam, AdamW, Optimizer
 from unknot.core.weights import Layout, Weights
@@ -47,11 +48,13 @@ class LoopEngine:
         with intra_op_threads(self.threads), plan.no_hidden_draws():
             return [train_alone(self.model, *pair, samples) for pair in zip(jobs, shards, strict=True)]
 
-    def evaluate(self, weights: Weights, samples: Samples) -> Score:
-        samples = plan.on_device(samples, self.device, self.dtype)
+    def evaluate(self, model: Model, samples: Samples) -> Score:
+        parts = evaluate.slices(plan.on_device(samples, self.device, self.dtype))
         with intra_op_threads(self.threads):
-            weights.load_into(self.model)
-            return evaluate.score([evaluate.tally(self.model, *part) for part in evaluate.slices(samples)])
+            if isinstance(model, Ensemble):
+                return evaluate.score([evaluate.tally_together(model, self.model, *part) for part in parts])
+            model.load_into(self.model)
+            return evaluate.score([evaluate.tally(self.model, *part) for part in parts])
 
     def describe(self) -> dict[str, object]:
         return {

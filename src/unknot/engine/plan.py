@@ -25,9 +25,12 @@ from unknot.core.weights import Layout
 def batches(job: Job, shard: Shard) -> Iterator[NDArray[np.int64]]:
     """The rows of the training samples that each step reads.
 
-    Epoch e goes through the shard in the order of the key's child ("epoch", e), cut into consecutive
-    batches; the last one of an epoch may be smaller.
+    Where the job names its batches, those. Otherwise epoch e goes through the shard in the order of
+    the key's child ("epoch", e), cut into consecutive batches; the last one of an epoch may be smaller.
     """
+    if job.batches is not None:
+        yield from (shard.rows_of(batch) for batch in job.batches)
+        return
     left = job.recipe.steps(len(shard))
     for epoch in range(job.recipe.epochs):
         order = job.key.child("epoch", epoch).order(shard.ids)
@@ -52,6 +55,8 @@ class Lesson:
 
     @staticmethod
     def of(job: Job, shard: Shard) -> Lesson:
+        if job.batches is not None:
+            return Lesson._drawn(job, shard, job.batches)
         size, samples = job.recipe.batch_size, len(shard)
         per_epoch = -(-samples // size)
         rows = np.empty((job.recipe.epochs if samples else 0, per_epoch * size), dtype=np.int64)
@@ -62,6 +67,22 @@ class Lesson:
         counts[:, -1:] = samples - (per_epoch - 1) * size
         steps = job.recipe.steps(samples)
         return Lesson(job, shard, rows.reshape(-1, size)[:steps], counts.reshape(-1)[:steps])
+
+    @staticmethod
+    def _drawn(job: Job, shard: Shard, batches: Sequence[NDArray[np.int64]]) -> Lesson:
+        """The batches that a method drew."""
+        size = job.recipe.batch_size
+        counts = np.asarray([len(batch) for batch in batches], dtype=np.int64)
+        if len(counts) and not 1 <= counts.min() <= counts.max() <= size:
+            raise ConfigError(
+                f"a batch drawn for client {job.client} has {counts.min()} to {counts.max()} samples; "
+                f"the recipe's batch_size is {size}"
+            )
+        rows = np.empty((len(batches), size), dtype=np.int64)
+        for step, batch in enumerate(batches):
+            rows[step, : len(batch)] = shard.rows_of(batch)
+            rows[step, len(batch) :] = rows[step, 0]
+        return Lesson(job, shard, rows, counts)
 
     @property
     def steps(self) -> int:
@@ -178,5 +199,5 @@ def no_hidden_draws() -> Iterator[None]:
 
 
 def shards_of(jobs: Sequence[Job], data: FederatedData) -> list[Shard]:
-    """The shard of each job's client; raises for one whose data has been erased."""
-    return [data[job.client] for job in jobs]
+    """What each job may read; raises for a client whose data has been erased."""
+    return [job.shard(data) for job in jobs]

@@ -23,11 +23,13 @@ import torch
 from torch import Tensor, nn
 
 from unknot.core.data import FederatedData, Samples
+from unknot.core.ensemble import Ensemble, Model
 from unknot.core.errors import ConfigError
 from unknot.core.jobs import Job, Score, Update
 from unknot.core.recipe import AdaHessian, Recipe
-from unknot.core.weights import Layout, Weights
+from unknot.core.weights import Layout
 from unknot.engine import chunks, evaluate, plan
+from unknot.engine.evaluate import Tally
 from unknot.engine.fused import train_fused
 from unknot.engine.fused_images import train_fused_images
 from unknot.engine.loop import train_alone
@@ -112,12 +114,15 @@ class StackedEngine:
         done = {id(lesson): update for result in results for lesson, update in result}
         return [done.get(id(lesson)) or self._untrained(lesson.job) for lesson in lessons]
 
-    def evaluate(self, weights: Weights, samples: Samples) -> Score:
+    def evaluate(self, model: Model, samples: Samples) -> Score:
         """Accuracy and mean loss; slices of one size go to the workers, so threads change no bit."""
         parts = evaluate.slices(self._place(samples))
-        with self._borrowed() as model, _gpu_settings(self.device):
-            weights.load_into(model.eval())
-            tasks = [partial(_tally, model, x, y) for x, y in parts]
+        if isinstance(model, Ensemble):
+            vote = partial(self._tally_together, model)
+            return evaluate.score(self._run([partial(vote, x, y) for x, y in parts], self._workers()))
+        with self._borrowed() as module, _gpu_settings(self.device):
+            model.load_into(module.eval())
+            tasks = [partial(_tally, module, x, y) for x, y in parts]
             return evaluate.score(self._run(tasks, self._workers()))
 
     def describe(self) -> dict[str, object]:
@@ -265,6 +270,10 @@ class StackedEngine:
     def _workers(self) -> int:
         return self.threads or torch.get_num_threads()
 
+    def _tally_together(self, ensemble: Ensemble, x: Tensor, y: Tensor, stop: Event) -> Tally:
+        with self._borrowed() as module, _gpu_settings(self.device):
+            return evaluate.tally_together(ensemble, module.eval(), x, y)
+
     @contextmanager
     def _borrowed(self) -> Iterator[nn.Module]:
         """A copy of the model that nobody else is using: threads cannot share one to put weights in."""
@@ -279,7 +288,7 @@ class StackedEngine:
         return self._placed[samples]
 
 
-def _tally(model: nn.Module, x: Tensor, y: Tensor, stop: Event) -> evaluate.Tally:
+def _tally(model: nn.Module, x: Tensor, y: Tensor, stop: Event) -> Tally:
     return evaluate.tally(model, x, y)
 
 

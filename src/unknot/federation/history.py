@@ -6,8 +6,8 @@ import math
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+from unknot.core.ensemble import Model
 from unknot.core.jobs import Score
-from unknot.core.weights import Weights
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ class History:
     stopped: str = ""
     unserved: list[str] = field(default_factory=list)
     """Requests whose moment never came."""
-    model: Weights | None = None
+    model: Model | None = None
 
     def __repr__(self) -> str:
         scores = ", ".join(f"{split} accuracy {score.accuracy:.3f}" for split, score in self.scores.items())

@@ -9,6 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from unknot.core.jobs import Job
 from unknot.core.lineage import Ledger
@@ -61,6 +65,18 @@ class Lane:
     flights: list[Flight] = field(default_factory=list)
     sent: set[int] = field(default_factory=set)
     """Clients that have been sent a model since the start: they shaped the lane's course."""
+    joined: dict[int, int] = field(default_factory=dict)
+    """After how many rounds a newcomer came; nobody is in here who was there from the start."""
+    notes: dict[str, Any] = field(default_factory=dict)
+    """What a method remembers of the lane's structure, such as its tree: never numbers made of data."""
+
+    def present(self, version: int) -> NDArray[np.int64]:
+        """The members that had come by this version: what counts when a lane goes back and trains on.
+
+        Newcomers wait until it has caught up; they do not if nobody else is there.
+        """
+        there = sorted(client for client in self.members if self.joined.get(client, 0) <= version)
+        return np.asarray(there or sorted(self.members), dtype=np.int64)
 
     @property
     def flying(self) -> set[int]:

@@ -15,33 +15,30 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unknot.core.data import FederatedData, Samples
+from unknot.core.ensemble import Model
 from unknot.core.errors import ConfigError
 from unknot.core.jobs import Engine, Job, Score, Update
-from unknot.core.keys import Key
-from unknot.core.lineage import Ledger
 from unknot.core.recipe import Recipe
 from unknot.core.requests import Erase, Join, Request
 from unknot.core.threads import one_thread
-from unknot.core.weights import Archive, Weights
-from unknot.federation.aggregate import Aggregate, FedAvg
+from unknot.core.weights import Weights
+from unknot.federation.aggregate import Aggregate
+from unknot.federation.bench import Bench, Select
 from unknot.federation.clock import SECOND, Clock
 from unknot.federation.environment import environment
-from unknot.federation.history import Costs, Event, History, Round, Served
+from unknot.federation.history import Event, History, Round, Served
 from unknot.federation.inspect import sort_out
-from unknot.federation.lanes import Flight, Lane, Node
+from unknot.federation.lanes import Flight, Lane
 from unknot.federation.method import Method
-from unknot.federation.pace import Pace, Synchronous
+from unknot.federation.pace import Pace
 from unknot.federation.schedule import Stop, check_requests
 
-Select = Callable[[NDArray[np.int64], int, Key], NDArray[np.int64]]
-"""Which k of these clients take part, given a key: `Key.smallest` by default."""
 
-
-class Federation:
+class Federation(Bench):
     """A server and its clients, with a method that can make it forget.
 
-    ``run`` may be called again to go on. `model` is what is served now. A method's author also uses
-    `lanes`, `archive`, `initial`, `job`, `add_lane`, `add_node` and `restart`.
+    ``run`` may be called again to go on. `model` is what is served now. What a method's author uses
+    is in `Bench`.
     """
 
     def __init__(
@@ -63,31 +60,18 @@ class Federation:
     ) -> None:
         if evaluate_every < 0:
             raise ConfigError(f"evaluate_every must be 0 (never) or more, not {evaluate_every}")
+        super().__init__(initial, data, recipe or Recipe(), pace, aggregate, select, seed)
         self.engine = engine
-        self.initial = initial
-        self.data = data.fork()
         self.method = method
-        self.recipe = recipe or Recipe()
-        self.pace = pace or Synchronous()
-        self.aggregate = aggregate or FedAvg()
         self.clock = clock or Clock()
-        self.select = select or (lambda ids, k, key: key.smallest(ids, k))
-        self.key = Key.root(seed)
-        self.seed = seed
-        self.ledger = Ledger()
-        self.archive = Archive(self.ledger)
-        self.lanes: dict[str, Lane] = {}
-        self.members: set[int] = set()
         self.now = 0
-        self.costs = Costs()
         self._evaluate_every = evaluate_every
         self._splits = {
             split: samples for split in evaluate_on if (samples := self._samples(split)) is not None
         }
         self._observers = tuple(observers)
         self._pools: dict[str, NDArray[np.int64]] = {}
-        self._restarted: list[str] = []
-        self._measured: tuple[Weights, dict[str, Score]] | None = None
+        self._measured: tuple[Model, dict[str, Score]] | None = None
         self._history: History | None = None
 
     # What a person calls -------------------------------------------------------------------------
@@ -124,12 +108,13 @@ class Federation:
 
         while True:
             self._serve_due(pending, history)
-            active = [
+            short = [
                 lane
                 for lane in self.lanes.values()
                 if rounds is None or lane.rounds < goals.setdefault(lane.name, rounds)
             ]
-            if not active:
+            active = [lane for lane in short if lane.members or lane.flights] or short
+            if not active or (self.members and not any(lane.members for lane in short)):
                 history.stopped = "rounds"
                 break
             if accuracy is not None and not pending and stop.steady(history.since_request):
@@ -157,45 +142,12 @@ class Federation:
         return history
 
     @property
-    def model(self) -> Weights:
+    def model(self) -> Model:
         """What is served: refused if erased data shaped it."""
-        weights = self.method.serve(self)
-        self.ledger.check(weights, "serve the model")
-        return weights
-
-    # What a method calls -------------------------------------------------------------------------
-
-    def add_lane(self, name: str, members: Iterable[int]) -> Lane:
-        lane = Lane(name, set(members), self.recipe)
-        self.lanes[name] = lane
-        return lane
-
-    def add_node(self, lane: Lane, name: str, members: Iterable[int], weights: Weights | None = None) -> Node:
-        """A new model in a lane; it starts from the initial weights unless others are given."""
-        node = Node(name, members, self.initial if weights is None else weights, self.ledger)
-        lane.nodes[name] = node
-        return node
-
-    def job(self, lane: Lane, node: Node, client: int) -> Job:
-        """Train this node's model on this client, by the lane's recipe."""
-        key = self.key.child("train", node.name, lane.version, client)
-        return Job(self.ledger.unit(client), node.weights, key, lane.recipe, node.name, lane.version)
-
-    def restart(self, lane: Lane, recipe: Recipe | None = None) -> None:
-        """Begin a lane anew, from the initial weights, as if it had never run."""
-        self.cancel(lane, lane.flights)
-        lane.version = 0
-        lane.sent.clear()
-        lane.recipe = recipe or lane.recipe
-        for node in lane.nodes.values():
-            node.weights = self.initial
-        self._restarted.append(lane.name)
-
-    def cancel(self, lane: Lane, flights: Iterable[Flight]) -> None:
-        """Call clients back; what they would have sent is never trained."""
-        gone = set(flights)
-        lane.flights = [flight for flight in lane.flights if flight not in gone]
-        self.costs = self.costs.plus(cancelled=len(gone))
+        with one_thread():
+            model = self.method.serve(self)
+        self.ledger.check(model, "serve the model")
+        return model
 
     # The steps of the loop -----------------------------------------------------------------------
 
@@ -206,18 +158,17 @@ class Federation:
         if room < 1 or not len(pool):
             return
         idle = pool[~np.isin(pool, list(lane.flying))] if lane.flights else pool
-        key = self.key.child("select", lane.name, lane.version)
-        for client in map(int, self.select(idle, room, key)):
+        for client in map(int, self.method.choose(self, lane, idle, room)):
             # Who is asked must not depend on what it holds: a client with nothing to train on takes
             # its place in the round and comes back with nothing.
-            held = len(self.data[client])
-            jobs = tuple(self.method.jobs(self, lane, client)) if held else ()
+            asked = self.method.jobs(self, lane, client)
+            jobs = tuple(job for job in asked if job.samples_read(self.data))
             for job in jobs:
                 self.ledger.check(job, f"send a model to client {client}")
-            read = sum(job.recipe.samples_seen(held) for job in jobs)
+            read = sum(job.samples_read(self.data) for job in jobs)
             due = self.now + self.clock.duration(client, read, self.key.child("slowness"))
             lane.flights.append(Flight(client, jobs, lane.version, self.now, due))
-            lane.sent.add(client)
+            lane.sent.update((client, *(other for job in asked for other in job.clients)))
 
     def _absorb(self, lanes: Sequence[Lane], history: History) -> None:
         """Train what is due, in one call for all lanes, and put it into the models."""
@@ -229,21 +180,24 @@ class Federation:
         updates = self.engine.train(jobs, self.data) if jobs else []
         history.seconds["train"] += time.perf_counter() - started
         position = 0
+        records = []
         for lane in lanes:
             flights = landed[lane.name]
             count = sum(len(flight.jobs) for flight in flights)
             part = slice(position, position + count)
             position += count
-            self._absorb_lane(lane, flights, jobs[part], updates[part], history)
+            records.append(self._absorb_lane(lane, flights, jobs[part], updates[part]))
+        # What landed at one moment is measured once, when all of it is in.
+        measures = any(self._measures(record.round) for record in records)
+        scores = self._scores(history) if measures else {}
+        for record in records:
+            measured = replace(record, scores=scores) if self._measures(record.round) else record
+            history.rounds.append(measured)
+            self._tell(measured)
 
     def _absorb_lane(
-        self,
-        lane: Lane,
-        flights: list[Flight],
-        jobs: Sequence[Job],
-        updates: Sequence[Update],
-        history: History,
-    ) -> None:
+        self, lane: Lane, flights: list[Flight], jobs: Sequence[Job], updates: Sequence[Update]
+    ) -> Round:
         with one_thread():
             good, bad = sort_out(jobs, updates)
             self.method.absorb(self, lane, good)
@@ -256,7 +210,7 @@ class Federation:
         reasons: dict[str, int] = {}
         for _, reason in bad:
             reasons[reason] = reasons.get(reason, 0) + 1
-        record = Round(
+        return Round(
             lane=lane.name,
             round=lane.rounds,
             version=lane.version,
@@ -265,11 +219,9 @@ class Federation:
             staleness=staleness,
             train_loss=float(np.mean([u.loss for u in good])) if good else float("nan"),
             set_aside=reasons,
-            scores=self._scores(history) if self._measures(lane.rounds) else {},
+            scores={},
             costs=self.costs,
         )
-        history.rounds.append(record)
-        self._tell(record)
 
     def _serve_due(self, pending: list[Request], history: History) -> None:
         """Serve the requests whose moment has come, in the order in which they were given."""
@@ -321,7 +273,7 @@ class Federation:
         """Close the door on the data, drop what carries it, and have the method repair the rest."""
         for target in request.targets:
             self.data.erase(target.client, target.samples)
-            self.ledger.forbid(target.client)
+            self.ledger.forbid(target.client, target.samples)
         named = {target.client for target in request.targets}
         gone = {target.client for target in request.targets if target.samples is None}
         touched = [lane for lane in self.lanes.values() if lane.sent & named]
@@ -330,12 +282,16 @@ class Federation:
             lane.members -= gone
             for node in lane.nodes.values():
                 node.members -= gone
-            self.cancel(lane, [f for f in lane.flights if any(self.ledger.taint(job) for job in f.jobs)])
+            # By name too: a client without samples flies with no job that could be tainted.
+            tainted = [f for f in lane.flights if any(self.ledger.taint(job) for job in f.jobs)]
+            self.cancel(lane, [*tainted, *(f for f in lane.flights if f.client in gone)])
         purged = len(self.archive.purge())
         self._measured = None
         if self._history:
             self._history.model = None
-        self.method.forget(self, request, touched)
+        with one_thread():
+            self.method.forget(self, request, touched)
+        purged += self.memo.purge()
         for lane in self.lanes.values():
             for node in lane.nodes.values():
                 self.ledger.check(node.weights, f"keep node {node.name!r} after {self.method.name} forgot")
@@ -381,19 +337,22 @@ class Federation:
         """How the served model does now; the same weights are not measured twice."""
         if not self._evaluate_every:
             return {}
-        weights = self.model
-        if self._measured is None or self._measured[0] is not weights:
+        model = self.model
+        if self._measured is None or not self._measured[0].equal(model):
             started = time.perf_counter()
-            scores = {split: self.engine.evaluate(weights, part) for split, part in self._splits.items()}
+            scores = {split: self.engine.evaluate(model, part) for split, part in self._splits.items()}
             history.seconds["evaluate"] += time.perf_counter() - started
-            self._measured = (weights, scores)
+            self._measured = (model, scores)
         return self._measured[1]
 
     def _count(self, jobs: Sequence[Job], set_aside: int) -> None:
-        read = [job.recipe.samples_seen(len(self.data[job.client])) for job in jobs]
-        epochs = sum(n / len(self.data[job.client]) for n, job in zip(read, jobs, strict=True))
-        stored = self.archive.nbytes + sum(
-            node.weights.nbytes for lane in self.lanes.values() for node in lane.nodes.values()
+        read = [job.samples_read(self.data) for job in jobs]
+        held = [sum(len(self.data[client]) for client in job.clients) / len(job.clients) for job in jobs]
+        epochs = sum(n / own for n, own in zip(read, held, strict=True))
+        stored = (
+            self.archive.nbytes
+            + self.memo.nbytes
+            + sum(node.weights.nbytes for lane in self.lanes.values() for node in lane.nodes.values())
         )
         size = sum(job.start.nbytes for job in jobs)
         self.costs = replace(

@@ -7,13 +7,16 @@ The defaults here are plain federated learning with one model; most methods over
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from enum import Enum
 from typing import TYPE_CHECKING, ClassVar
 
+import numpy as np
+from numpy.typing import NDArray
+
+from unknot.core.ensemble import Model
 from unknot.core.jobs import Job, Update
 from unknot.core.requests import Erase
-from unknot.core.weights import Weights
 from unknot.federation.lanes import Lane
 
 if TYPE_CHECKING:
@@ -39,15 +42,22 @@ class Method:
         lane = fed.add_lane("global", fed.members)
         fed.add_node(lane, "global", fed.members)
 
+    def choose(self, fed: Federation, lane: Lane, idle: NDArray[np.int64], room: int) -> Iterable[int]:
+        """Which of the idle clients are sent a model now; by default as the federation selects."""
+        return map(int, fed.select(idle, room, fed.key.child("select", lane.name, lane.version)))
+
     def jobs(self, fed: Federation, lane: Lane, client: int) -> list[Job]:
         """What a client that was chosen trains: every model of the lane that it is a member of."""
         return [fed.job(lane, node, client) for node in lane.nodes.values() if client in node.members]
 
     def absorb(self, fed: Federation, lane: Lane, updates: Sequence[Update]) -> None:
         """Put updates, in the order of client ids, into the models that they are for."""
-        for node in lane.nodes.values():
-            mine = [update for update in updates if update.job.node == node.name]
-            if mine:
+        by_node: dict[str, list[Update]] = {}
+        for update in updates:
+            by_node.setdefault(update.job.node, []).append(update)
+        for name, mine in by_node.items():
+            if name in lane.nodes:  # a tree may have changed while they were under way
+                node = lane.nodes[name]
                 node.weights = fed.aggregate(node.weights, mine, lane.version, fed.ledger)
 
     def forget(self, fed: Federation, request: Erase, touched: Sequence[Lane]) -> None:
@@ -67,6 +77,6 @@ class Method:
             for node in lane.nodes.values():
                 node.members.update(clients)
 
-    def serve(self, fed: Federation) -> Weights:
+    def serve(self, fed: Federation) -> Model:
         """The model that users get."""
         return fed.lanes["global"].nodes["global"].weights

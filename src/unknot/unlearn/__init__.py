@@ -1,11 +1,19 @@
-"""Unlearning methods, one a file, named after its paper."""
+"""Unlearning methods, one paper a file."""
 
 from unknot.core.errors import ConfigError, nearest
 from unknot.federation.method import Method
+from unknot.unlearn.bmt_mmt import BMT, MMT
+from unknot.unlearn.exact_fun import ExactFun
+from unknot.unlearn.fats import FATS
+from unknot.unlearn.fedcio import FedCIO
 from unknot.unlearn.rapid import Rapid
 from unknot.unlearn.rfs import RFS
+from unknot.unlearn.sisa import SISA
+from unknot.unlearn.standalone import Standalone
 
-METHODS: dict[str, type[Method]] = {method.name: method for method in (RFS, Rapid)}
+METHODS: dict[str, type[Method]] = {
+    method.name: method for method in (RFS, Rapid, BMT, MMT, SISA, FedCIO, ExactFun, FATS, Standalone)
+}
 
 
 def make_method(name: str, **options: object) -> Method:
@@ -15,4 +23,16 @@ def make_method(name: str, **options: object) -> Method:
     return METHODS[name](**options)
 
 
-__all__ = ["METHODS", "RFS", "Rapid", "make_method"]
+__all__ = [
+    "BMT",
+    "FATS",
+    "METHODS",
+    "MMT",
+    "RFS",
+    "SISA",
+    "ExactFun",
+    "FedCIO",
+    "Rapid",
+    "Standalone",
+    "make_method",
+]

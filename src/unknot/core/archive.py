@@ -1,0 +1,126 @@
+"""What a method keeps of the past: weights by name, and the results of jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from unknot.core.data import FederatedData
+from unknot.core.jobs import Job, Update
+from unknot.core.lineage import Ledger, Lineage, Unit
+from unknot.core.store import Shelf
+from unknot.core.weights import Layout, Weights
+
+
+class Archive:
+    """Weights by name: checked when they are put in and when they are read.
+
+    An erasure purges it: whatever carries a forbidden unit is dropped, not hidden. `memory` and
+    `disk` are the bytes that it may take; without them it takes what it needs, in memory.
+    """
+
+    def __init__(self, ledger: Ledger, memory: int | None = None, disk: int = 0) -> None:
+        self._ledger = ledger
+        self._shelf = Shelf(memory, disk)
+        self._about: dict[object, tuple[Layout, Lineage]] = {}
+
+    def __setitem__(self, name: object, weights: Weights) -> None:
+        self._ledger.check(weights, f"store {name!r}")
+        self._shelf[name] = weights.vector
+        self._about[name] = (weights.layout, weights.lineage)
+
+    def __getitem__(self, name: object) -> Weights:
+        weights = Weights(self._shelf[name], *self._about[name])
+        self._ledger.check(weights, f"read {name!r} from the store")
+        return weights
+
+    def __delitem__(self, name: object) -> None:
+        del self._shelf[name], self._about[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._about
+
+    def __iter__(self) -> Iterator[object]:
+        return iter(list(self._about))
+
+    def __len__(self) -> int:
+        return len(self._about)
+
+    @property
+    def nbytes(self) -> int:
+        return self._shelf.nbytes
+
+    def purge(self) -> list[object]:
+        """Drop everything that carries a forbidden unit; the names that went."""
+        gone = [name for name, (_, lineage) in self._about.items() if lineage & self._ledger.forbidden]
+        for name in gone:
+            del self[name]
+        return gone
+
+
+@dataclass
+class _Result:
+    unit: Unit
+    start: Lineage
+    loss: float
+
+
+class Memo:
+    """Results of jobs, to be looked up instead of trained again.
+
+    A job's result is a function of the bits that it starts from, the samples that it reads, its key
+    and its recipe. The same question has the same answer, bit for bit, whoever shaped the start: so
+    an answer that was found from weights that erased data had a part in may be used again where
+    the same bits come about without that data. Only jobs that name their batches are kept: what
+    they read is known. What nobody asks for with a clean start while a request is served is dropped
+    with the request.
+    """
+
+    def __init__(self, ledger: Ledger, memory: int | None = None, disk: int = 0) -> None:
+        self._ledger = ledger
+        self._shelf = Shelf(memory, disk)
+        self._results: dict[object, _Result] = {}
+
+    def put(self, update: Update) -> None:
+        job = update.job
+        self._ledger.check(update, f"remember what client {job.client} sent")
+        name = _question(job)
+        self._shelf[name] = update.weights.vector
+        self._results[name] = _Result(job.unit, job.start.lineage, update.loss)
+
+    def get(self, job: Job, data: FederatedData) -> Update | None:
+        """The update that training this job would give, if it is known."""
+        name = _question(job)
+        found = self._results.get(name)
+        if found is None or found.unit in self._ledger.forbidden:
+            return None
+        known = replace(job, unit=found.unit)
+        self._ledger.check(known, f"look up a job of client {job.client}")
+        found.start = job.start.lineage
+        return known.done(self._shelf[name], len(job.shard(data)), found.loss)
+
+    def __len__(self) -> int:
+        return len(self._results)
+
+    @property
+    def nbytes(self) -> int:
+        return self._shelf.nbytes
+
+    def purge(self) -> int:
+        """Drop every result that a forbidden unit had a part in; how many went."""
+        forbidden = self._ledger.forbidden
+        gone = [
+            name
+            for name, result in self._results.items()
+            if result.start & forbidden or result.unit in forbidden
+        ]
+        for name in gone:
+            del self._results[name], self._shelf[name]
+        return len(gone)
+
+
+def _question(job: Job) -> object:
+    if job.batches is None:
+        raise ValueError("only a job that names its batches can be remembered: what it read must be known")
+    read = tuple(batch.tobytes() for batch in job.batches)
+    return job.start.fingerprint, job.client, job.node, job.key, job.recipe, read

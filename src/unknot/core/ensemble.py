@@ -1,0 +1,60 @@
+"""Several models that answer together: what is served where models are never averaged."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+
+from unknot.core.errors import ConfigError
+from unknot.core.lineage import NOBODY, Lineage
+from unknot.core.weights import Weights
+
+VOTES = ("mean", "majority")
+
+
+@dataclass(frozen=True, eq=False)
+class Ensemble:
+    """Models and how much each counts.
+
+    ``vote = "mean"``: the class with the highest weighted mean of the models' probabilities.
+    ``"majority"``: each model names its class, and the class with the most weight behind it wins
+    (the lowest one, where two have as much).
+    """
+
+    parts: tuple[tuple[float, Weights], ...]
+    vote: str = "mean"
+
+    def __post_init__(self) -> None:
+        if not self.parts:
+            raise ConfigError("an ensemble has at least one model")
+        if self.vote not in VOTES:
+            raise ConfigError(f"an ensemble votes by {' or '.join(map(repr, VOTES))}, not {self.vote!r}")
+
+    @property
+    def lineage(self) -> Lineage:
+        lineage = NOBODY
+        for _, weights in self.parts:
+            lineage |= weights.lineage
+        return lineage
+
+    @property
+    def nbytes(self) -> int:
+        return sum(weights.nbytes for _, weights in self.parts)
+
+    def equal(self, other: object) -> bool:
+        """Bit for bit the same models, in the same order, counting as much."""
+        return (
+            isinstance(other, Ensemble)
+            and self.vote == other.vote
+            and len(self.parts) == len(other.parts)
+            and all(a == b and v.equal(w) for (a, v), (b, w) in zip(self.parts, other.parts, strict=True))
+        )
+
+    def digest(self) -> str:
+        """A short fingerprint of the numbers, for people."""
+        text = self.vote + "".join(f"|{factor!r} {weights.fingerprint}" for factor, weights in self.parts)
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+Model = Weights | Ensemble
+"""What can be served: one set of weights, or several that answer together."""

@@ -1,0 +1,111 @@
+"""What a method works on: lanes and nodes, the ledger, the history that it keeps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unknot.core.archive import Archive, Memo
+from unknot.core.data import FederatedData
+from unknot.core.errors import ConfigError
+from unknot.core.jobs import Job
+from unknot.core.keys import Key
+from unknot.core.lineage import Ledger
+from unknot.core.recipe import Recipe
+from unknot.core.store import MIB
+from unknot.core.weights import Weights
+from unknot.federation.aggregate import Aggregate, FedAvg
+from unknot.federation.history import Costs
+from unknot.federation.lanes import Flight, Lane, Node
+from unknot.federation.pace import Pace, Synchronous
+
+Select = Callable[[NDArray[np.int64], int, Key], NDArray[np.int64]]
+"""Which k of these clients take part, given a key: `Key.smallest` by default."""
+
+
+class Bench:
+    """The part of a federation that a method may touch.
+
+    `initial` weights, `data` that is still there, `members`, `lanes`; `archive` and `memo` for what
+    it keeps; `aggregate`, `select` and `pace` as the federation was set up; `key` for draws.
+    """
+
+    def __init__(
+        self,
+        initial: Weights,
+        data: FederatedData,
+        recipe: Recipe,
+        pace: Pace | None,
+        aggregate: Aggregate | None,
+        select: Select | None,
+        seed: int,
+    ) -> None:
+        self.initial = initial
+        self.data = data.fork()
+        self.recipe = recipe
+        self.pace = pace or Synchronous()
+        self.aggregate = aggregate or FedAvg()
+        self.select = select or (lambda ids, k, key: key.smallest(ids, k))
+        self.seed = seed
+        self.key = Key.root(seed)
+        self.ledger = Ledger()
+        self.archive = Archive(self.ledger)
+        self.memo = Memo(self.ledger)
+        self.lanes: dict[str, Lane] = {}
+        self.members: set[int] = set()
+        self.costs = Costs()
+        self._restarted: list[str] = []
+
+    def add_lane(self, name: str, members: Iterable[int]) -> Lane:
+        lane = Lane(name, set(members), self.recipe)
+        self.lanes[name] = lane
+        return lane
+
+    def add_node(self, lane: Lane, name: str, members: Iterable[int], weights: Weights | None = None) -> Node:
+        """A new model in a lane; it starts from the initial weights unless others are given."""
+        node = Node(name, members, self.initial if weights is None else weights, self.ledger)
+        lane.nodes[name] = node
+        return node
+
+    def begin_again(self, lane: Lane, name: str, members: Iterable[int], weights: Weights) -> Node:
+        """A node in place of one that was spoilt: recorded with the request that is being served."""
+        self._restarted.append(name)
+        return self.add_node(lane, name, members, weights)
+
+    def drop_node(self, lane: Lane, name: str) -> None:
+        del lane.nodes[name]
+
+    def limit_history(self, memory: float, disk: float) -> None:
+        """Let the archive and the memo take so many MiB each in memory and on disk, and no more."""
+        if not (memory >= 0 and disk >= 0):
+            raise ConfigError(f"a history's memory and disk are MiB, not {memory} and {disk}")
+        room = (int(memory * MIB), int(disk * MIB))
+        self.archive, self.memo = Archive(self.ledger, *room), Memo(self.ledger, *room)
+
+    def job(self, lane: Lane, node: Node, client: int) -> Job:
+        """Train this node's model on this client, by the lane's recipe."""
+        key = self.key.child("train", node.name, lane.version, client)
+        return Job(self.ledger.unit(client), node.weights, key, lane.recipe, node.name, lane.version)
+
+    def restart(self, lane: Lane, recipe: Recipe | None = None) -> None:
+        """Begin a lane anew, from the initial weights, as if it had never run."""
+        lane.sent.clear()
+        lane.recipe = recipe or lane.recipe
+        self.rewind(lane, 0, dict.fromkeys(lane.nodes, self.initial))
+
+    def rewind(self, lane: Lane, version: int, weights: Mapping[str, Weights]) -> None:
+        """Go back to a version that this lane has had: the nodes' models as they were then."""
+        if version < lane.version or lane.flights:
+            self._restarted.append(lane.name)
+        self.cancel(lane, lane.flights)
+        lane.version = version
+        for name, old in weights.items():
+            lane.nodes[name].weights = old
+
+    def cancel(self, lane: Lane, flights: Iterable[Flight]) -> None:
+        """Call clients back; what they would have sent is never trained."""
+        gone = set(flights)
+        lane.flights = [flight for flight in lane.flights if flight not in gone]
+        self.costs = self.costs.plus(cancelled=len(gone))

@@ -1,0 +1,127 @@
+"""Exact-Fun: a quantised model hides small changes, and a change that is hidden needs no retraining.
+
+Z. Xiong, W. Li, Y. Li, Z. Cai: Exact-Fun: An Exact and Efficient Federated Unlearning Approach.
+ICDM 2023. Clients are sent q(w) = α·round(w/α) and take one gradient step. On a request the
+server goes through the rounds again with what it kept: each round's aggregate is computed without
+the erased data, and while it is the same after quantisation, the clients' answers stay true. From
+the first round that differs, they are asked anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from unknot.core.errors import ConfigError
+from unknot.core.jobs import Job, Update
+from unknot.core.lineage import Unit
+from unknot.core.requests import Erase
+from unknot.core.weights import Weights, weighted_sum
+from unknot.federation import Federation, Guarantee, Lane, Method, Synchronous
+
+
+@dataclass(frozen=True)
+class ExactFun(Method):
+    """Quantised models, one gradient step a round; go back to the first round that shows the erased data.
+
+    `alpha` is the step of the quantisation. Every answer of every client is kept, in `memory` MiB of
+    memory and then in `disk` MiB of files.
+    """
+
+    alpha: float = 0.01
+    memory: float = 64.0
+    disk: float = 4096.0
+
+    name = "exact-fun"
+    guarantee = Guarantee.EXACT
+
+    def __post_init__(self) -> None:
+        if not self.alpha > 0:
+            raise ConfigError(f"Exact-Fun: alpha must be positive, not {self.alpha}")
+
+    def open(self, fed: Federation) -> None:
+        if not isinstance(fed.pace, Synchronous):
+            raise ConfigError("Exact-Fun goes through rounds again: it needs the synchronous pace")
+        fed.limit_history(self.memory, self.disk)
+        lane = fed.add_lane("global", fed.members)
+        fed.add_node(lane, "global", fed.members, self._quantised(fed.initial))
+        fed.add_node(lane, "exact", [])  # w, of which clients see q(w) alone
+
+    def choose(self, fed: Federation, lane: Lane, idle: NDArray[np.int64], room: int) -> Iterable[int]:
+        return self._chosen(fed, lane, lane.version)
+
+    def jobs(self, fed: Federation, lane: Lane, client: int) -> list[Job]:
+        ids = self._batch(fed, lane.version, client)
+        unit = fed.ledger.draw(client, ids.tolist())
+        return [self._job(fed, lane, lane.nodes["global"].weights, lane.version, unit)] if len(ids) else []
+
+    def absorb(self, fed: Federation, lane: Lane, updates: Sequence[Update]) -> None:
+        for update in updates:
+            fed.memo.put(update)
+        exact, sent = lane.nodes["exact"], lane.nodes["global"]
+        exact.weights, sent.weights = self._step(fed, exact.weights, sent.weights, updates)
+
+    def forget(self, fed: Federation, request: Erase, touched: Sequence[Lane]) -> None:
+        for lane in touched:
+            exact, sent = fed.initial, self._quantised(fed.initial)
+            version = 0
+            while version < lane.version:
+                updates = self._answers(fed, lane, sent, version)
+                if updates is None:
+                    break
+                exact, sent = self._step(fed, exact, sent, updates)
+                version += 1
+            fed.rewind(lane, version, {"exact": exact, "global": sent})
+
+    def admit(self, fed: Federation, clients: Sequence[int]) -> None:
+        super().admit(fed, clients)
+        lane = fed.lanes["global"]
+        lane.nodes["exact"].members.clear()
+        lane.joined.update(dict.fromkeys(clients, lane.rounds))
+
+    def _answers(self, fed: Federation, lane: Lane, sent: Weights, version: int) -> list[Update] | None:
+        """What the remaining clients answered to these bits in this round; None if one must be asked."""
+        updates = []
+        for client in self._chosen(fed, lane, version):
+            if not len(fed.data[client]):
+                continue
+            known = fed.memo.get(self._job(fed, lane, sent, version, fed.ledger.unit(client)), fed.data)
+            if known is None:
+                return None
+            updates.append(known)
+        return updates
+
+    def _step(
+        self, fed: Federation, exact: Weights, sent: Weights, updates: Sequence[Update]
+    ) -> tuple[Weights, Weights]:
+        """w ← w + Σ (nₖ/n)(answerₖ − q(w))."""
+        total = sum(update.samples for update in updates)
+        if not total:
+            return exact, sent
+        terms = [(update.samples / total, update.weights) for update in updates]
+        moved = weighted_sum([(1.0, exact), (-1.0, sent), *terms], fed.ledger, "aggregate an update")
+        return moved, self._quantised(moved)
+
+    def _quantised(self, weights: Weights) -> Weights:
+        # + 0: a weight that rounds to nothing is the same nothing from either side, in its bits too.
+        return weights.like(torch.round(weights.vector / self.alpha) * self.alpha + 0.0)
+
+    @staticmethod
+    def _chosen(fed: Federation, lane: Lane, version: int) -> list[int]:
+        present = lane.present(version)
+        room = fed.pace.vacancies(0, len(present))
+        return [int(c) for c in fed.select(present, room, fed.key.child("select", lane.name, version))]
+
+    @staticmethod
+    def _batch(fed: Federation, version: int, client: int) -> NDArray[np.int64]:
+        key = fed.key.child("batch", version, client)
+        return key.smallest(fed.data[client].ids, fed.recipe.batch_size)
+
+    def _job(self, fed: Federation, lane: Lane, sent: Weights, version: int, unit: Unit) -> Job:
+        key = fed.key.child("train", "global", version, unit.client)
+        batches = (self._batch(fed, version, unit.client),)
+        return Job(unit, sent, key, lane.recipe, "global", version, batches)

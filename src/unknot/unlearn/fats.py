@@ -1,0 +1,124 @@
+"""FATS: few clients and few samples are drawn, and whoever was not drawn is already forgotten.
+
+Y. Tao, C. Wang, M. Pan, D. Yu, X. Cheng, D. Wang: Communication Efficient and Provable Federated
+Unlearning. VLDB 2024. Over T iterations in rounds of E local steps, K = ρ_C·E·M/T of M clients are
+drawn a round, with replacement, and b = ρ_S·N/(ρ_C·E) of N samples a step. A request goes back to
+the first draw that holds the erased client or sample, makes it anew, and trains on from there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unknot.core.errors import ConfigError
+from unknot.core.jobs import Job, Update
+from unknot.core.requests import Erase
+from unknot.core.weights import weighted_sum
+from unknot.federation import Federation, Guarantee, Lane, Method, Synchronous
+
+
+@dataclass(frozen=True)
+class FATS(Method):
+    """Train on draws of clients and samples; go back to the first draw that holds what is erased.
+
+    `rho_client` and `rho_sample` bound how often a client and a sample are drawn, on average, in
+    `rounds` rounds of `local_steps` steps. `clients` and `samples` (a client) are the M and N of the
+    formulas: declared, not looked up, since what is erased must not set the pace; 0 stands for the
+    first members' number, and for the recipe's batch size as b. The models of all rounds are kept,
+    in `memory` MiB of memory and then in `disk` MiB of files.
+    """
+
+    rho_client: float = 10.0
+    rho_sample: float = 10.0
+    rounds: int = 100
+    local_steps: int = 10
+    clients: int = 0
+    samples: int = 0
+    memory: float = 64.0
+    disk: float = 4096.0
+
+    name = "fats"
+    guarantee = Guarantee.EXACT
+
+    def __post_init__(self) -> None:
+        if not (self.rho_client > 0 and self.rho_sample > 0):
+            raise ConfigError("FATS: rho_client and rho_sample must be positive")
+        if min(self.rounds, self.local_steps) < 1 or min(self.clients, self.samples) < 0:
+            raise ConfigError("FATS: rounds and local_steps are at least 1, clients and samples not negative")
+
+    def per_round(self, clients: int) -> int:
+        """K, at least 1."""
+        return max(1, round(self.rho_client * clients / self.rounds))
+
+    def per_step(self) -> int:
+        """b, at least 1."""
+        return max(1, round(self.rho_sample * self.samples / (self.rho_client * self.local_steps)))
+
+    def open(self, fed: Federation) -> None:
+        if not isinstance(fed.pace, Synchronous):
+            raise ConfigError("FATS goes back to a round: it needs the synchronous pace")
+        fed.limit_history(self.memory, self.disk)
+        lane = fed.add_lane("global", fed.members)
+        lane.recipe = replace(fed.recipe, batch_size=self.per_step()) if self.samples else fed.recipe
+        lane.notes.update(slots=self.per_round(self.clients or len(fed.members)), drawn={}, units={})
+        fed.add_node(lane, "global", fed.members)
+
+    def choose(self, fed: Federation, lane: Lane, idle: NDArray[np.int64], room: int) -> Iterable[int]:
+        """K draws with replacement: in each, the client with the smallest word.
+
+        Taking a client out changes the draws that it won, and no others.
+        """
+        present = lane.present(lane.version)
+        key = fed.key.child("draw", lane.version)
+        words = [key.child(slot).words(present) for slot in range(lane.notes["slots"])]
+        drawn = tuple(int(present[word.argmin()]) for word in words)
+        lane.notes["drawn"][lane.version] = drawn
+        lane.notes["units"][lane.version] = []
+        return sorted(set(drawn))
+
+    def jobs(self, fed: Federation, lane: Lane, client: int) -> list[Job]:
+        """One for each time that the client was drawn, on fresh samples in every step."""
+        node, version, ids = lane.nodes["global"], lane.version, fed.data[client].ids
+        jobs = []
+        for slot, drawn in enumerate(lane.notes["drawn"][version]):
+            if drawn != client or not len(ids):
+                continue
+            key = fed.key.child("train", node.name, version, slot, client)
+            steps = range(self.local_steps)
+            batches = tuple(key.child("batch", s).smallest(ids, lane.recipe.batch_size) for s in steps)
+            unit = fed.ledger.draw(client, np.concatenate(batches).tolist())
+            lane.notes["units"][version].append(unit)
+            jobs.append(Job(unit, node.weights, key, lane.recipe, node.name, version, batches))
+        return jobs
+
+    def absorb(self, fed: Federation, lane: Lane, updates: Sequence[Update]) -> None:
+        node = lane.nodes["global"]
+        if updates:
+            terms = [(1 / len(updates), update.weights) for update in updates]
+            node.weights = weighted_sum(terms, fed.ledger, "aggregate an update")
+        fed.archive[lane.version + 1] = node.weights
+
+    def forget(self, fed: Federation, request: Erase, touched: Sequence[Lane]) -> None:
+        gone = {target.client for target in request.targets if target.samples is None}
+        for lane in touched:
+            drawn, units = lane.notes["drawn"], lane.notes["units"]
+            forbidden = fed.ledger.forbidden
+            spoilt = [v for v in drawn if gone & set(drawn[v]) or any(u in forbidden for u in units[v])]
+            if not spoilt:
+                continue
+            first = min(spoilt)
+            start = fed.archive[first] if first else fed.initial
+            fed.rewind(lane, first, {"global": start})
+            for version in [v for v in drawn if v >= first]:
+                del drawn[version], units[version]
+                if version + 1 in fed.archive:
+                    del fed.archive[version + 1]
+
+    def admit(self, fed: Federation, clients: Sequence[int]) -> None:
+        super().admit(fed, clients)
+        lane = fed.lanes["global"]
+        lane.joined.update(dict.fromkeys(clients, lane.rounds))

@@ -1,0 +1,50 @@
+"""Standalone: what central training on all the data would give, the upper baseline of paper E.
+
+One model is trained in one place on the data of all clients together. A request trains it again
+from scratch on what remains. Nothing here is federated: it shows what federation itself costs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from unknot.core.jobs import Job
+from unknot.core.requests import Erase
+from unknot.federation import Federation, Guarantee, Lane, Method
+
+
+@dataclass(frozen=True)
+class Standalone(Method):
+    """Central training on all remaining data; begin again when somebody leaves.
+
+    A round is one local schedule of the recipe on the pooled data. It is timed as if the client
+    with the lowest number did it.
+    """
+
+    name = "standalone"
+    guarantee = Guarantee.EXACT
+
+    def open(self, fed: Federation) -> None:
+        fed.add_node(fed.add_lane("global", _one(fed)), "global", fed.members)
+
+    def jobs(self, fed: Federation, lane: Lane, client: int) -> list[Job]:
+        node = lane.nodes["global"]
+        first, *others = (fed.ledger.unit(member) for member in sorted(fed.members))
+        key = fed.key.child("train", node.name, lane.version, "all")
+        return [Job(first, node.weights, key, lane.recipe, node.name, lane.version, others=tuple(others))]
+
+    def forget(self, fed: Federation, request: Erase, touched: Sequence[Lane]) -> None:
+        for lane in touched:
+            fed.restart(lane)
+        fed.lanes["global"].members = _one(fed)
+
+    def admit(self, fed: Federation, clients: Sequence[int]) -> None:
+        lane = fed.lanes["global"]
+        lane.members = _one(fed)
+        lane.nodes["global"].members.update(clients)
+
+
+def _one(fed: Federation) -> set[int]:
+    """Who stands for all of them in the loop."""
+    return {min(fed.members)} if fed.members else set()

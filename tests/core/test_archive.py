@@ -1,0 +1,122 @@
+import numpy as np
+import pytest
+import torch
+
+from support import small_data, toy_weights
+from unknot.core.archive import Archive, Memo
+from unknot.core.errors import ForbiddenLineageError
+from unknot.core.jobs import Job
+from unknot.core.keys import Key
+from unknot.core.lineage import NOBODY, Ledger, Lineage, Unit
+from unknot.core.recipe import Recipe
+from unknot.core.weights import Layout, Weights
+
+LAYOUT = Layout(("w",), ((3,),))
+DATA = small_data()
+
+
+def carrying(*clients: int, value: float = 1.0) -> Weights:
+    return Weights(torch.full((3,), value), LAYOUT, Lineage(Unit(c) for c in clients))
+
+
+@pytest.mark.parametrize("room", [(None, 0), (0, 1000)], ids=["memory", "disk"])
+def test_the_archive_refuses_purges_and_counts(room):
+    ledger = Ledger()
+    archive = Archive(ledger, *room)
+    archive["a"], archive["b"] = carrying(1), carrying(2, value=2.0)
+    assert archive["b"].equal(carrying(2, value=2.0))
+    assert archive.nbytes == 24
+    ledger.forbid(1)
+    with pytest.raises(ForbiddenLineageError, match="read 'a'"):
+        archive["a"]
+    with pytest.raises(ForbiddenLineageError, match="store 'c'"):
+        archive["c"] = carrying(1)
+    assert archive.purge() == ["a"]
+    assert list(archive) == ["b"]
+    assert "a" not in archive
+    assert archive.nbytes == 12
+
+
+def job(ledger: Ledger, client: int, start: Weights, samples=(0, 1), name: str = "job") -> Job:
+    unit = ledger.draw(client, samples)
+    return Job(unit, start, Key.root(0).child(name), Recipe(), batches=(np.asarray(samples),))
+
+
+def test_a_memo_gives_the_answer_to_the_same_question_and_to_no_other():
+    ledger, start = Ledger(), toy_weights()
+    memo = Memo(ledger)
+    asked = job(ledger, 0, start)
+    memo.put(asked.done(start.vector + 1, 5, 0.5))
+    known = memo.get(job(ledger, 0, start), DATA)
+    assert torch.equal(known.weights.vector, start.vector + 1)
+    assert (known.samples, known.loss) == (len(DATA[0]), 0.5)
+    assert known.lineage == asked.lineage
+    for other in (
+        job(ledger, 1, start),
+        job(ledger, 0, start * 1.0000001),
+        job(ledger, 0, start, samples=(0, 2)),
+        job(ledger, 0, start, name="another key"),
+    ):
+        assert memo.get(other, DATA) is None
+
+
+def test_an_answer_outlives_the_erasure_of_whoever_shaped_the_question_only_if_it_is_asked_again_cleanly():
+    """The same bits without the erased client: the answer is the same. Nobody asks: it is dropped."""
+    ledger, bits = Ledger(), toy_weights()
+    shaped = Weights(bits.vector, bits.layout, Lineage([Unit(3)]))
+    memo = Memo(ledger)
+    for client in (0, 1):
+        asked = job(ledger, client, shaped)
+        memo.put(asked.done(bits.vector + client, 5, 0.0))
+    ledger.forbid(3)
+    clean = memo.get(job(ledger, 0, bits), DATA)
+    assert Unit(3) not in clean.lineage
+    assert memo.purge() == 1
+    assert memo.get(job(ledger, 0, bits), DATA) is not None
+    assert memo.get(job(ledger, 1, bits), DATA) is None
+
+
+def test_a_memo_refuses_a_question_that_erased_data_shaped():
+    ledger, bits = Ledger(), toy_weights()
+    memo = Memo(ledger)
+    memo.put(job(ledger, 0, bits).done(bits.vector, 5, 0.0))
+    ledger.forbid(3)
+    with pytest.raises(ForbiddenLineageError, match="look up"):
+        memo.get(job(ledger, 0, Weights(bits.vector, bits.layout, Lineage([Unit(3)]))), DATA)
+
+
+def test_answers_of_an_erased_client_or_of_erased_samples_are_gone():
+    ledger, start = Ledger(), toy_weights()
+    memo = Memo(ledger)
+    for client, samples in ((0, (0, 1)), (1, (0, 1)), (1, (2, 3))):
+        memo.put(job(ledger, client, start, samples).done(start.vector, 5, 0.0))
+    ledger.forbid(0)
+    ledger.forbid(1, [3])
+    assert memo.get(job(ledger, 0, start), DATA) is None
+    assert memo.get(job(ledger, 1, start, (2, 3)), DATA) is None
+    assert memo.get(job(ledger, 1, start, (0, 1)), DATA) is not None
+    assert memo.purge() == 2
+    assert len(memo) == 1
+
+
+def test_only_jobs_that_name_their_batches_can_be_remembered():
+    start = toy_weights()
+    memo = Memo(Ledger())
+    plain = Job(Unit(0), start, Key.root(0), Recipe())
+    with pytest.raises(ValueError, match="names its batches"):
+        memo.put(plain.done(start.vector, 5, 0.0))
+
+
+def test_a_draw_is_forbidden_only_if_it_holds_an_erased_sample():
+    ledger = Ledger()
+    whole, first, second = ledger.unit(4), ledger.draw(4, [0, 1]), ledger.draw(4, [2])
+    assert len({whole, first, second}) == 3
+    ledger.forbid(4, [1])
+    assert whole in ledger.forbidden
+    assert first in ledger.forbidden
+    assert second not in ledger.forbidden
+    assert ledger.unit(4) not in Lineage([whole, first, second])
+    ledger.forbid(4)
+    assert second in ledger.forbidden
+    assert ledger.unit(4) not in ledger.forbidden
+    assert Lineage([Unit(5)]) & ledger.forbidden == NOBODY
