@@ -10,21 +10,33 @@ import pytest
 import unknot
 
 ROOT = Path(unknot.__file__).parent
-EVERYTHING = {"core", "data", "models", "engine", "federation", "unlearn", "audit", "experiments", "report"}
+EVERYTHING = {
+    "core",
+    "data",
+    "models",
+    "engine",
+    "federation",
+    "topology",
+    "unlearn",
+    "audit",
+    "experiments",
+    "report",
+}
 MAY_IMPORT = {
     "core": set(),
     "data": {"core"},
     "models": {"core"},
     "engine": {"core"},
     "federation": {"core"},
-    "unlearn": {"core", "federation"},
+    "topology": {"core"},
+    "unlearn": {"core", "federation", "topology"},
     "audit": {"core"},
-    "experiments": {"core", "data", "models", "engine", "federation", "unlearn"},
-    "report": {"core", "federation"},
+    "experiments": {"core", "data", "models", "engine", "federation", "topology", "unlearn"},
+    "report": {"core", "federation", "topology"},
     "cli": EVERYTHING,
 }
 LIGHT = {"torch", "numpy", "unknot"}
-HEAVY_ALLOWED = {"report": {"rich"}, "cli": {"rich", "typer"}}
+HEAVY_ALLOWED = {"report": {"rich", "matplotlib"}, "cli": {"rich", "typer"}}
 
 
 def imports(room: str) -> dict[str, set[str]]:
@@ -82,10 +94,12 @@ def test_unknot_imports_without_the_command_line():
         "import sys\n"
         "class No:\n"
         "    def find_spec(self, name, path=None, target=None):\n"
-        "        if name.split('.')[0] in {'rich', 'typer', 'scipy', 'sklearn', 'pydantic', 'flwr', 'ray'}:\n"
+        "        heavy = {'rich', 'typer', 'matplotlib', 'scipy', 'sklearn', 'pydantic', 'flwr', 'ray'}\n"
+        "        if name.split('.')[0] in heavy:\n"
         "            raise ModuleNotFoundError(name)\n"
         "sys.meta_path.insert(0, No())\n"
         "import unknot\n"
         "unknot.simulate; unknot.Experiment.of({})\n"
+        "import unknot.experiments.reproduce.__main__\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

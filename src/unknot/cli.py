@@ -1,4 +1,4 @@
-"""The command line: ``unknot run``, ``unknot demo``, ``unknot data``, ``unknot methods``."""
+"""The command line: ``unknot run``, ``unknot demo``, ``unknot data``, ``unknot reproduce``..."""
 
 from __future__ import annotations
 
@@ -22,8 +22,10 @@ except ImportError as error:  # pragma: no cover
 from unknot.core.errors import UnknotError
 from unknot.experiments import Experiment, prepare_without
 from unknot.experiments import run as run_experiment
+from unknot.experiments.scenario import scenario
 from unknot.federation import History
 from unknot.report.progress import Live
+from unknot.report.reproduction import scenario_table
 from unknot.report.summary import summary
 
 app = typer.Typer(
@@ -117,18 +119,98 @@ def methods() -> None:
     Console().print(table)
 
 
+@app.command()
+def reproduce(
+    name: Annotated[
+        str | None, typer.Argument(help="Which one, by its name in --list, or a TOML file of your own.")
+    ] = None,
+    list_: Annotated[bool, typer.Option("--list", help="List the reproductions there are.")] = False,
+    scale: Annotated[str, typer.Option(help="small (built-in data, minutes) or paper.")] = "small",
+    seeds: Annotated[str | None, typer.Option(metavar="0,1,2", help="Instead of the file's seeds.")] = None,
+    device: Device = None,
+    threads: Annotated[int | None, typer.Option(help="How many threads train.")] = None,
+    out: Annotated[Path, typer.Option(help="Where records, tables and figures go.")] = Path("runs"),
+    only: Annotated[
+        list[str] | None, typer.Option(metavar="LINE", help="Run only this line or panel. May be repeated.")
+    ] = None,
+    set_: Set = None,
+) -> None:
+    """Reproduce a table or a figure of a paper: run what is not yet run, show it, draw it."""
+    from unknot.experiments import reproduce as reproductions
+    from unknot.report import reproduction as report
+
+    console = Console()
+    with _errors_for_people():
+        if list_ or name is None:
+            console.print(report.catalogue_table([entry.to_dict() for entry in reproductions.overview()]))
+            return
+        plan = reproductions.load(name)
+        chosen = None if seeds is None else reproductions.parse_seeds(seeds)
+        changes = list(set_ or [])
+        with console.status(name) as status:
+            file = reproductions.reproduce(
+                plan,
+                scale,
+                seeds=chosen,
+                device=device,
+                threads=threads,
+                out=out,
+                only=only or (),
+                overrides=changes,
+                tell=status.update if console.is_terminal else console.print,
+            )
+        found = reproductions.findings(plan, scale, file, chosen, changes).to_dict()
+        console.print(report.tables(found))
+        command = f"unknot reproduce {name} --scale {scale}"
+        command += "" if seeds is None else f" --seeds {seeds}"
+        for path in report.write(found, out, "".join([command, *(f" --set '{item}'" for item in changes)])):
+            console.print(f"written: {path}")
+
+
+@app.command()
+def tree(
+    file: Annotated[Path, typer.Argument(help="A CSV table: client,probability[,expires].")],
+    kind: Annotated[
+        str, typer.Option(help="huffman, shannon-fano, balanced, b-ary, greedy, budget or star.")
+    ] = "huffman",
+    branching: Annotated[int | None, typer.Option(help="For b-ary: how many children a node has.")] = None,
+    budget: Annotated[int | None, typer.Option(help="For budget: how many sub-federations at most.")] = None,
+    json_: Annotated[bool, typer.Option("--json", help="Print the tree as JSON, and nothing else.")] = False,
+    svg: Annotated[Path | None, typer.Option(metavar="OUT.svg", help="Also draw it into this file.")] = None,
+) -> None:
+    """Plan an influence tree: who is trained together, so that forgetting costs little."""
+    from unknot.report import trees
+    from unknot.topology import read_table
+
+    with _errors_for_people():
+        shown = trees.picture(read_table(file), kind, branching, budget)
+        if svg is not None:
+            trees.write_svg(shown, svg)
+        if json_:
+            sys.stdout.writelines(trees.to_json(shown))
+            return
+        sys.stdout.write(trees.text(shown) + "\n")
+        if svg is not None:
+            sys.stdout.write(f"\nwritten: {svg}\n")
+
+
 def _run(file: Path, overrides: list[str], as_json: bool) -> tuple[Experiment, History]:
     console = Console()
     with _errors_for_people():
         experiment = Experiment.read(file, overrides)
         if as_json:
             history = run_experiment(experiment)
-            sys.stdout.write(json.dumps(history.to_dict()) + "\n")
+            record = history.to_dict()
+            if experiment.thresholds:
+                record["scenario"] = scenario(history, experiment.thresholds).to_dict()
+            sys.stdout.write(json.dumps(record) + "\n")
             return experiment, history
         console.print(f"[bold]{experiment.name}[/]: {experiment.data.name}, {experiment.model.name}")
         with Live(console, experiment.length.rounds) as live:
             history = run_experiment(experiment, observers=[live])
         console.print(summary(history))
+        if experiment.thresholds and history.served:
+            console.print(scenario_table(scenario(history, experiment.thresholds).to_dict()))
         return experiment, history
 
 

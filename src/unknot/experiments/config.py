@@ -1,8 +1,9 @@
 """An experiment as a value: what a TOML file says, checked, before anything is loaded.
 
 A file has the sections ``[data]``, ``[model]``, ``[train]``, ``[federation]``, ``[clock]``,
-``[method]``, ``[engine]`` and any number of ``[[request]]``. Every key that a section may have is a
-field of the value that it becomes; anything else is an error that names the nearest known key.
+``[method]``, ``[engine]``, ``[scenario]`` and any number of ``[[request]]``. Every key that a section
+may have is a field of the value that it becomes; anything else is an error that names the nearest
+known key.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from unknot.core.errors import ConfigError
 from unknot.core.recipe import SGD, AdaHessian, Adam, AdamW, Optimizer, Recipe
 from unknot.core.requests import Request, erase, join
 from unknot.data import PARTITIONS, Dirichlet, Partition, make_partition
+from unknot.data.corrupt import CORRUPTIONS
 from unknot.experiments.fields import choose, convert, field_names, fill, refuse_unknown, split_by_owner
 from unknot.federation import (
     Aggregate,
@@ -43,14 +45,26 @@ SLOWNESS: dict[str, type] = {"constant": Constant, "uniform": Uniform, "pareto":
 
 @dataclass(frozen=True)
 class DataSpec:
-    """Which data set, and who holds what of it."""
+    """Which data set, and who holds what of it.
+
+    `test` says what is tested on: "all" of the set's test samples, or those that were dealt to the
+    "clients" at the start, leavers and newcomers included. `corrupt` names clients whose training
+    data is made worthless, by `corruption` (see `unknot.data.corrupt`).
+    """
 
     name: str = "digits"
     partition: Partition = field(default_factory=lambda: Dirichlet(clients=20, alpha=0.5))
     validation: int | float = 0.1
     test_samples: int | None = None
+    test: str = "all"
+    corrupt: tuple[int, ...] = ()
+    corruption: str = "noise"
     root: str | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        choose(dict.fromkeys(("all", "clients")), self.test, "data.test")
+        choose(dict.fromkeys(CORRUPTIONS), self.corruption, "data.corruption")
 
 
 @dataclass(frozen=True)
@@ -70,6 +84,7 @@ class EngineSpec:
     dtype: str = "float32"
     threads: int | None = None
     path: str = "auto"
+    rows: int | None = None
 
     def __post_init__(self) -> None:
         choose(dict.fromkeys(("stacked", "loop")), self.name, "engine.name")
@@ -105,6 +120,8 @@ class Experiment:
     method: Method = field(default_factory=RFS)
     engine: EngineSpec = field(default_factory=EngineSpec)
     requests: tuple[Request, ...] = ()
+    thresholds: tuple[float, ...] = ()
+    """Accuracies whose reaching after a request is reported."""
 
     @staticmethod
     def read(path: str | Path, overrides: Iterable[str] = ()) -> Experiment:
@@ -123,7 +140,7 @@ class Experiment:
     def of(table: Mapping[str, Any], overrides: Iterable[str] = ()) -> Experiment:
         """From nested dictionaries as TOML gives them."""
         merged = apply_overrides(table, overrides)
-        sections = ("data", "model", "train", "federation", "clock", "method", "engine")
+        sections = ("data", "model", "train", "federation", "clock", "method", "engine", "scenario")
         refuse_unknown(merged, ["name", "seed", *sections, "request"], "the file's")
         part = {name: _table(merged.get(name, {}), name) for name in sections}
         pace, aggregate, length = _federation(part["federation"])
@@ -142,6 +159,7 @@ class Experiment:
             requests=tuple(
                 _request(item, f"request[{i}]") for i, item in enumerate(merged.get("request", []))
             ),
+            thresholds=_thresholds(part["scenario"]),
         )
 
 
@@ -248,6 +266,15 @@ def _method(table: dict[str, Any]) -> Method:
         parts = split_by_owner(table, {"optimizer": field_names(kind), "own": own}, "method")
         table = {**parts["own"], "optimizer": fill(kind, parts["optimizer"], "method")}
     return fill(chosen, table, "method")
+
+
+def _thresholds(table: dict[str, Any]) -> tuple[float, ...]:
+    refuse_unknown(table, ("thresholds",), "scenario")
+    values: tuple[float, ...] = convert(table.get("thresholds", []), tuple[float, ...], "scenario.thresholds")
+    for value in values:
+        if not 0 < value <= 1:
+            raise ConfigError(f"scenario.thresholds are shares: above 0 and at most 1, not {value}")
+    return values
 
 
 def _request(item: object, where: str) -> Request:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
 import torch
 from torch import nn
 
@@ -15,6 +16,7 @@ from unknot.core.recipe import Recipe
 from unknot.core.requests import Erase
 from unknot.core.weights import Weights
 from unknot.data import federate, load
+from unknot.data.corrupt import corrupt
 from unknot.engine import make_engine
 from unknot.experiments.config import Experiment
 from unknot.federation import Aggregate, Clock, Event, Federation, History, Method, Pace
@@ -95,6 +97,10 @@ def prepare(experiment: Experiment, observers: Sequence[Callable[[Event], None]]
         validation=spec.validation,
         test_samples=spec.test_samples,
     )
+    if spec.test == "clients":
+        data = _tested_on_shares(data)
+    if spec.corrupt:
+        data = corrupt(data, spec.corrupt, spec.corruption, key=Key.root(experiment.seed))
     per_round = getattr(experiment.pace, "per_round", None)
     if per_round is not None and per_round > len(data):
         raise ConfigError(
@@ -102,7 +108,7 @@ def prepare(experiment: Experiment, observers: Sequence[Callable[[Event], None]]
             "lower it or raise data.clients"
         )
     engine = experiment.engine
-    options = {"path": engine.path} if engine.name == "stacked" else {}
+    options = {"path": engine.path, "rows": engine.rows} if engine.name == "stacked" else {}
     return simulate(
         lambda: build(experiment.model.name, dataset.shape, dataset.classes, **experiment.model.options),
         data,
@@ -121,6 +127,13 @@ def prepare(experiment: Experiment, observers: Sequence[Callable[[Event], None]]
         observers=observers,
         **options,
     )
+
+
+def _tested_on_shares(data: FederatedData) -> FederatedData:
+    """The union of the clients' test shares, as dealt at the start, is the test set of the whole run."""
+    rows = np.unique(np.concatenate(list(data.test_rows.values())))
+    shares = {client: np.searchsorted(rows, mine) for client, mine in data.test_rows.items()}
+    return data.replaced(test=data.test.subset(rows), test_rows=shares)
 
 
 def prepare_without(experiment: Experiment) -> Federation:

@@ -1,0 +1,88 @@
+"""What came out of a reproduction: everything that a report of it shows."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from unknot.experiments.reproduce import records
+from unknot.experiments.reproduce.claims import Verdict, judge
+from unknot.experiments.reproduce.measures import PanelFindings, panel_findings
+from unknot.experiments.reproduce.plan import Reproduction, Run
+from unknot.experiments.reproduce.runner import missing_data
+
+
+@dataclass(frozen=True)
+class Findings:
+    """Everything that a report of a reproduction shows."""
+
+    name: str
+    title: str
+    paper: str
+    figure: str
+    claim: str
+    scale: str
+    bars: tuple[str, ...]
+    counted: bool
+    """Whether the number of models aggregated at a departure is of interest."""
+    panels: tuple[PanelFindings, ...]
+    verdicts: tuple[Verdict, ...]
+    machines: tuple[str, ...]
+    commits: tuple[str, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def findings(
+    plan: Reproduction,
+    scale: str,
+    file: Path,
+    seeds: Iterable[int] | None = None,
+    overrides: Sequence[str] = (),
+) -> Findings:
+    """From the records of a file: those only that fit today's plan."""
+    stored = records.read(file)
+    runs = plan.runs(scale, seeds, overrides)
+    done = [(run, stored[run.key]) for run in runs if run.key in stored and stored[run.key].fits(run)]
+    # Where leavers are drawn, a seed counts once all of its cases are there: a part would be biased.
+    asked, there = (Counter(_place(run) for run in some) for some in (runs, [run for run, _ in done]))
+    pairs = [(run, record) for run, record in done if asked[_place(run)] == there[_place(run)]]
+    absent = missing_data(runs)
+    panels = tuple(
+        panel_findings(
+            plan, panel, [pair for pair in pairs if pair[0].panel is panel], absent.get(panel.name)
+        )
+        for panel in plan.panels_at(scale)
+        if not panel.off or any(run.panel is panel for run, _ in pairs)
+    )
+    made = [record for _, record in pairs]
+    return Findings(
+        name=plan.name,
+        title=plan.title,
+        paper=plan.paper,
+        figure=plan.figure,
+        claim=plan.claim,
+        scale=scale,
+        bars=plan.bars,
+        counted=any(claim.measure == "ids" for claim in plan.claims),
+        panels=panels,
+        verdicts=tuple(verdict for claim in plan.claims for verdict in judge(claim, panels)),
+        machines=tuple(sorted({_words(record.machine) for record in made})),
+        commits=tuple(sorted({record.commit for record in made if record.commit})),
+    )
+
+
+def _place(run: Run) -> tuple[str, str, int]:
+    return run.panel.name, run.line.name, run.seed
+
+
+def _words(machine: Mapping[str, object]) -> str:
+    chip = f"{machine.get('gpu')}, " if machine.get("gpu") else ""
+    return (
+        f"{chip}{machine.get('cpu')}, {machine.get('cores')} cores, torch {machine.get('torch')}, "
+        f"{machine.get('engine')} engine ({machine.get('path')}) on {machine.get('device')}"
+    )

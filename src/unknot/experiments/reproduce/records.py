@@ -1,0 +1,156 @@
+"""The runs of a reproduction that are done: one JSON file, written anew after every run.
+
+A record is used again only if its run would be configured the same today. Where it ran is no part of
+the configuration (it is recorded with it), so records from several machines can lie together.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from unknot.core.errors import DataError
+from unknot.experiments.reproduce.plan import Run
+from unknot.experiments.scenario import Rates, Trace
+from unknot.federation import History
+
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class Record:
+    """What is kept of a run: its course, its costs, what it ran on, the digest of what it served."""
+
+    key: str
+    config: Mapping[str, Any]
+    method: str
+    guarantee: str
+    trace: Trace
+    rates: Rates | None
+    plain: Rates | None
+    """Its costs up to the first request."""
+    seconds: float
+    model: str | None
+    machine: Mapping[str, Any]
+    commit: str | None
+    extra: Mapping[str, float]
+
+    @staticmethod
+    def of(run: Run, history: History, extra: Mapping[str, float]) -> Record:
+        engine = history.environment.get("engine", {})
+        return Record(
+            key=run.key,
+            config=plain_json(run.table),
+            method=history.method,
+            guarantee=history.guarantee,
+            trace=Trace.of(history),
+            rates=Rates.of(history),
+            plain=Rates.of(history, until_request=True),
+            seconds=history.seconds["total"],
+            model=None if history.model is None else history.model.digest(),
+            machine=plain_json({**machine(str(engine.get("device", "cpu"))), **_engine(engine)}),
+            commit=commit(),
+            extra=dict(extra),
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        record = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        record["trace"] = self.trace.to_dict()
+        for name in ("rates", "plain"):
+            record[name] = None if record[name] is None else vars(record[name])
+        return record
+
+    @staticmethod
+    def from_dict(record: Mapping[str, Any]) -> Record:
+        values = dict(record)
+        values["trace"] = Trace.from_dict(values["trace"])
+        for name in ("rates", "plain"):
+            values[name] = None if values[name] is None else Rates(**values[name])
+        return Record(**values)
+
+    def fits(self, run: Run) -> bool:
+        return bool(self.config == plain_json(run.table))
+
+
+def read(file: Path) -> dict[str, Record]:
+    """The records of a file by key; none where there is no file."""
+    try:
+        stored = json.loads(file.read_text())
+    except FileNotFoundError:
+        return {}
+    except json.JSONDecodeError as error:
+        raise DataError(f"{file} is not a file of records ({error}): move it away to begin anew") from None
+    if stored.get("format") != FORMAT:
+        raise DataError(
+            f"{file} has format {stored.get('format')!r}, not {FORMAT}: move it away to begin anew"
+        )
+    return {item["key"]: Record.from_dict(item) for item in stored["runs"]}
+
+
+def add(file: Path, record: Record) -> None:
+    """Put a record into a file, beside those that others may have put there meanwhile."""
+    records = {**read(file), record.key: record}
+    lines = ",\n".join(json.dumps(item.to_dict()) for item in records.values())
+    file.parent.mkdir(parents=True, exist_ok=True)
+    partial = file.with_name(f"{file.name}.{os.getpid()}.part")
+    partial.write_text(f'{{"format": {FORMAT}, "runs": [\n{lines}\n]}}\n')
+    partial.replace(file)  # whole or not at all: an interruption loses nothing that was done
+
+
+def plain_json(value: Any) -> Any:
+    """As it will be read back: tuples are lists, numbers are what JSON knows."""
+    return json.loads(json.dumps(value))
+
+
+@cache
+def machine(device: str) -> dict[str, Any]:
+    """Where a run ran, in words that a reader can place."""
+    words = {
+        "cpu": _cpu(),
+        "cores": os.cpu_count(),
+        "system": platform.system(),
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+    }
+    if device.startswith("cuda") and torch.cuda.is_available():
+        words["gpu"] = torch.cuda.get_device_name(torch.device(device))
+    return words
+
+
+@cache
+def commit() -> str | None:
+    """The commit of the code, where it is a git checkout; marked when files differ from it."""
+
+    def git(*words: str) -> str:
+        command = ["git", "-C", str(Path(__file__).parents[2]), *words]
+        return subprocess.run(command, capture_output=True, text=True, check=True, timeout=10).stdout.strip()
+
+    try:
+        head = git("rev-parse", "--short=12", "HEAD")
+        return f"{head} with changes" if git("status", "--porcelain", "--", ".") else head
+    except (OSError, subprocess.SubprocessError):
+        return None
+
+
+def _engine(described: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: described[name] for name in ("engine", "path", "device", "dtype") if name in described}
+
+
+def _cpu() -> str:
+    try:
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            name, _, value = line.partition(":")
+            if name.strip() == "model name":
+                return value.strip()
+    except OSError:
+        pass
+    return platform.processor() or platform.machine()

@@ -1,0 +1,170 @@
+"""The figures of a reproduction, by matplotlib: ``pip install 'unknot[plot]'``."""
+
+from __future__ import annotations
+
+import math
+import textwrap
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from unknot.core.errors import ConfigError
+
+Shown = Mapping[str, Any]
+
+# Okabe and Ito: told apart with any kind of colour vision. Each line also has a dash of its own.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#8C6D31")
+DASHES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 1)), (0, (6, 2, 2, 2)))
+MEASURES = {
+    "recovering": "mean accuracy over the 20 rounds after a leave (%)",
+    "first": "accuracy in round 0 after a leave (%)",
+    "end": "accuracy at the end of a phase after a leave (%)",
+    "rise": "accuracy gained by the removal (points)",
+    "rounds": "rounds to the threshold",
+    "ids": "models aggregated at a leave",
+}
+WIDTH, HEIGHT = 3.2, 2.7  # inches an axes: three in a row can still be read at 800 pixels
+GREY = "#555555"
+MARKS = {"erase": ("v", "a client leaves"), "join": ("^", "a client joins")}
+
+
+def draw(findings: Shown, *files: str | Path) -> bool:
+    """Write the figure to files (the ending says how: .png, .svg); False where there is nothing to draw."""
+    panels = [panel for panel in findings["panels"] if panel["lines"]]
+    if not panels:
+        return False
+    figure_of, style = _matplotlib()
+    axes_count = len(panels) + len(findings["bars"])
+    columns = axes_count if axes_count <= 3 else math.ceil(axes_count / math.ceil(axes_count / 3))
+    rows = math.ceil(axes_count / columns)
+    width = WIDTH * max(columns, 1.6)
+    with style:
+        figure = figure_of(
+            figsize=(width, (HEIGHT if axes_count > 1 else 3.4) * rows + 0.9), layout="constrained"
+        )
+        figure.subplots(rows, columns, squeeze=False)
+        looks = _looks(panels)
+        for axes, panel in zip(figure.axes, panels, strict=False):
+            _curves(axes, panel, looks)
+        for axes, measure in zip(figure.axes[len(panels) :], findings["bars"], strict=False):
+            _bars(axes, panels, measure, looks)
+        for axes in figure.axes[axes_count:]:
+            axes.set_axis_off()
+        _legend(figure, panels, looks, columns=max(2, int(width / 1.4)))
+        title = f"{findings['title']} ({findings['figure']}, {findings['scale']} scale)"
+        figure.suptitle(textwrap.fill(title, int(13.5 * width)), fontsize=10.5)
+        for file in files:
+            # No date inside: the same findings give the same file.
+            figure.savefig(file, dpi=200, metadata={"Date": None} if str(file).endswith(".svg") else None)
+    return True
+
+
+def _matplotlib() -> tuple[Any, Any]:
+    try:
+        import matplotlib
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise ConfigError(f"figures need {error.name}: pip install 'unknot[plot]'") from None
+
+    def figure(**options: Any) -> Any:
+        made = Figure(**options)  # no pyplot: nothing global is opened, nothing has to be closed
+        FigureCanvasAgg(made)
+        return made
+
+    settings: Any = {
+        "font.size": 9,
+        "axes.spines.top": False,
+        "axes.spines.right": False,
+        "axes.grid": True,
+        "axes.axisbelow": True,
+        "grid.alpha": 0.25,
+        "svg.hashsalt": "unknot",
+    }
+    return figure, matplotlib.rc_context(settings)
+
+
+def _looks(panels: Sequence[Shown]) -> dict[str, dict[str, Any]]:
+    names = list(dict.fromkeys(line["name"] for panel in panels for line in panel["lines"]))
+    return {
+        name: {"color": COLOURS[i % len(COLOURS)], "linestyle": DASHES[i % len(DASHES)]}
+        for i, name in enumerate(names)
+    }
+
+
+def _curves(axes: Any, panel: Shown, looks: Mapping[str, Any]) -> None:
+    for line in panel["lines"]:
+        curve = line["curve"]
+        x, mean, low, high = (
+            curve["rounds"],
+            *([100 * value for value in curve[name]] for name in ("mean", "low", "high")),
+        )
+        axes.plot(x, mean, linewidth=1.4, **looks[line["name"]])
+        axes.fill_between(x, low, high, color=looks[line["name"]]["color"], alpha=0.15, linewidth=0)
+    marks = {(after["round"], after["kind"]) for line in panel["lines"] for after in line["after"]}
+    for round_, kind in sorted(marks):
+        axes.axvline(round_, color=GREY, linewidth=0.8, linestyle="-" if kind == "erase" else ":", zorder=0)
+        sign, _ = MARKS[kind]
+        place = axes.get_xaxis_transform()  # x by round, y by height: on the upper edge
+        axes.plot(round_, 1, sign, color=GREY, markersize=5, transform=place, clip_on=False)
+    for threshold in panel["thresholds"]:
+        axes.axhline(100 * threshold, color="#999999", linewidth=0.8, linestyle="--", zorder=0)
+    axes.set_title(textwrap.fill(panel["title"], 36), fontsize=10, pad=8)
+    axes.set_xlabel("round")
+    axes.set_ylabel("test accuracy (%)")
+
+
+def _bars(axes: Any, panels: Sequence[Shown], measure: str, looks: Mapping[str, Any]) -> None:
+    """A group a panel, a bar a line; the whisker is the deviation over the seeds.
+
+    Accuracies are dots: where differences of a point matter the axis cannot begin at 0, and a bar
+    that does not begin at 0 lies.
+    """
+    dots = measure in ("recovering", "first", "end")
+    factor = 1.0 if measure in ("rounds", "ids") else 100.0
+    names = list(looks)
+    width = 0.8 / len(names)
+    places: list[float]
+    for group, panel in enumerate(panels):
+        for line in panel["lines"]:
+            stat = line["measures"].get(measure)
+            if stat is None:
+                continue
+            place = group + (names.index(line["name"]) - (len(names) - 1) / 2) * width
+            value, whisker = factor * stat["mean"], factor * (stat["std"] or 0.0)
+            color = looks[line["name"]]["color"]
+            if dots:
+                axes.errorbar(place, value, whisker, fmt="o", markersize=5, color=color, elinewidth=1.4)
+            else:
+                axes.bar(place, value, 0.92 * width, yerr=whisker, color=color, ecolor="#333333")
+    if len(panels) > 1:
+        places, labels = [float(i) for i in range(len(panels))], [panel["title"] for panel in panels]
+    else:
+        lines = panels[0]["lines"]
+        places = [(names.index(line["name"]) - (len(names) - 1) / 2) * width for line in lines]
+        labels = [line["label"] for line in lines]
+    room = max(8, 34 // len(labels))
+    axes.set_xticks(places, [textwrap.fill(label, room) for label in labels], fontsize=7.5)
+    margin = 0.6 if len(panels) > 1 else 0.45
+    axes.set_xlim(-margin, len(panels) - 1 + margin)
+    axes.tick_params(axis="x", length=0)
+    axes.set_title(textwrap.fill(MEASURES[measure], 30), fontsize=9)
+    axes.grid(axis="x", visible=False)
+
+
+def _legend(figure: Any, panels: Sequence[Shown], looks: Mapping[str, Any], columns: int) -> None:
+    from matplotlib.lines import Line2D
+
+    labels = {line["name"]: line["label"] for panel in panels for line in panel["lines"]}
+    handles = [Line2D([], [], linewidth=1.6, **look) for look in looks.values()]
+    names = [labels[name] for name in looks]
+    if any(panel["thresholds"] for panel in panels):
+        handles.append(Line2D([], [], color="#999999", linewidth=0.8, linestyle="--"))
+        names.append("threshold")
+    kinds = {after["kind"] for panel in panels for line in panel["lines"] for after in line["after"]}
+    for kind in sorted(kinds):
+        sign, meaning = MARKS[kind]
+        handles.append(Line2D([], [], color=GREY, marker=sign, linestyle="none", markersize=5))
+        names.append(meaning)
+    columns = min(len(names), columns)
+    figure.legend(handles, names, loc="outside lower center", ncols=columns, frameon=False, fontsize=8)

@@ -1,0 +1,261 @@
+"""What a reproduction found, and what became of requests: tables for the terminal, a page of Markdown.
+
+Findings come as plain values (what ``Findings.to_dict()`` gives), so that this room need not know
+the one that made them.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Group, RenderableType
+from rich.markup import escape
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from unknot.core.errors import ConfigError
+from unknot.report.summary import share
+
+Shown = Mapping[str, Any]
+Rows = list[list[str]]
+
+NONE = "–"
+COSTS = {
+    "client_epochs": "client epochs",
+    "seconds": "simulated time",
+    "bytes_sent": "sent",
+    "bytes_stored": "stored",
+}
+
+
+# Cells -------------------------------------------------------------------------------------------
+
+
+def percent(stat: Shown | None) -> str:
+    """``83.4 ± 0.6``: mean and sample deviation over the seeds, in per cent."""
+    if stat is None:
+        return NONE
+    spread = "" if stat["std"] is None else f" ± {100 * stat['std']:.1f}"
+    return f"{100 * stat['mean']:.1f}{spread}"
+
+
+def count(stat: Shown | None, digits: int = 1) -> str:
+    """``16.0 ± 2.0``; where some seeds have none, how many do."""
+    if stat is None:
+        return "never"
+    spread = "" if stat["std"] is None else f" ± {stat['std']:.{digits}f}"
+    part = "" if stat["n"] == stat["asked"] else f" ({stat['n']} of {stat['asked']} seeds)"
+    whole = stat["std"] is None and stat["mean"] == int(stat["mean"])
+    return f"{stat['mean']:.{0 if whole else digits}f}{spread}{part}"
+
+
+def verdict(item: Shown) -> str:
+    """``held (in 2 of 3 seeds)``: by the means, and seed by seed."""
+    word = "held" if item["held"] else "did not hold"
+    return f"{word} (in {item['held_in']} of {item['seeds']} seeds)"
+
+
+# Tables, as rows of texts ------------------------------------------------------------------------
+
+
+def requests_rows(panel: Shown, counted: bool = False) -> tuple[list[str], Rows]:
+    """A row for every line and request of a panel, the published figure beside ours."""
+    thresholds = [f"to {100 * threshold:g} %" for threshold in panel["thresholds"]]
+    published = ["paper"] if panel["published"] else []
+    ids = ["models"] if counted else []
+    accuracies = {"before": "before", "first": "round 0", "recovering": "next 20", "end": "end"}
+    header = ["", "request", *published, *thresholds, *accuracies.values(), *ids, "n"]
+    rows: Rows = []
+    for line in panel["lines"]:
+        first_leave = next((i for i, a in enumerate(line["after"]) if a["kind"] == "erase"), None)
+        for i, after in enumerate(line["after"]):
+            told = panel["published"].get(line["name"], NONE) if i == first_leave else ""
+            rows.append(
+                [
+                    line["label"] if i == 0 else "",
+                    f"{after['request']} ({after['round']})",
+                    *[told for _ in published],
+                    *(count(stat) for stat in after["rounds"]),
+                    *(percent(after[name]) for name in accuracies),
+                    *[_models(line) if i == 0 else "" for _ in ids],
+                    str(len(line["seeds"])) if i == 0 else "",
+                ]
+            )
+    run = {line["name"] for line in panel["lines"]}
+    for name, value in panel["published"].items():
+        if name not in run:
+            row = [panel["labels"][name], "not run", value]
+            rows.append([*row, *[""] * (len(header) - len(row))])
+    return header, rows
+
+
+def _models(line: Shown) -> str:
+    stat = line["measures"].get("ids")
+    return NONE if stat is None else count(stat, 2)
+
+
+def costs_rows(panel: Shown) -> tuple[list[str], Rows]:
+    """What each line costs a round, as multiples of plain FedAvg."""
+    header = ["", "guarantee", *COSTS.values(), "real seconds"]
+    rows = [
+        [
+            line["label"],
+            line["guarantee"],
+            *(NONE if line["costs"] is None else f"{line['costs'][name]:.2f} ×" for name in COSTS),
+            count(line["seconds"]),
+        ]
+        for line in panel["lines"]
+    ]
+    return header, rows
+
+
+# For the terminal --------------------------------------------------------------------------------
+
+
+def tables(findings: Shown) -> RenderableType:
+    """Everything but the curves."""
+    parts: list[RenderableType] = [
+        Text(f"{findings['title']} ({findings['figure']}), {findings['scale']} scale", style="bold"),
+        Text(findings["claim"]),
+        Text("Rounds to an accuracy, and accuracies in %: mean ± standard deviation over n seeds.", "dim"),
+    ]
+    for panel in findings["panels"]:
+        parts += [Text(""), Text(panel["title"], style="bold cyan")]
+        if panel["reason"]:
+            parts.append(Text(panel["reason"], style="yellow"))
+        if panel["lines"] or panel["published"]:
+            parts.append(_rich(*requests_rows(panel, findings["counted"])))
+        if panel["lines"]:
+            parts.append(_rich(*costs_rows(panel)))
+    for item in findings["verdicts"]:
+        colour = "green" if item["held"] else "red"
+        text = f"[{colour}]{verdict(item)}[/]: {escape(item['says'])} [dim]({escape(item['panel'])}: "
+        parts.append(Text.from_markup(f"{text}{escape(item['detail'])})[/]"))
+    return Padding(Group(*parts), (1, 0))
+
+
+def scenario_table(scenario: Shown) -> Table:
+    """What became of the requests of one run."""
+    outcomes = scenario["outcomes"]
+    title = f"after each request, {scenario['split']} accuracy"
+    table = Table("request", "before", "round 0", title=title, title_justify="left")
+    for reached in outcomes[0]["reached"] if outcomes else ():
+        table.add_column(f"to {share(reached['threshold'])}")
+    for outcome in outcomes:
+        cells = [
+            "not reached"
+            if reached["rounds"] is None
+            else f"{reached['rounds']} rounds, {reached['seconds']:.1f} s, "
+            f"{reached['client_epochs']:.0f} client epochs"
+            for reached in outcome["reached"]
+        ]
+        what = f"{outcome['request']}, round {outcome['round']}"
+        table.add_row(what, share(outcome["before"]), share(outcome["after"]), *cells)
+    return table
+
+
+def catalogue_table(entries: Sequence[Shown]) -> Table:
+    """The reproductions there are, and whether they can be run here."""
+    table = Table("name", "of the paper", "scale", "data", "takes about", show_lines=True)
+    for entry in entries:
+        for i, scale in enumerate(entry["scales"]):
+            data = ", ".join(
+                f"[green]{name}[/]" if here else f"[red]{name} (not here)[/]"
+                for name, here in scale["data"].items()
+            )
+            what = f"{escape(entry['figure'])}: {escape(entry['title'])}"
+            lead = (entry["name"], what) if i == 0 else ("", "")
+            table.add_row(*lead, scale["name"], data, scale["takes"])
+    return table
+
+
+def _rich(header: Sequence[str], rows: Rows) -> Table:
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
+    for i, name in enumerate(header):
+        table.add_column(name, no_wrap=i < 2, justify="left" if i < 2 else "right", overflow="fold")
+    for row in rows:
+        table.add_row(*(escape(cell.replace(" ± ", "±")) for cell in row))
+    return table
+
+
+# Markdown ----------------------------------------------------------------------------------------
+
+
+def markdown(findings: Shown, command: str, figure: str | None) -> str:
+    """A page: the figure, what the paper says and whether it held, the tables, how it was made."""
+    paper = f" of *{findings['paper']}*" if findings["paper"] else ""
+    lines = [
+        f"# {findings['title']}",
+        "",
+        f"{findings['figure']}{paper}, at {findings['scale']} scale. {findings['claim']}",
+        "",
+    ]
+    if figure:
+        lines += [f"![accuracy over the rounds]({figure})", ""]
+    if findings["verdicts"]:
+        lines += ["## Did it hold?", ""]
+        lines += _markdown_table(
+            ["the paper says", "where", "here", "figures"],
+            [[item["says"], item["panel"], verdict(item), item["detail"]] for item in findings["verdicts"]],
+        )
+    for panel in findings["panels"]:
+        lines += [f"## {panel['title']}", ""]
+        lines += [text + "\n" for text in (panel["note"], panel["reason"]) if text]
+        lines += [f"{line['label']}: {line['note']}\n" for line in panel["lines"] if line["note"]]
+        if panel["lines"] or panel["published"]:
+            lines += _markdown_table(*requests_rows(panel, findings["counted"]))
+        if panel["lines"]:
+            lines += _markdown_table(*costs_rows(panel))
+    return "\n".join([*lines, *_made(findings, command)])
+
+
+def write(findings: Shown, out: str | Path, command: str) -> list[Path]:
+    """The page and, where matplotlib is installed, the figure; the files that were written."""
+    from unknot.report.plots import draw
+
+    stem = Path(out) / f"{findings['name']}-{findings['scale']}"
+    stem.parent.mkdir(parents=True, exist_ok=True)
+    # Not with_suffix: a name may have a dot of its own.
+    page, *pictures = (stem.with_name(f"{stem.name}.{kind}") for kind in ("md", "png", "svg"))
+    try:
+        drawn = draw(findings, *pictures)
+    except ConfigError:
+        drawn = False
+    page.write_text(markdown(findings, command, pictures[0].name if drawn else None))
+    return [page, *pictures] if drawn else [page]
+
+
+def _made(findings: Shown, command: str) -> list[str]:
+    text = (
+        "Mean ± sample standard deviation over n seeds; accuracies in per cent. *To 75 %*: rounds until the "
+        "served model first reached it after the request (*paper*: the paper's). *Round 0*: the model "
+        "right after the request. *Next 20*: mean accuracy over the following 20 rounds, or as many as there "
+        "are before the next request. *End*: the last accuracy before the next request. Costs are a round's, "
+        "over the whole run, as multiples of plain FedAvg's (RFS before its first request; the fewer clients "
+        "remain, the less a round costs). *Models*: how many are aggregated when the client leaves."
+    )
+    return [
+        "## How it was made",
+        "",
+        *textwrap.wrap(text, 100),
+        "",
+        "```console",
+        f"$ {command}",
+        "```",
+        "",
+        *(f"- commit {commit}" for commit in findings["commits"]),
+        *(f"- {machine}" for machine in findings["machines"]),
+        "",
+    ]
+
+
+def _markdown_table(header: Sequence[str], rows: Rows) -> list[str]:
+    def line(cells: Sequence[str]) -> str:
+        return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+    return [line(header), "|" + "---|" * len(header), *(line(row) for row in rows), ""]

@@ -1,0 +1,158 @@
+import pytest
+
+from unknot.core.errors import ConfigError
+from unknot.core.jobs import Score
+from unknot.experiments import Experiment
+from unknot.experiments.scenario import Rates, Reached, Trace, scenario
+from unknot.federation.history import Costs, History, Round, Served
+
+
+def score(accuracy: float | None, split: str = "test") -> dict[str, Score]:
+    return {} if accuracy is None else {split: Score(accuracy, 1.0, 100)}
+
+
+def round_(number, accuracy, *, jobs, time=None, lane="global", split="test") -> Round:
+    """One job is two client epochs, 10 bytes down and 5 up, here; stored is 7 bytes a round."""
+    return Round(
+        lane=lane,
+        round=number,
+        version=number,
+        time=float(number if time is None else time),
+        clients=(0,),
+        staleness=0.0,
+        train_loss=1.0,
+        set_aside={},
+        scores=score(accuracy, split),
+        costs=Costs(jobs, 2.0 * jobs, bytes_down=10 * jobs, bytes_up=5 * jobs, bytes_stored=7 * number),
+    )
+
+
+def served(number, before, after, *, jobs, kind="erase", client=1, time=None, split="test") -> Served:
+    return Served(
+        request=f"{kind} client {client}",
+        kind=kind,
+        clients=(client,),
+        time=float(number if time is None else time),
+        round=number,
+        restarted=(),
+        cancelled=(),
+        purged=0,
+        before=score(before, split),
+        after=score(after, split),
+        costs=Costs(jobs, 2.0 * jobs),
+    )
+
+
+def history(rounds, requests) -> History:
+    made = History("rfs", "exact", 0)
+    made.rounds, made.served = rounds, requests
+    return made
+
+
+# Three rounds of 4 jobs, client 1 leaves, five rounds of 3 jobs; client 9 joins after round 6.
+ONE = history(
+    [
+        round_(1, 0.3, jobs=4),
+        round_(2, 0.5, jobs=8),
+        round_(3, 0.8, jobs=12),
+        round_(4, 0.2, jobs=15),
+        round_(5, 0.6, jobs=18),
+        round_(6, 0.7, jobs=21),
+        round_(7, 0.9, jobs=24),
+        round_(8, 0.95, jobs=27),
+    ],
+    [served(3, 0.8, 0.1, jobs=12), served(6, 0.7, 0.7, jobs=21, kind="join", client=9)],
+)
+
+
+def test_rounds_seconds_and_epochs_to_a_threshold():
+    leave, join = scenario(ONE, [0.1, 0.6, 0.75]).outcomes
+    assert (leave.before, leave.after, leave.end) == (0.8, 0.1, 0.7)
+    # Round 0 reaches 0.1. 0.6 is reached in round 5: two rounds, 2 s, and 2 × (18 − 12) epochs after.
+    assert leave.reached == (Reached(0.1, 0, 0.0, 0.0), Reached(0.6, 2, 2.0, 12.0), Reached(0.75))
+    assert leave.recovering == pytest.approx((0.2 + 0.6 + 0.7) / 3)
+    # 0.9 in round 7 belongs to the join, not to the leave before it.
+    assert join.kind == "join"
+    assert join.reached == (Reached(0.1, 0, 0.0, 0.0), Reached(0.6, 0, 0.0, 0.0), Reached(0.75, 1, 1.0, 6.0))
+    assert join.recovering == pytest.approx(0.925)
+
+
+def test_the_window_bounds_the_mean():
+    assert Trace.of(ONE).outcomes(window=2)[0].recovering == pytest.approx(0.4)
+
+
+def test_lanes_that_each_record_a_round_count_rounds_and_not_records():
+    """Two clusters; after the request at round 2 each has its rounds 3 and 4: two rounds, four records."""
+    lanes = [
+        round_(1, 0.4, jobs=1, lane="a", time=1),
+        round_(1, 0.5, jobs=2, lane="b", time=1),
+        round_(2, 0.6, jobs=3, lane="a", time=2),
+        round_(2, 0.7, jobs=4, lane="b", time=2),
+        round_(3, 0.4, jobs=5, lane="a", time=3),
+        round_(3, 0.5, jobs=6, lane="b", time=3),
+        round_(4, 0.5, jobs=7, lane="a", time=4),
+        round_(4, 0.6, jobs=8, lane="b", time=4),
+    ]
+    (outcome,) = scenario(history(lanes, [served(2, 0.7, 0.3, jobs=4)]), [0.6]).outcomes
+    assert outcome.reached == (Reached(0.6, 2, 2.0, 8.0),)
+    trace = Trace.of(history(lanes, [served(2, 0.7, 0.3, jobs=4)]))
+    assert trace.curve() == {(1, 0): 0.5, (2, 0): 0.7, (2, 1): 0.3, (3, 0): 0.5, (4, 0): 0.6}
+
+
+def test_a_lane_that_lags_is_part_of_the_first_round_after_a_request():
+    """The fast lane has done 5 rounds when the request comes; the slow one ends its 2nd after it."""
+    rounds = [
+        round_(5, 0.7, jobs=5, lane="fast", time=5),
+        round_(2, 0.65, jobs=6, lane="slow", time=6),
+        round_(6, 0.8, jobs=7, lane="fast", time=7),
+    ]
+    trace = Trace.of(history(rounds, [served(5, 0.7, 0.5, jobs=5)]))
+    (outcome,) = trace.outcomes([0.6, 0.8])
+    assert [reached.rounds for reached in outcome.reached] == [1, 1]
+    assert [reached.seconds for reached in outcome.reached] == [1.0, 2.0]
+    assert trace.curve() == {(5, 0): 0.7, (5, 1): 0.5, (6, 0): 0.8}
+
+
+def test_a_round_without_work_still_comes_after_the_request():
+    rounds = [round_(1, 0.5, jobs=3), round_(2, 0.6, jobs=3)]
+    (outcome,) = scenario(history(rounds, [served(1, 0.5, 0.5, jobs=3)]), [0.6]).outcomes
+    assert outcome.reached[0].rounds == 1
+
+
+def test_the_split_is_test_where_it_was_looked_at_and_else_what_was():
+    assert Trace.of(ONE).split == "test"
+    other = history(
+        [round_(1, 0.5, jobs=1, split="validation")], [served(1, 0.5, 0.4, jobs=1, split="validation")]
+    )
+    assert Trace.of(other).split == "validation"
+    assert scenario(other).outcomes[0].after == 0.4
+    unseen = scenario(history([round_(1, None, jobs=1)], [served(0, None, None, jobs=0)]), [0.5])
+    assert unseen.outcomes[0].reached == (Reached(0.5),)
+    assert unseen.outcomes[0].recovering is None
+
+
+def test_costs_a_round_and_as_multiples_of_plain_training():
+    whole, before = Rates.of(ONE), Rates.of(ONE, until_request=True)
+    # 27 jobs in 8 rounds; before the request 12 jobs in 3. 15 bytes a job, 7 bytes a round stored.
+    assert whole == Rates(54 / 8, 1.0, 27 * 15 / 8, 56.0)
+    assert before == Rates(8.0, 1.0, 60.0, 21.0)
+    assert whole.over(before).bytes_stored == pytest.approx(56 / 21)
+    assert whole.over(before).client_epochs == pytest.approx(27 / 32)
+    assert Rates.of(history([], [])) is None
+
+
+def test_a_trace_can_be_kept_as_columns():
+    trace = Trace.of(ONE)
+    assert Trace.from_dict(trace.to_dict()) == trace
+    assert scenario(ONE, [0.6]).to_dict()["outcomes"][0]["reached"][0]["rounds"] == 2
+
+
+def test_an_experiment_names_its_thresholds():
+    assert Experiment.of({"scenario": {"thresholds": [0.75, 1]}}).thresholds == (0.75, 1.0)
+    for table, message in (
+        ({"threshold": [0.5]}, "Did you mean 'thresholds'"),
+        ({"thresholds": [75]}, "shares"),
+        ({"thresholds": 0.75}, "a list"),
+    ):
+        with pytest.raises(ConfigError, match=message):
+            Experiment.of({"scenario": table})

@@ -1,0 +1,206 @@
+import copy
+
+import pytest
+from rich.console import Console
+from typer.testing import CliRunner
+
+from unknot.cli import app
+from unknot.report.reproduction import count, markdown, percent, tables, write
+
+
+def stat(mean, std=None, n=1, asked=None):
+    return {"mean": mean, "std": std, "n": n, "asked": n if asked is None else asked}
+
+
+def line(name, label, rounds, level):
+    return {
+        "name": name,
+        "label": label,
+        "guarantee": "exact",
+        "seeds": [0, 1],
+        "after": [
+            {
+                "request": "leave 1",
+                "kind": "erase",
+                "round": 2,
+                "before": stat(0.8, 0.01, 2),
+                "first": stat(0.1, 0.0, 2),
+                "recovering": stat(level, 0.02, 2),
+                "end": stat(0.7, 0.0, 2),
+                "rounds": [rounds],
+            }
+        ],
+        "curve": {
+            "rounds": [1, 2, 2, 3, 4],
+            "mean": [0.4, 0.8, 0.1, level, 0.7],
+            "low": [0.3, 0.7, 0.1, level - 0.1, 0.7],
+            "high": [0.5, 0.9, 0.1, level + 0.1, 0.7],
+        },
+        "costs": {"client_epochs": 0.95, "seconds": 1.0, "bytes_sent": 0.95, "bytes_stored": 1.0},
+        "seconds": stat(12.0, 1.0, 2),
+        "measures": {"recovering": stat(level, 0.02, 2), "ids": stat(3.25)},
+        "note": "",
+    }
+
+
+FOUND = {
+    "name": "exact-figx",
+    "title": "A title",
+    "paper": "A paper",
+    "figure": "Figure X",
+    "claim": "The paper finds a thing.",
+    "scale": "small",
+    "bars": ["recovering", "ids"],
+    "counted": True,
+    "panels": [
+        {
+            "name": "digits",
+            "title": "digits",
+            "thresholds": [0.75],
+            "lines": [line("rfs", "RFS", stat(26.0, 2.0, 2), 0.5), line("mmt", "MMT", None, 0.6)],
+            "published": {"rfs": "51", "mmt": "16", "fats": "never"},
+            "labels": {"rfs": "RFS", "mmt": "MMT", "fats": "FATS"},
+            "reason": None,
+            "note": "A note.",
+        },
+        {
+            "name": "cifar100",
+            "title": "CIFAR-100",
+            "thresholds": [0.4],
+            "lines": [],
+            "published": {"rfs": "54"},
+            "labels": {"rfs": "RFS"},
+            "reason": "cifar100 is not here.",
+            "note": "",
+        },
+    ],
+    "verdicts": [
+        {
+            "says": "MMT does better than RFS",
+            "panel": "digits",
+            "held": True,
+            "held_in": 1,
+            "seeds": 2,
+            "detail": "MMT 60.0 %, RFS 50.0 %",
+        }
+    ],
+    "machines": ["A chip, 2 cores"],
+    "commits": ["abc"],
+}
+
+
+def test_cells():
+    assert percent(stat(0.834, 0.006)) == "83.4 ± 0.6"
+    assert percent(None) == "–"
+    assert count(stat(16.0)) == "16"
+    assert count(stat(16.5, 2.0, 2, 3)) == "16.5 ± 2.0 (2 of 3 seeds)"
+    assert count(None) == "never"
+
+
+def test_the_page_has_published_figures_beside_ours():
+    page = markdown(FOUND, "unknot reproduce exact-figx", "exact-figx-small.png")
+    accuracies = "80.0 ± 1.0 | 10.0 ± 0.0 | 50.0 ± 2.0 | 70.0 ± 0.0"
+    assert f"| RFS | leave 1 (2) | 51 | 26.0 ± 2.0 | {accuracies} | 3.25 | 2 |" in page
+    assert "| MMT | leave 1 (2) | 16 | never |" in page
+    assert "| FATS | not run | never |" in page
+    assert "Figure X of *A paper*, at small scale. The paper finds a thing." in page
+    assert "| RFS | not run | 54 |" in page
+    assert "| MMT does better than RFS | digits | held (in 1 of 2 seeds) |" in page
+    for text in (
+        "$ unknot reproduce exact-figx",
+        "- commit abc",
+        "- A chip, 2 cores",
+        "A note.",
+        "is not here",
+    ):
+        assert text in page
+    widths = {
+        text.count("|")
+        for text in page.split("## CIFAR-100")[0].split("## digits")[1].split("\n\n")[3].split("\n")
+    }
+    assert len(widths) == 1
+
+
+def test_the_terminal_shows_the_same():
+    console = Console(width=120, record=True, file=open("/dev/null", "w"))  # noqa: SIM115
+    console.print(tables(FOUND))
+    text = console.export_text()
+    for part in (
+        "A title (Figure X), small scale",
+        "26.0±2.0",
+        "51",
+        "cifar100 is not here",
+        "held (in 1 of 2",
+    ):
+        assert part in text
+
+
+def test_a_figure_is_drawn_the_same_every_time(tmp_path):
+    pytest.importorskip("matplotlib")
+    page, png, svg = write(FOUND, tmp_path, "unknot reproduce exact-figx")
+    assert page.read_text().count("exact-figx-small.png") == 1
+    assert png.read_bytes().startswith(b"\x89PNG")
+    text = svg.read_text()
+    assert "<svg" in text
+    first = (png.read_bytes(), text)
+    write(FOUND, tmp_path, "unknot reproduce exact-figx")
+    assert (png.read_bytes(), svg.read_text()) == first
+
+
+def test_nothing_to_draw_is_no_figure(tmp_path):
+    empty = copy.deepcopy(FOUND)
+    empty["panels"] = empty["panels"][1:]
+    (page,) = write(empty, tmp_path, "unknot reproduce exact-figx")
+    assert "![" not in page.read_text()
+
+
+FILE = """
+title = "Tiny"
+figure = "Figure 0"
+claim = "It is tiny."
+base.data = { partition = "iid", clients = 3, samples = 10, validation = 0, test_samples = 5 }
+base.federation = { evaluate_on = ["test"] }
+base.phases = 2
+base.request = [{ erase = 1, phase = 1 }]
+scale.small.phase = 2
+panel = [{ name = "p", title = "a panel", thresholds = [0.01], published = { rfs = 4 } }]
+line = [{ name = "rfs", label = "RFS", method = { name = "rfs" } }]
+"""
+
+
+def call(*args: str, code: int = 0) -> str:
+    result = CliRunner().invoke(app, [*args], env={"COLUMNS": "140"})
+    assert result.exit_code == code, result.output
+    return result.output
+
+
+def test_the_command_runs_shows_and_writes(tmp_path):
+    file = tmp_path / "tiny.toml"
+    file.write_text(FILE)
+    output = call("reproduce", str(file), "--out", str(tmp_path), "--seeds", "0,1", "--threads", "1")
+    assert "leave 1 (2)" in output
+    assert "1 of 2: p/rfs/0" in output
+    assert "--seeds 0,1" in (tmp_path / "tiny-small.md").read_text()
+    again = call("reproduce", str(file), "--out", str(tmp_path), "--seeds", "0,1")
+    assert "p/rfs/0" not in again  # everything is there: it is only drawn
+    assert "whole numbers" in call("reproduce", str(file), "--seeds", "x", code=2)
+    assert "no scale" in call("reproduce", str(file), "--scale", "paper", code=2)
+
+
+def test_the_list_names_them():
+    output = call("reproduce", "--list")
+    for part in ("exact-table1", "exact-fig8", "Figure 3c", "digits", "small", "paper"):
+        assert part in output
+
+
+def test_a_run_with_thresholds_shows_them(tmp_path):
+    file = tmp_path / "own.toml"
+    file.write_text(
+        '[data]\npartition = "iid"\nclients = 3\nsamples = 20\nvalidation = 50\n[federation]\nrounds = 4\n'
+        "[[request]]\nerase = 1\nround = 2\n[scenario]\nthresholds = [0.01, 1.0]\n"
+    )
+    output = call("run", str(file))
+    assert "validation accuracy" in output
+    assert "0 rounds, 0.0 s" in output
+    assert "not reached" in output
+    assert '"scenario": {"split": "validation"' in call("run", str(file), "--json")
