@@ -7,7 +7,7 @@ from support import ToyEngine, small_data, toy_federation
 from unknot.core.errors import ConfigError, RequestError
 from unknot.core.requests import erase, join
 from unknot.federation import Buffered, Clock, FedBuff, Pareto, Synchronous, Trace
-from unknot.unlearn import RFS
+from unknot.unlearn import RFS, FedCIO
 
 SYNC = {"pace": Synchronous(per_round=4)}
 ASYNC = {"pace": Buffered(4, 2, staleness_bound=3), "aggregate": FedBuff(), "clock": Clock(Pareto())}
@@ -141,6 +141,15 @@ def test_costs_by_hand():
     assert costs.samples_read == 2 * 2 * 16
     assert costs.bytes_down == costs.bytes_up == 6 * 32
     assert costs.bytes_stored == 32
+
+
+def test_rounds_of_lanes_side_by_side_are_counted_once():
+    """Three clusters in step: a round of each is one round of recovery, not three."""
+    fed = toy_federation(FedCIO(clusters=3), clock=Clock(seconds_per_sample=1e-9, latency=1.0))
+    history = fed.run(9, requests=[erase(1, round=4)])
+    never = history.recovery(history.served[0], fraction=10.0)
+    assert len(history.rounds) == 27
+    assert (never.reached, never.rounds) == (False, 5)
 
 
 def test_the_cost_of_recovery_is_counted_from_the_request():

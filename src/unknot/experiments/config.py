@@ -20,7 +20,15 @@ from unknot.core.recipe import SGD, AdaHessian, Adam, AdamW, Optimizer, Recipe
 from unknot.core.requests import Request, erase, join
 from unknot.data import PARTITIONS, Dirichlet, Partition, make_partition
 from unknot.data.corrupt import CORRUPTIONS
-from unknot.experiments.fields import choose, convert, field_names, fill, refuse_unknown, split_by_owner
+from unknot.experiments.fields import (
+    choose,
+    convert,
+    field_names,
+    fill,
+    read_toml,
+    refuse_unknown,
+    split_by_owner,
+)
 from unknot.federation import (
     Aggregate,
     Buffered,
@@ -126,14 +134,8 @@ class Experiment:
     @staticmethod
     def read(path: str | Path, overrides: Iterable[str] = ()) -> Experiment:
         """From a TOML file, with ``section.key=value`` overrides."""
-        file = Path(path)
-        try:
-            table = tomllib.loads(file.read_text())
-        except FileNotFoundError:
-            raise ConfigError(f"there is no file {file}") from None
-        except tomllib.TOMLDecodeError as error:
-            raise ConfigError(f"{file} is not valid TOML: {error}") from None
-        table.setdefault("name", file.stem)
+        table = read_toml(path)
+        table.setdefault("name", Path(path).stem)
         return Experiment.of(table, overrides)
 
     @staticmethod

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import tomllib
 import types
 import typing
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any, TypeVar
 
 from unknot.core.errors import ConfigError, nearest
@@ -13,6 +15,17 @@ from unknot.core.errors import ConfigError, nearest
 T = TypeVar("T")
 
 _WORDS = {int: "a whole number", float: "a number", bool: "true or false", str: "a text"}
+
+
+def read_toml(path: str | Path) -> dict[str, Any]:
+    """The tables of a file, or an error that says what is wrong with it."""
+    file = Path(path)
+    try:
+        return tomllib.loads(file.read_text())
+    except FileNotFoundError:
+        raise ConfigError(f"there is no file {file}") from None
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{file} is not valid TOML: {error}") from None
 
 
 def convert(value: object, hint: Any, where: str) -> Any:

@@ -137,13 +137,15 @@ class History:
             return None
         target = fraction * before.accuracy
         after = [r for r in self.rounds if r.time >= served.time and r.round > served.round]
-        for count, record in enumerate(after, start=1):
+        for record in after:
             if record.accuracy is not None and record.accuracy >= target:
-                return self._recovery(served, target, True, count, record)
-        return self._recovery(served, target, False, len(after), after[-1] if after else None)
+                return self._recovery(served, target, True, record)
+        return self._recovery(served, target, False, after[-1] if after else None)
 
     @staticmethod
-    def _recovery(served: Served, target: float, reached: bool, count: int, at: Round | None) -> Recovery:
+    def _recovery(served: Served, target: float, reached: bool, at: Round | None) -> Recovery:
+        # Lanes side by side each have a record of a round; it is one round all the same.
+        count = at.round - served.round if at else 0
         seconds = at.time - served.time if at else 0.0
         epochs = at.costs.client_epochs - served.costs.client_epochs if at else 0.0
         return Recovery(served.request, target, reached, count, seconds, epochs)

@@ -21,7 +21,15 @@ import numpy as np
 from unknot.core.errors import ConfigError, nearest
 from unknot.core.keys import Key
 from unknot.experiments.config import Experiment, apply_overrides
-from unknot.experiments.fields import choose, convert, field_names, fill, refuse_unknown, split_by_owner
+from unknot.experiments.fields import (
+    choose,
+    convert,
+    field_names,
+    fill,
+    read_toml,
+    refuse_unknown,
+    split_by_owner,
+)
 
 SCALES = ("small", "paper")
 SECTIONS = ("data", "model", "train", "federation", "clock", "method", "engine")
@@ -172,14 +180,7 @@ class Reproduction:
 
     @staticmethod
     def read(path: str | Path) -> Reproduction:
-        file = Path(path)
-        try:
-            table = tomllib.loads(file.read_text())
-        except FileNotFoundError:
-            raise ConfigError(f"there is no file {file}") from None
-        except tomllib.TOMLDecodeError as error:
-            raise ConfigError(f"{file} is not valid TOML: {error}") from None
-        return Reproduction.of(table, file.stem)
+        return Reproduction.of(read_toml(path), Path(path).stem)
 
     @staticmethod
     def of(table: Table, name: str) -> Reproduction:
