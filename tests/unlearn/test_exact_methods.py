@@ -203,7 +203,7 @@ def test_fedcio_equals_the_same_clusters_without_the_leavers(sequence):
         if members and lane.version:
             twin = opened(FedCIO(assignment=left))(without_leavers(sequence))
             twin.run(lane.version)
-            assert lane.nodes[lane.name].weights.equal(twin.lanes[lane.name].nodes[lane.name].weights)
+            assert lane.nodes["global"].weights.equal(twin.lanes[lane.name].nodes["global"].weights)
 
 
 # What each promises about its cost ----------------------------------------------------------------

@@ -39,8 +39,11 @@ class Method:
 
     def open(self, fed: Federation) -> None:
         """Lay out lanes and nodes for the first members."""
-        lane = fed.add_lane("global", fed.members)
-        fed.add_node(lane, "global", fed.members)
+        self.lay_out(fed, fed.add_lane("global", fed.members))
+
+    def lay_out(self, fed: Federation, lane: Lane) -> None:
+        """The nodes of a lane; the one called "global" is the lane's model."""
+        fed.add_node(lane, "global", lane.members)
 
     def choose(self, fed: Federation, lane: Lane, idle: NDArray[np.int64], room: int) -> Iterable[int]:
         """Which of the idle clients are sent a model now; by default as the federation selects."""
@@ -73,9 +76,13 @@ class Method:
     def admit(self, fed: Federation, clients: Sequence[int]) -> None:
         """Let new clients take part."""
         for lane in fed.lanes.values():
-            lane.members.update(clients)
-            for node in lane.nodes.values():
-                node.members.update(clients)
+            self.welcome(fed, lane, clients)
+
+    def welcome(self, fed: Federation, lane: Lane, clients: Sequence[int]) -> None:
+        """Let new clients into a lane."""
+        lane.members.update(clients)
+        for node in lane.nodes.values():
+            node.members.update(clients)
 
     def serve(self, fed: Federation) -> Model:
         """The model that users get."""

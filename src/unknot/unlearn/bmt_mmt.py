@@ -38,9 +38,8 @@ class InfluenceTree(Method):
     def regrow(self, tree: Tree, leave: Iterable[int], join: Iterable[int], known: Known) -> Tree:
         """The tree once some have left or joined; `known` are the models that survive."""
 
-    def open(self, fed: Federation) -> None:
-        lane = fed.add_lane("global", fed.members)
-        _grow(fed, lane, self.plant(fed.members) if fed.members else None, {}, fed.initial)
+    def lay_out(self, fed: Federation, lane: Lane) -> None:
+        _grow(fed, lane, self.plant(lane.members), {}, fed.initial)
 
     def jobs(self, fed: Federation, lane: Lane, client: int) -> list[Job]:
         """Every model between the root and the client's leaf."""
@@ -48,30 +47,29 @@ class InfluenceTree(Method):
 
     def forget(self, fed: Federation, request: Erase, touched: Sequence[Lane]) -> None:
         """Drop the models above the leaver's leaf; begin them again from the parts that survive."""
-        lane = fed.lanes["global"]
-        named = {target.client for target in request.targets} if touched else set()
+        named = {target.client for target in request.targets}
         gone = {target.client for target in request.targets if target.samples is None}
-        tree: Tree = lane.notes["tree"]
-        known = {m - gone: w for m, w in _models(lane).items() if not m & named and m - gone}
-        root = None if touched else lane.nodes["global"].weights
-        if touched:
-            fed.cancel(lane, lane.flights)  # whatever they left with, the root is no longer that
-        left = self.regrow(tree, gone, (), known) if gone else tree
-        _grow(fed, lane, left if tree.clients - gone else None, known, root)
+        for lane in fed.lanes.values():
+            tree: Tree = lane.notes["tree"]
+            if not tree.clients & named:
+                continue
+            spoilt = named if lane in touched else set()
+            known = {m - gone: w for m, w in _models(lane).items() if not m & spoilt and m - gone}
+            root = None if spoilt else lane.nodes["global"].weights
+            if spoilt:
+                fed.cancel(lane, lane.flights)  # whatever they left with, the root is no longer that
+            _grow(fed, lane, self.regrow(tree, gone, (), known) if gone else tree, known, root)
 
-    def admit(self, fed: Federation, clients: Sequence[int]) -> None:
+    def welcome(self, fed: Federation, lane: Lane, clients: Sequence[int]) -> None:
         """A newcomer's local model starts from the initial one; the global model goes on with it."""
-        lane = fed.lanes["global"]
         known, root = _models(lane), lane.nodes["global"].weights
-        tree: Tree | None = lane.notes["tree"]
         lane.members.update(clients)
-        tree = self.regrow(tree, (), clients, known) if tree else self.plant(clients)
-        _grow(fed, lane, tree, known, root)
+        _grow(fed, lane, self.regrow(lane.notes["tree"], (), clients, known), known, root)
 
 
-def _grow(fed: Federation, lane: Lane, tree: Tree | None, known: Known, root: Weights | None) -> None:
+def _grow(fed: Federation, lane: Lane, tree: Tree, known: Known, root: Weights | None) -> None:
     """Lay out the nodes of a tree: known models go on, the others begin as the mean of known parts."""
-    sets = tree.sets() if tree else [frozenset[int]()]
+    sets = tree.sets() or [frozenset[int]()]
     paths: dict[int, list[str]] = {client: [] for client in sets[0]}
     lane.nodes.clear()
     for i, members in enumerate(sets):
@@ -89,9 +87,9 @@ def _grow(fed: Federation, lane: Lane, tree: Tree | None, known: Known, root: We
 
 def _models(lane: Lane) -> dict[frozenset[int], Weights]:
     """The models of the tree as it stands, by the clients that it names (leavers included)."""
-    tree: Tree | None = lane.notes["tree"]
-    sets = tree.sets() if tree else []
-    return {m: lane.nodes["global" if i == 0 else _name(m)].weights for i, m in enumerate(sets)}
+    tree: Tree = lane.notes["tree"]
+    names = ["global" if i == 0 else _name(m) for i, m in enumerate(tree.sets())]
+    return {m: lane.nodes[name].weights for m, name in zip(tree.sets(), names, strict=True)}
 
 
 def _mean(fed: Federation, models: Sequence[tuple[frozenset[int], Weights]]) -> Weights:
@@ -124,7 +122,7 @@ class BMT(InfluenceTree):
         return build("star", clients)
 
     def regrow(self, tree: Tree, leave: Iterable[int], join: Iterable[int], known: Known) -> Tree:
-        return self.plant((tree.clients - set(leave)) | set(join)) if tree.clients - set(leave) else tree
+        return self.plant((tree.clients - set(leave)) | set(join))
 
 
 @dataclass(frozen=True)
@@ -165,8 +163,8 @@ class MMT(InfluenceTree):
 
     def regrow(self, tree: Tree, leave: Iterable[int], join: Iterable[int], known: Known) -> Tree:
         clients = (tree.clients - set(leave)) | set(join)
-        if not clients:
-            return tree
+        if not tree:
+            return self.plant(clients)
         if self.change == "keep":
             return keep(tree, leave, join)
         if self.tree in ("star", "b-ary", "greedy", "budget"):  # they have a shape of their own to keep to

@@ -11,19 +11,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
-from unknot.core.ensemble import Ensemble, Model
+from unknot.core.ensemble import Model
 from unknot.core.errors import ConfigError
 from unknot.core.requests import Erase
-from unknot.core.weights import weighted_sum
-from unknot.federation import Federation, Guarantee, Lane, Method
+from unknot.federation import Federation, Guarantee, Lane
+from unknot.federation.clustered import Clustered, ensemble_of_clusters, even_clusters, mean_of_clusters
 
-SERVED = ("mean", "ensemble")
+SERVED = {"mean": mean_of_clusters, "ensemble": ensemble_of_clusters}
 
 
 @dataclass(frozen=True)
-class FedCIO(Method):
+class FedCIO(Clustered):
     """Isolated clusters, aggregated once; a request retrains its own cluster from scratch.
 
     Clients are dealt to `clusters` at random, as evenly as can be, or as `assignment` says: clusters
@@ -44,44 +42,16 @@ class FedCIO(Method):
         if self.served not in SERVED:
             raise ConfigError(f"FedCIO serves {' or '.join(map(repr, SERVED))}, not {self.served!r}")
 
-    def open(self, fed: Federation) -> None:
-        for i, members in enumerate(self._deal(fed)):
-            fed.add_node(fed.add_lane(f"cluster {i}", members), f"cluster {i}", members)
+    def deal(self, fed: Federation) -> list[list[int]]:
+        if self.assignment is None:
+            return even_clusters(fed, self.clusters)
+        if sorted(client for members in self.assignment for client in members) != sorted(fed.members):
+            raise ConfigError("method.assignment must name every client in exactly one cluster")
+        return [sorted(members) for members in self.assignment]
 
     def forget(self, fed: Federation, request: Erase, touched: Sequence[Lane]) -> None:
         for lane in touched:
             fed.restart(lane)
 
-    def admit(self, fed: Federation, clients: Sequence[int]) -> None:
-        """A newcomer goes where the fewest are."""
-        for client in clients:
-            lane = min(fed.lanes.values(), key=lambda lane: len(lane.members))
-            lane.members.add(client)
-            lane.nodes[lane.name].members.add(client)
-
     def serve(self, fed: Federation) -> Model:
-        """One-shot aggregation; a cluster that has just begun again has nothing to say yet."""
-        models = [(_held(fed, lane), lane.nodes[lane.name].weights) for lane in fed.lanes.values()]
-        trained = [(n, weights) for n, weights in models if n and weights.lineage]
-        total = sum(n for n, _ in trained)
-        if not trained:
-            return fed.initial
-        if self.served == "ensemble":
-            return Ensemble(tuple((n / total, weights) for n, weights in trained))
-        return weighted_sum(
-            [(n / total, weights) for n, weights in trained], fed.ledger, "aggregate clusters"
-        )
-
-    def _deal(self, fed: Federation) -> list[list[int]]:
-        ids = np.asarray(sorted(fed.members), dtype=np.int64)
-        if self.assignment is None:
-            order = ids[fed.key.child("clusters").order(ids)]
-            return [sorted(map(int, order[i :: self.clusters])) for i in range(self.clusters)]
-        dealt = [client for members in self.assignment for client in members]
-        if sorted(dealt) != ids.tolist():
-            raise ConfigError("method.assignment must name every client in exactly one cluster")
-        return [sorted(members) for members in self.assignment]
-
-
-def _held(fed: Federation, lane: Lane) -> int:
-    return sum(len(fed.data[client]) for client in lane.members)
+        return SERVED[self.served](fed)

@@ -1,0 +1,90 @@
+"""Clusters: groups of clients that train apart, each a lane of its own, in which another method rules."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unknot.core.ensemble import Ensemble, Model
+from unknot.core.jobs import Job, Update
+from unknot.core.weights import Weights, weighted_sum
+from unknot.federation.lanes import Lane
+from unknot.federation.method import Method
+
+if TYPE_CHECKING:
+    from unknot.federation.loop import Federation
+
+
+class Clustered(Method):
+    """A lane a cluster; no lane notices the others. Subclasses say who is where, and how one forgets.
+
+    `inner` lays out, trains and repairs each lane as if it were a federation of its own.
+    """
+
+    @property
+    def inner(self) -> Method:
+        return _PLAIN
+
+    @abstractmethod
+    def deal(self, fed: Federation) -> list[list[int]]:
+        """The members of each cluster at the start."""
+
+    def open(self, fed: Federation) -> None:
+        for i, members in enumerate(self.deal(fed)):
+            self.inner.lay_out(fed, fed.add_lane(f"cluster {i}", members))
+
+    def choose(self, fed: Federation, lane: Lane, idle: NDArray[np.int64], room: int) -> Iterable[int]:
+        return self.inner.choose(fed, lane, idle, room)
+
+    def jobs(self, fed: Federation, lane: Lane, client: int) -> list[Job]:
+        return self.inner.jobs(fed, lane, client)
+
+    def absorb(self, fed: Federation, lane: Lane, updates: Sequence[Update]) -> None:
+        self.inner.absorb(fed, lane, updates)
+
+    def admit(self, fed: Federation, clients: Sequence[int]) -> None:
+        """A newcomer goes where the fewest are."""
+        for client in clients:
+            lane = min(fed.lanes.values(), key=lambda lane: len(lane.members))
+            self.inner.welcome(fed, lane, [client])
+
+
+_PLAIN = Method()
+
+
+def even_clusters(fed: Federation, clusters: int) -> list[list[int]]:
+    """The members dealt out at random, as evenly as can be."""
+    ids = np.asarray(sorted(fed.members), dtype=np.int64)
+    order = ids[fed.key.child("clusters").order(ids)]
+    return [sorted(map(int, order[i::clusters])) for i in range(clusters)]
+
+
+def trained_models(fed: Federation) -> list[tuple[float, Weights]]:
+    """The clusters' models and each one's share of the data.
+
+    A cluster that has just begun again has nothing to say yet, and one without data never has.
+    """
+    models = [(_held(fed, lane), lane.nodes["global"].weights) for lane in fed.lanes.values()]
+    trained = [(n, weights) for n, weights in models if n and weights.lineage]
+    total = sum(n for n, _ in trained)
+    return [(n / total, weights) for n, weights in trained]
+
+
+def mean_of_clusters(fed: Federation) -> Model:
+    """One last aggregation across clusters, weighted by data."""
+    models = trained_models(fed)
+    return weighted_sum(models, fed.ledger, "aggregate clusters") if models else fed.initial
+
+
+def ensemble_of_clusters(fed: Federation) -> Model:
+    """The clusters answer together."""
+    models = trained_models(fed)
+    return Ensemble(tuple(models)) if models else fed.initial
+
+
+def _held(fed: Federation, lane: Lane) -> int:
+    return sum(len(fed.data[client]) for client in lane.members)
