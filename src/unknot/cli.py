@@ -194,6 +194,38 @@ def tree(
             sys.stdout.write(f"\nwritten: {svg}\n")
 
 
+@app.command()
+def cluster(
+    file: Annotated[Path, typer.Argument(help="A CSV table: client,time,disparity.")],
+    clusters: Annotated[int, typer.Option(help="How many clusters.")],
+    a: Annotated[float | None, typer.Option(help="The weight of times; otherwise 1 / their range.")] = None,
+    b: Annotated[float | None, typer.Option(help="The weight of disparities; otherwise 1.")] = None,
+    c1: Annotated[int, typer.Option(help="How many clusters a client may be in.")] = 1,
+    c2: Annotated[int | None, typer.Option(help="The least clients of a cluster; otherwise K/2N.")] = None,
+    c3: Annotated[int | None, typer.Option(help="The most clients of a cluster; otherwise K/2.")] = None,
+    json_: Annotated[
+        bool, typer.Option("--json", help="Print ratings and assignment as JSON, and nothing else.")
+    ] = False,
+    plot: Annotated[
+        Path | None, typer.Option(metavar="OUT.png|.svg", help="Also draw it into this file.")
+    ] = None,
+) -> None:
+    """Assign clients to clusters as KNOT does: the worst match as good as can be, then the next."""
+    from unknot.report import clusters as report
+    from unknot.topology import read_profiles
+
+    with _errors_for_people():
+        shown = report.view(read_profiles(file), clusters, a, b, c1, c2, c3)
+        if plot is not None:
+            report.draw(shown, plot)
+        if json_:
+            sys.stdout.write(report.to_json(shown) + "\n")
+            return
+        sys.stdout.write(report.text(shown) + "\n")
+        if plot is not None:
+            sys.stdout.write(f"\nwritten: {plot}\n")
+
+
 def _run(file: Path, overrides: list[str], as_json: bool) -> tuple[Experiment, History]:
     console = Console()
     with _errors_for_people():

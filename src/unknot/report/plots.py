@@ -33,7 +33,7 @@ def draw(findings: Shown, *files: str | Path) -> bool:
     panels = [panel for panel in findings["panels"] if panel["lines"]]
     if not panels:
         return False
-    figure_of, style = _matplotlib()
+    figure_of, style = load_matplotlib()
     axes_count = len(panels) + len(findings["bars"])
     columns = axes_count if axes_count <= 3 else math.ceil(axes_count / math.ceil(axes_count / 3))
     rows = math.ceil(axes_count / columns)
@@ -59,7 +59,7 @@ def draw(findings: Shown, *files: str | Path) -> bool:
     return True
 
 
-def _matplotlib() -> tuple[Any, Any]:
+def load_matplotlib() -> tuple[Any, Any]:
     try:
         import matplotlib
         from matplotlib.backends.backend_agg import FigureCanvasAgg

@@ -1,22 +1,36 @@
-"""Who is trained together: influence trees, their scores, their changes."""
+"""Who is trained together: clusters of clients, and influence trees with their scores and changes."""
 
+from unknot.topology.assignment import Assignment, Bounds, assign
+from unknot.topology.baselines import random_clusters, similar_clusters
 from unknot.topology.change import keep, rebuild
 from unknot.topology.kinds import KINDS, best_within, build
+from unknot.topology.profiles import Profiles, read_profiles
+from unknot.topology.ratings import Anchors, anchors, ratings
 from unknot.topology.reuse import rebuild_proven
 from unknot.topology.table import Table, read_table
 from unknot.topology.tree import Tree, aggregated, parts, score
 
 __all__ = [
     "KINDS",
+    "Anchors",
+    "Assignment",
+    "Bounds",
+    "Profiles",
     "Table",
     "Tree",
     "aggregated",
+    "anchors",
+    "assign",
     "best_within",
     "build",
     "keep",
     "parts",
+    "random_clusters",
+    "ratings",
+    "read_profiles",
     "read_table",
     "rebuild",
     "rebuild_proven",
     "score",
+    "similar_clusters",
 ]

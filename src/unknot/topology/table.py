@@ -72,7 +72,7 @@ def parse(lines: Iterable[str], where: str = "the table") -> Table:
             columns[name].append(cell)
         lines_of.append(line)
     texts = columns["client"]
-    names = _names(texts, lines_of, where)
+    names = names_of(texts, lines_of, where)
     places = [(client, f"{where}, line {line}") for client, line in zip(names, lines_of, strict=True)]
     probabilities = expires = None
     if "probability" in columns:
@@ -100,7 +100,7 @@ def _header(line: int, row: list[str], where: str) -> list[str]:
     return header
 
 
-def _names(texts: list[str], lines: list[int], where: str) -> dict[int, int | str]:
+def names_of(texts: list[str], lines: list[int], where: str) -> dict[int, int | str]:
     """Whole numbers throughout are the clients' ids; otherwise all are names."""
     numbers = all(re.fullmatch(r"-?[0-9]{1,18}", text) for text in texts)
     first: dict[int | str, int] = {}
@@ -115,7 +115,7 @@ def _names(texts: list[str], lines: list[int], where: str) -> dict[int, int | st
 
 
 def _probability(text: str, place: str) -> Fraction:
-    value = _number(text)
+    value = number(text)
     if value is None or not math.isfinite(value):
         raise ConfigError(f"{place}: the probability is {text!r}: it must be a finite number")
     if value < 0:
@@ -125,7 +125,7 @@ def _probability(text: str, place: str) -> Fraction:
 
 def _moment(text: str, place: str) -> tuple[str, Fraction]:
     """A number, or an ISO date as seconds since 1970."""
-    value = _number(text)
+    value = number(text)
     if value is not None and math.isfinite(value):
         return "number", exact(value, place)
     try:
@@ -140,7 +140,7 @@ def _moment(text: str, place: str) -> tuple[str, Fraction]:
     return "date", Fraction(since.days * 86400 + since.seconds) + Fraction(since.microseconds, 10**6)
 
 
-def _number(text: str) -> float | None:
+def number(text: str) -> float | None:
     try:
         return float(text) if "_" not in text else None
     except ValueError:
