@@ -35,11 +35,12 @@ from unknot.federation import (
     Trace,
     Uniform,
 )
-from unknot.unlearn import BMT, FATS, MMT, RFS, SISA, ExactFun, FedCIO, Rapid, Standalone
+from unknot.unlearn import BMT, FATS, KNOT, MMT, RFS, SISA, ExactFun, FedCIO, FedEraser, Rapid, Standalone
 
 __all__ = [
     "BMT",
     "FATS",
+    "KNOT",
     "MMT",
     "RFS",
     "SGD",
@@ -61,6 +62,7 @@ __all__ = [
     "FedAvg",
     "FedBuff",
     "FedCIO",
+    "FedEraser",
     "Federation",
     "ForbiddenLineageError",
     "Guarantee",

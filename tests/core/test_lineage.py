@@ -44,6 +44,11 @@ def test_the_refusal_names_the_unit_and_the_action():
         ledger.check(carrier, "serve the model")
 
 
+def test_a_lineage_is_described_by_client():
+    lineage = Lineage([Unit(2), Unit(5, 1), Unit(0, 1), Unit(0, 2), Unit(0, 9)])
+    assert lineage.describe() == ["client 0 (3 draws)", "client 2", "client 5 (revision 1)"]
+
+
 def test_units_have_no_negative_parts():
     with pytest.raises(ValueError, match="negative"):
         Lineage([Unit(-1)])

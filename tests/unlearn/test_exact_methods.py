@@ -4,21 +4,23 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from exact_sequences import DATA, catch_up, interference_of, sequences, serve_all, without_leavers
+from exact_sequences import DATA, Sequence, catch_up, interference_of, sequences, serve_all, without_leavers
 from support import ToyEngine, toy_federation
-from unknot.core.errors import ConfigError, RequestError
+from unknot.core.errors import ConfigError, RequestError, StoreFullError
 from unknot.core.recipe import Recipe
 from unknot.core.requests import erase, join
 from unknot.federation import Buffered, Clock, FedBuff, Guarantee, Method, Pareto, Served, Synchronous
 from unknot.unlearn import (
     BMT,
     FATS,
+    KNOT,
     METHODS,
     MMT,
     RFS,
     SISA,
     ExactFun,
     FedCIO,
+    FedEraser,
     Rapid,
     Standalone,
 )
@@ -39,6 +41,9 @@ ANYTHING = {
     "sisa": SISA(),
     "fedcio": FedCIO(clusters=2),
     "fedcio, ensemble": FedCIO(clusters=3, served="ensemble"),
+    "knot, random": KNOT(clusters=3, by="random"),
+    "knot, random, mmt": KNOT(clusters=2, by="random", retrain=MMT()),
+    "knot, random, rapid": KNOT(clusters=2, by="random", retrain=Rapid(), served="ensemble"),
     "fats": FATS_8,
     "fats, some samples": FATS(rho_client=8, rho_sample=2, rounds=20, local_steps=2, clients=8, samples=8),
     "standalone": Standalone(),
@@ -125,10 +130,18 @@ class HalfForgets(MMT):
 @settings(deadline=None, derandomize=True, max_examples=10)
 @given(sequence=sequences(joins=False))
 def test_the_same_question_fails_a_method_that_is_broken_on_purpose(method, sequence):
-    first = sequence.requests[0] if sequence.requests else None
-    if first is None or first.at.round == 0:
+    if not sequence.requests or sequence.requests[0].at.round == 0:
         return  # nothing was learned yet: nothing to forget
     assert not interference_of(opened(method), sequence).none
+
+
+@pytest.mark.parametrize("pace", PACES)
+@pytest.mark.parametrize("inside", [False, True], ids=["alone", "in clusters"])
+def test_the_same_question_fails_federaser(pace, inside):
+    """Its steps are as long as those that the leaver had a part in."""
+    method = KNOT(clusters=2, by="random", retrain=FedEraser(interval=1)) if inside else FedEraser(interval=1)
+    sequence = Sequence((erase([1, 2], round=6),), rounds=14)
+    assert not interference_of(opened(method, pace), sequence).none
 
 
 # As if they had never been there ------------------------------------------------------------------
@@ -329,6 +342,14 @@ def test_a_history_on_disk_gives_the_same_bits(method):
         fed.run(8, requests=[request])
         models.append(fed.model)
     assert models[0].equal(models[1])
+
+
+@pytest.mark.parametrize(
+    "method", [FATS(rho_client=5, rounds=20, memory=0, disk=1e-5), ExactFun(memory=0, disk=1e-5)]
+)
+def test_a_history_that_outgrows_its_limits_is_an_error_not_a_surprise(method):
+    with pytest.raises(StoreFullError, match="history is full"):
+        toy_federation(method, DATA, recipe=RECIPE).run(5)
 
 
 # The edges ----------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from unknot.core.data import FederatedData
 from unknot.core.jobs import Job, Update
-from unknot.core.lineage import Ledger, Lineage, Unit
+from unknot.core.lineage import NOBODY, Ledger, Lineage, Unit
 from unknot.core.store import Shelf
 from unknot.core.weights import Layout, Weights
 
@@ -117,6 +117,42 @@ class Memo:
         for name in gone:
             del self._results[name], self._shelf[name]
         return len(gone)
+
+
+class Keepsakes:
+    """What an approximate method keeps although erased data had a part in it, on record.
+
+    Each belongs to the unit that it was made from, and goes when that is erased. The others stay,
+    and are given out without the forbidden part of their lineage: `waived` says what was let pass.
+    """
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self._items: dict[object, tuple[Unit, Weights]] = {}
+        self.waived = NOBODY
+
+    def put(self, name: object, unit: Unit, weights: Weights) -> None:
+        self._items[name] = (unit, weights)
+
+    def get(self, name: object) -> Weights | None:
+        if name not in self._items:
+            return None
+        _, weights = self._items[name]
+        taint = self._ledger.taint(weights)
+        self.waived |= taint
+        allowed = Lineage(unit for unit in weights.lineage if unit not in taint) if taint else weights.lineage
+        return Weights(weights.vector, weights.layout, allowed)
+
+    def purge(self) -> int:
+        """Drop what was made from forbidden units; how many went."""
+        gone = [name for name, (unit, _) in self._items.items() if unit in self._ledger.forbidden]
+        for name in gone:
+            del self._items[name]
+        return len(gone)
+
+    @property
+    def nbytes(self) -> int:
+        return sum(weights.nbytes for _, weights in self._items.values())
 
 
 def _question(job: Job) -> object:

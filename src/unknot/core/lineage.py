@@ -86,6 +86,16 @@ class Lineage:
     def __hash__(self) -> int:
         return hash(self._masks)
 
+    def describe(self) -> list[str]:
+        """By client: ``client 3``, ``client 3 (revision 1)``, or ``client 3 (12 draws)``."""
+        by_client: dict[int, list[Unit]] = {}
+        for unit in self:
+            by_client.setdefault(unit.client, []).append(unit)
+        return [
+            str(units[0]) if len(units) == 1 else f"client {client} ({len(units)} draws)"
+            for client, units in sorted(by_client.items())
+        ]
+
     def __repr__(self) -> str:
         units = list(self)
         shown = ", ".join(map(str, units[:5])) + (f", … ({len(units)} units)" if len(units) > 5 else "")

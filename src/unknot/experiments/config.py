@@ -262,6 +262,9 @@ def _clock(table: dict[str, Any]) -> Clock:
 
 def _method(table: dict[str, Any]) -> Method:
     chosen = choose(METHODS, table.pop("name", "rfs"), "method.name")
+    if "retrain" in field_names(chosen) and "retrain" in table:
+        inner = table["retrain"]
+        table["retrain"] = _method({"name": inner} if isinstance(inner, str) else _table(inner, "retrain"))
     if "optimizer" in field_names(chosen):
         kind = _pick(table, "optimizer", OPTIMIZERS, "adahessian", "method")
         own = [name for name in field_names(chosen) if name != "optimizer"]

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable, Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from unknot.core.archive import Archive, Memo
+from unknot.core.archive import Archive, Keepsakes, Memo
 from unknot.core.data import FederatedData
-from unknot.core.errors import ConfigError
+from unknot.core.errors import ConfigError, UnknotError
 from unknot.core.jobs import Job
 from unknot.core.keys import Key
 from unknot.core.lineage import Ledger
@@ -57,6 +57,14 @@ class Bench:
         self.members: set[int] = set()
         self.costs = Costs()
         self._restarted: list[str] = []
+        self._keepsakes: Keepsakes | None = None
+
+    @property
+    def keepsakes(self) -> Keepsakes:
+        """For approximate methods alone: what is kept although erased data had a part in it."""
+        if self._keepsakes is None:
+            raise UnknotError("an exact method keeps nothing that erased data had a part in")
+        return self._keepsakes
 
     def add_lane(self, name: str, members: Iterable[int]) -> Lane:
         lane = Lane(name, set(members), self.recipe)

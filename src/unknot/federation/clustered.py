@@ -50,17 +50,11 @@ class Clustered(Method):
         """A newcomer goes where the fewest are."""
         for client in clients:
             lane = min(fed.lanes.values(), key=lambda lane: len(lane.members))
+            lane.joined[client] = lane.rounds
             self.inner.welcome(fed, lane, [client])
 
 
 _PLAIN = Method()
-
-
-def even_clusters(fed: Federation, clusters: int) -> list[list[int]]:
-    """The members dealt out at random, as evenly as can be."""
-    ids = np.asarray(sorted(fed.members), dtype=np.int64)
-    order = ids[fed.key.child("clusters").order(ids)]
-    return [sorted(map(int, order[i::clusters])) for i in range(clusters)]
 
 
 def trained_models(fed: Federation) -> list[tuple[float, Weights]]:
@@ -84,6 +78,15 @@ def ensemble_of_clusters(fed: Federation) -> Model:
     """The clusters answer together."""
     models = trained_models(fed)
     return Ensemble(tuple(models)) if models else fed.initial
+
+
+def best_cluster(fed: Federation) -> Model:
+    """The model of the cluster that does best on the validation data; the first, where two do as well."""
+    models = [weights for _, weights in trained_models(fed)]
+    samples = fed.data.validation
+    if not models or samples is None:
+        return fed.initial
+    return max(models, key=lambda weights: fed.engine.evaluate(weights, samples).accuracy)
 
 
 def _held(fed: Federation, lane: Lane) -> int:

@@ -98,6 +98,8 @@ class History:
     stopped: str = ""
     unserved: list[str] = field(default_factory=list)
     """Requests whose moment never came."""
+    waived: list[str] = field(default_factory=list)
+    """Erased units that an approximate method's keepsakes had been shaped by, and that were let pass."""
     model: Model | None = None
 
     def __repr__(self) -> str:
@@ -158,11 +160,12 @@ class History:
             "seed": self.seed,
             "stopped": self.stopped,
             "unserved": list(self.unserved),
+            "waived": list(self.waived),
             "time": self.time,
             "scores": {split: asdict(score) for split, score in self.scores.items()},
             "costs": asdict(self.costs),
             "model": None if self.model is None else self.model.digest(),
-            "lineage": None if self.model is None else [str(unit) for unit in self.model.lineage],
+            "lineage": None if self.model is None else self.model.lineage.describe(),
             "requests": [asdict(served) for served in self.served],
             "recoveries": [asdict(r) for s in self.served if s.kind == "erase" and (r := self.recovery(s))],
             "rounds": [asdict(record) for record in self.rounds],

@@ -14,6 +14,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from unknot.core.archive import Keepsakes
 from unknot.core.data import FederatedData, Samples
 from unknot.core.ensemble import Model
 from unknot.core.errors import ConfigError
@@ -63,6 +64,8 @@ class Federation(Bench):
         super().__init__(initial, data, recipe or Recipe(), pace, aggregate, select, seed)
         self.engine = engine
         self.method = method
+        if not method.exact:
+            self._keepsakes = Keepsakes(self.ledger)
         self.clock = clock or Clock()
         self.now = 0
         self._evaluate_every = evaluate_every
@@ -148,6 +151,19 @@ class Federation(Bench):
             model = self.method.serve(self)
         self.ledger.check(model, "serve the model")
         return model
+
+    # What a method calls, beside the bench -------------------------------------------------------
+
+    def train_apart(self, jobs: Sequence[Job]) -> list[Update]:
+        """Train jobs that belong to no lane, at once, and wait for all of them: for profiling."""
+        for job in jobs:
+            self.ledger.check(job, f"train client {job.client}")
+        good, bad = sort_out(jobs, self.engine.train(jobs, self.data))
+        self._count(jobs, len(bad))
+        slowness = self.key.child("slowness")
+        times = [self.clock.duration(job.client, job.samples_read(self.data), slowness) for job in jobs]
+        self.now += max(times, default=0)
+        return good
 
     # The steps of the loop -----------------------------------------------------------------------
 
@@ -285,7 +301,7 @@ class Federation(Bench):
             # By name too: a client without samples flies with no job that could be tainted.
             tainted = [f for f in lane.flights if any(self.ledger.taint(job) for job in f.jobs)]
             self.cancel(lane, [*tainted, *(f for f in lane.flights if f.client in gone)])
-        purged = len(self.archive.purge())
+        purged = len(self.archive.purge()) + (self._keepsakes.purge() if self._keepsakes else 0)
         self._measured = None
         if self._history:
             self._history.model = None
@@ -310,13 +326,14 @@ class Federation(Bench):
     def _open(self, members: set[int]) -> History:
         self.members = set(members)
         self.method.open(self)
-        self._history = History(self.method.name, self.method.guarantee.value, self.seed)
+        self._history = History(self.method.name, self.method.promise, self.seed)
         return self._history
 
     def _finish(self, history: History, elapsed: float) -> None:
         started = time.perf_counter()
         history.environment = environment(self.engine)  # by now the engine knows which path it took
         history.model = self.model
+        history.waived = self._keepsakes.waived.describe() if self._keepsakes else []
         for split in ("validation", "test"):
             samples = self._samples(split)
             if samples is not None and len(samples):
@@ -352,6 +369,7 @@ class Federation(Bench):
         stored = (
             self.archive.nbytes
             + self.memo.nbytes
+            + (self._keepsakes.nbytes if self._keepsakes else 0)
             + sum(node.weights.nbytes for lane in self.lanes.values() for node in lane.nodes.values())
         )
         size = sum(job.start.nbytes for job in jobs)

@@ -37,6 +37,16 @@ class Method:
     name: ClassVar[str] = "method"
     guarantee: ClassVar[Guarantee] = Guarantee.NONE
 
+    @property
+    def exact(self) -> bool:
+        """Whether this method, as it is set up, forgets exactly."""
+        return self.guarantee is Guarantee.EXACT
+
+    @property
+    def promise(self) -> str:
+        """The guarantee in words, with what it does not cover."""
+        return self.guarantee.value
+
     def open(self, fed: Federation) -> None:
         """Lay out lanes and nodes for the first members."""
         self.lay_out(fed, fed.add_lane("global", fed.members))

@@ -6,13 +6,16 @@ from unknot.unlearn.bmt_mmt import BMT, MMT
 from unknot.unlearn.exact_fun import ExactFun
 from unknot.unlearn.fats import FATS
 from unknot.unlearn.fedcio import FedCIO
+from unknot.unlearn.federaser import FedEraser
+from unknot.unlearn.knot import KNOT
 from unknot.unlearn.rapid import Rapid
 from unknot.unlearn.rfs import RFS
 from unknot.unlearn.sisa import SISA
 from unknot.unlearn.standalone import Standalone
 
 METHODS: dict[str, type[Method]] = {
-    method.name: method for method in (RFS, Rapid, BMT, MMT, SISA, FedCIO, ExactFun, FATS, Standalone)
+    method.name: method
+    for method in (RFS, Rapid, FedEraser, KNOT, BMT, MMT, SISA, FedCIO, ExactFun, FATS, Standalone)
 }
 
 
@@ -26,12 +29,14 @@ def make_method(name: str, **options: object) -> Method:
 __all__ = [
     "BMT",
     "FATS",
+    "KNOT",
     "METHODS",
     "MMT",
     "RFS",
     "SISA",
     "ExactFun",
     "FedCIO",
+    "FedEraser",
     "Rapid",
     "Standalone",
     "make_method",

@@ -58,7 +58,8 @@ class InfluenceTree(Method):
             root = None if spoilt else lane.nodes["global"].weights
             if spoilt:
                 fed.cancel(lane, lane.flights)  # whatever they left with, the root is no longer that
-            _grow(fed, lane, self.regrow(tree, gone, (), known) if gone else tree, known, root)
+            leaving = gone & tree.clients
+            _grow(fed, lane, self.regrow(tree, leaving, (), known) if leaving else tree, known, root)
 
     def welcome(self, fed: Federation, lane: Lane, clients: Sequence[int]) -> None:
         """A newcomer's local model starts from the initial one; the global model goes on with it."""

@@ -15,7 +15,8 @@ from unknot.core.ensemble import Model
 from unknot.core.errors import ConfigError
 from unknot.core.requests import Erase
 from unknot.federation import Federation, Guarantee, Lane
-from unknot.federation.clustered import Clustered, ensemble_of_clusters, even_clusters, mean_of_clusters
+from unknot.federation.clustered import Clustered, ensemble_of_clusters, mean_of_clusters
+from unknot.topology import random_clusters
 
 SERVED = {"mean": mean_of_clusters, "ensemble": ensemble_of_clusters}
 
@@ -44,7 +45,9 @@ class FedCIO(Clustered):
 
     def deal(self, fed: Federation) -> list[list[int]]:
         if self.assignment is None:
-            return even_clusters(fed, self.clusters)
+            count = min(self.clusters, len(fed.members))
+            dealt = random_clusters(fed.members, count, fed.key) if count else []
+            return [list(members) for members in dealt] + [[] for _ in range(self.clusters - count)]
         if sorted(client for members in self.assignment for client in members) != sorted(fed.members):
             raise ConfigError("method.assignment must name every client in exactly one cluster")
         return [sorted(members) for members in self.assignment]

@@ -1,0 +1,113 @@
+"""FedEraser: the old rounds again, with fewer local epochs and steps as long as they were.
+
+G. Liu, X. Ma, Y. Yang, C. Wang, J. Liu: FedEraser: Enabling Efficient Client-Level Data Removal from
+Federated Learning Models. IWQoS 2021. While training, the size of every client's update is kept, every
+few rounds. On a request the model begins again; in each kept round the remaining clients train for a
+fraction of the epochs, and each layer of what they bring is stretched to the size it had then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from unknot.core.errors import ConfigError
+from unknot.core.jobs import Job, Update
+from unknot.core.requests import Erase
+from unknot.core.weights import Layout, Weights, weighted_sum
+from unknot.federation import Federation, Guarantee, Lane, Method
+
+
+@dataclass(frozen=True)
+class FedEraser(Method):
+    """Begin again, and calibrate: new directions, each layer as long as the old update was.
+
+    Every `interval`-th round is kept and calibrated, for `ratio` of the local epochs. The old sizes
+    were shaped by everybody, the erased client included: that is why this is approximate.
+    """
+
+    interval: int = 2
+    ratio: float = 0.5
+
+    name = "federaser"
+    guarantee = Guarantee.APPROXIMATE
+
+    def __post_init__(self) -> None:
+        if self.interval < 1:
+            raise ConfigError(f"FedEraser: interval must be at least 1, not {self.interval}")
+        if not 0 < self.ratio <= 1:
+            raise ConfigError(f"FedEraser: ratio is a share of the local epochs, not {self.ratio}")
+
+    @property
+    def promise(self) -> str:
+        return "approximate: the sizes of old updates, which the erased client had a part in, are used"
+
+    def lay_out(self, fed: Federation, lane: Lane) -> None:
+        super().lay_out(fed, lane)
+        lane.notes.update(kept=[], calibrating=False)
+
+    def choose(self, fed: Federation, lane: Lane, idle: NDArray[np.int64], room: int) -> Iterable[int]:
+        """Who took part in the kept round that is gone through again; otherwise as ever."""
+        if not lane.notes["calibrating"]:
+            return super().choose(fed, lane, idle, room)
+        _, clients = lane.notes["kept"][lane.version]
+        return sorted(clients & {int(client) for client in idle})
+
+    def jobs(self, fed: Federation, lane: Lane, client: int) -> list[Job]:
+        jobs = super().jobs(fed, lane, client)
+        if not lane.notes["calibrating"]:
+            return jobs
+        epochs = max(1, round(lane.recipe.epochs * self.ratio))
+        recipe = replace(lane.recipe, epochs=epochs)
+        return [replace(job, key=job.key.child("calibrate"), recipe=recipe) for job in jobs]
+
+    def absorb(self, fed: Federation, lane: Lane, updates: Sequence[Update]) -> None:
+        kept: list[tuple[int, set[int]]] = lane.notes["kept"]
+        if lane.notes["calibrating"]:
+            self._calibrate(fed, lane, updates)
+            lane.notes["calibrating"] = lane.version + 1 < len(kept)
+            return
+        if updates and lane.version % self.interval == 0:
+            for update in updates:
+                fed.keepsakes.put((lane.name, lane.rounds, update.client), update.job.unit, _sizes(update))
+            kept.append((lane.rounds, {update.client for update in updates}))
+        super().absorb(fed, lane, updates)
+
+    def forget(self, fed: Federation, request: Erase, touched: Sequence[Lane]) -> None:
+        gone = {target.client for target in request.targets if target.samples is None}
+        for lane in touched:
+            kept = [(number, clients - gone) for number, clients in lane.notes["kept"] if clients - gone]
+            fed.restart(lane)
+            lane.notes.update(kept=kept, calibrating=bool(kept))
+
+    def _calibrate(self, fed: Federation, lane: Lane, updates: Sequence[Update]) -> None:
+        """w ← w + Σ (nₖ/n) ‖old‖ · new/‖new‖, layer by layer."""
+        node = lane.nodes["global"]
+        total = sum(update.samples for update in updates)
+        steps = [(u.samples / total, self._stretched(fed, lane, u)) for u in updates]
+        if steps:
+            node.weights = weighted_sum([(1.0, node.weights), *steps], fed.ledger, "calibrate an update")
+
+    @staticmethod
+    def _stretched(fed: Federation, lane: Lane, update: Update) -> Weights:
+        step = update.weights - update.job.start
+        number, _ = lane.notes["kept"][update.job.version]
+        old = fed.keepsakes.get((lane.name, number, update.client))
+        if old is None:  # its samples were erased, and its old sizes with them: it walks as it does now
+            return step
+        new = _sizes(update)
+        factors = torch.where(new.vector > 0, old.vector / new.vector, torch.zeros_like(new.vector))
+        lengths = torch.tensor(step.layout.sizes, device=factors.device)
+        return step.like(step.vector * factors.repeat_interleave(lengths), old)
+
+
+def _sizes(update: Update) -> Weights:
+    """The length of each layer of what the client changed: all that calibrating reads of it."""
+    step = update.weights - update.job.start
+    lengths = torch.stack([part.norm() for part in step.tensors.values()])
+    layout = Layout(step.layout.names, ((),) * len(step.layout.names))
+    return Weights(lengths, layout, update.lineage)

@@ -1,0 +1,172 @@
+"""KNOT: clusters that train apart at an asynchronous pace, so that a request disturbs one of them.
+
+N. Su, B. Li: Asynchronous Federated Unlearning. INFOCOM 2023. Clients are profiled once, for how long
+they train and how far their updates point from the mean, and assigned to clusters so that the worst
+match is as good as can be. A request retrains the clusters that the client is in, by any method; the
+others do not notice. What is served comes from the clusters' models.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import torch
+
+from unknot.core.ensemble import Model
+from unknot.core.errors import ConfigError, nearest
+from unknot.core.jobs import Job
+from unknot.core.requests import Erase
+from unknot.core.weights import Weights, weighted_sum
+from unknot.federation import Federation, Guarantee, Lane, Method
+from unknot.federation.clock import SECOND
+from unknot.federation.clustered import (
+    Clustered,
+    best_cluster,
+    ensemble_of_clusters,
+    mean_of_clusters,
+)
+from unknot.topology import assign, random_clusters, ratings, similar_clusters
+
+SERVED = {"mean": mean_of_clusters, "best": best_cluster, "ensemble": ensemble_of_clusters}
+CLUSTERED = ("knot", "random", "similar")
+
+
+@dataclass(frozen=True)
+class KNOT(Clustered):
+    """Isolated clusters by speed and similarity; a request retrains its own, the others go on.
+
+    `by`: "knot" (the paper's assignment, with its `a`, `b`, `c1`, `c2`, `c3`), "random" or "similar".
+    `retrain` is the method that rules in each cluster; without one, it begins again from scratch.
+    `served`: the data-weighted "mean" (the paper's), the "best" cluster on the validation data, or the
+    "ensemble". What the assignment learned from an erased client's profile stays in it ("keep"), or the
+    clients are assigned anew `reassign` = "without" it, and clusters that change begin again.
+    """
+
+    clusters: int = 5
+    by: str = "knot"
+    a: float | None = None
+    b: float | None = None
+    c1: int = 1
+    c2: int | None = None
+    c3: int | None = None
+    retrain: Method | None = None
+    served: str = "mean"
+    reassign: str = "keep"
+
+    name = "knot"
+    guarantee = Guarantee.EXACT
+
+    def __post_init__(self) -> None:
+        if self.clusters < 1:
+            raise ConfigError(f"KNOT needs at least 1 cluster, not {self.clusters}")
+        if self.by not in CLUSTERED:
+            raise ConfigError(f"KNOT clusters by {self.by!r}?{nearest(self.by, CLUSTERED)}")
+        if self.served not in SERVED:
+            raise ConfigError(f"KNOT serves {self.served!r}?{nearest(self.served, SERVED)}")
+        if self.reassign not in ("keep", "without"):
+            raise ConfigError(f"reassign is 'keep' or 'without', not {self.reassign!r}")
+
+    @property
+    def exact(self) -> bool:
+        return self.retrain is None or self.retrain.exact
+
+    @property
+    def promise(self) -> str:
+        """Exact in the weights; a clustering made of profiles knows of the erased client's, if it is kept."""
+        inner = self.guarantee.value if self.retrain is None else self.retrain.promise
+        if self.by == "random" or self.reassign == "without":
+            return inner
+        learned = "what the clustering learned from the erased client's profile"
+        return f"{inner}, but for {learned}" if self.exact else f"{inner}; so is {learned}"
+
+    @property
+    def inner(self) -> Method:
+        return super().inner if self.retrain is None else self.retrain
+
+    def open(self, fed: Federation) -> None:
+        if self.served == "best" and fed.data.validation is None:
+            raise ConfigError('served = "best" needs validation data')
+        super().open(fed)
+
+    def forget(self, fed: Federation, request: Erase, touched: Sequence[Lane]) -> None:
+        if self.retrain is not None:
+            self.retrain.forget(fed, request, touched)
+        else:
+            for lane in touched:
+                fed.restart(lane)
+        if self.by != "random" and self.reassign == "without" and fed.members:
+            self._assign_anew(fed)
+
+    def serve(self, fed: Federation) -> Model:
+        return SERVED[self.served](fed)
+
+    def deal(self, fed: Federation) -> list[list[int]]:
+        """Newcomers have no profile: they are where the fewest were, in the order in which they came."""
+        newcomers = [client for lane in fed.lanes.values() for client in lane.joined]
+        first = sorted(fed.members - set(newcomers))
+        dealt = [list(members) for members in self._clusters(fed, first)] if first else []
+        dealt += [[] for _ in range(self.clusters - len(dealt))]
+        for client in sorted(set(newcomers) & fed.members, key=lambda c: _came(fed, c)):
+            min(dealt, key=len).append(client)
+        return dealt
+
+    def _clusters(self, fed: Federation, clients: Sequence[int]) -> Sequence[Sequence[int]]:
+        if self.by == "random":
+            return random_clusters(clients, min(self.clusters, len(clients)), fed.key)
+        profiles = _profiles(fed, clients)
+        if self.by == "similar":
+            away = {client: (fed.initial - w).vector.cpu().numpy() for client, w in profiles.items()}
+            return similar_clusters(away, min(self.clusters, len(clients)), fed.key)
+        times = [_seconds(fed, client) for client in clients]
+        rated = ratings(times, _disparities(fed, profiles), self.clusters, self.a, self.b)
+        members: list[list[int]] = [[] for _ in range(self.clusters)]
+        for client, chosen in zip(clients, assign(rated, self.c1, self.c2, self.c3), strict=True):
+            for cluster in chosen:
+                members[cluster].append(client)
+        return members
+
+    def _assign_anew(self, fed: Federation) -> None:
+        """As if the erased data had never been profiled; clusters that stay as they are go on."""
+        for lane, members in zip(fed.lanes.values(), self.deal(fed), strict=True):
+            if set(members) != lane.members:
+                lane.members = set(members)
+                lane.nodes.clear()
+                lane.sent.clear()
+                self.inner.lay_out(fed, lane)
+                fed.rewind(lane, 0, {})
+
+
+def _profiles(fed: Federation, clients: Sequence[int]) -> dict[int, Weights]:
+    """One round from the initial model, each client alone; kept, since each is of that client only."""
+    absent = [c for c in clients if ("profile", c) not in fed.archive and len(fed.data[c])]
+    jobs = [
+        Job(fed.ledger.unit(c), fed.initial, fed.key.child("profile", c), fed.recipe, "profile")
+        for c in absent
+    ]
+    for update in fed.train_apart(jobs) if jobs else ():
+        fed.archive["profile", update.client] = update.weights
+    known = [c for c in clients if ("profile", c) in fed.archive]
+    return {c: fed.archive["profile", c] for c in known} | {c: fed.initial for c in clients if c not in known}
+
+
+def _disparities(fed: Federation, profiles: dict[int, Weights]) -> list[float]:
+    """S = (1 − cos(ω₀ − ω₁, ω₀ − ωₖ))/2, ω₁ the data-weighted mean; a half where there is no direction."""
+    clients = sorted(profiles)
+    sizes = {client: len(fed.data[client]) for client in clients}
+    total = sum(sizes.values()) or 1
+    mean = weighted_sum([(sizes[c] / total, profiles[c]) for c in clients], fed.ledger, "profile clients")
+    centre = (fed.initial - mean).vector.double()
+    cosine = partial(torch.nn.functional.cosine_similarity, dim=0, eps=1e-30)
+    away = [(fed.initial - profiles[client]).vector.double() for client in clients]
+    return [min(1.0, max(0.0, (1.0 - float(cosine(centre, vector))) / 2)) for vector in away]
+
+
+def _seconds(fed: Federation, client: int) -> float:
+    read = fed.recipe.samples_seen(len(fed.data[client]))
+    return fed.clock.duration(client, read, fed.key.child("slowness")) / SECOND
+
+
+def _came(fed: Federation, client: int) -> tuple[int, int]:
+    return min((lane.joined[client], client) for lane in fed.lanes.values() if client in lane.joined)

@@ -1,0 +1,116 @@
+"""FedEraser: the calibrated step by hand, what is kept, and that its approximation is on record."""
+
+import pytest
+import torch
+
+from support import LAYOUT, ToyEngine, small_data, toy_federation
+from unknot.core.errors import ConfigError, UnknotError
+from unknot.core.recipe import SGD, Recipe
+from unknot.core.requests import erase
+from unknot.federation import Buffered, Clock, FedBuff, Guarantee, Method, Pareto
+from unknot.unlearn import KNOT, RFS, FedEraser
+
+DATA = small_data((5, 8, 3, 6))
+RECIPE = Recipe(SGD(0.1), epochs=4)
+
+
+def layers(vector):
+    return [part.reshape(-1) for part in LAYOUT.split(vector).values()]
+
+
+def test_a_calibrated_round_by_hand():
+    """New directions, old lengths, layer by layer, and the data-weighted mean of them."""
+    engine = ToyEngine()
+    fed = toy_federation(FedEraser(interval=1), DATA, engine, recipe=RECIPE)
+    fed.run(2)
+    old = {(i, u.client): u for i, call in enumerate(engine.calls) for u in ToyEngine().train(call, DATA)}
+    fed.run(1, requests=[erase(1, round=2)])
+    calibration = engine.calls[2]
+    assert {job.client for job in calibration} == {0, 2, 3}
+    assert {job.recipe.epochs for job in calibration} == {2}
+    expected = fed.initial.vector.double().clone()
+    total = 5 + 3 + 6
+    for update in ToyEngine().train(calibration, DATA):
+        before = old[0, update.client]
+        was = before.weights.vector - before.job.start.vector
+        now = update.weights.vector - update.job.start.vector
+        step = torch.cat([n / n.norm() * w.norm() for n, w in zip(layers(now), layers(was), strict=True)])
+        expected += step.double() * (update.samples / total)
+    assert torch.allclose(fed.model.vector.double(), expected, atol=1e-6)
+
+
+def test_the_kept_rounds_are_gone_through_and_then_training_goes_on_as_before():
+    engine = ToyEngine()
+    fed = toy_federation(FedEraser(interval=2), DATA, engine, recipe=RECIPE)
+    fed.run(12, requests=[erase(1, round=6)])
+    epochs = [{job.recipe.epochs for job in call} for call in engine.calls]
+    assert epochs == [{4}] * 6 + [{2}] * 3 + [{4}] * 3  # rounds 0, 2 and 4 were kept
+
+
+def test_what_is_kept_is_one_number_a_layer_and_the_leavers_goes():
+    fed = toy_federation(FedEraser(interval=1), DATA)
+    fed.run(5)
+    assert fed.keepsakes.nbytes == 5 * 4 * len(LAYOUT.names) * 4
+    fed.run(1, requests=[erase(1, round=5)])
+    assert fed.keepsakes.nbytes == 5 * 3 * len(LAYOUT.names) * 4
+
+
+def test_the_waiver_is_on_record_and_the_weights_are_clean():
+    fed = toy_federation(FedEraser(interval=1), DATA)
+    history = fed.run(8, requests=[erase(1, round=4)])
+    assert history.waived == ["client 1"]
+    assert history.to_dict()["waived"] == ["client 1"]
+    assert "approximate" in history.guarantee
+    assert 1 not in {unit.client for unit in fed.model.lineage}
+
+
+def test_an_exact_method_has_no_keepsakes():
+    class Sly(Method):
+        name = "sly"
+        guarantee = Guarantee.EXACT
+
+        def absorb(self, fed, lane, updates):
+            fed.keepsakes.put("x", updates[0].job.unit, updates[0].weights)
+
+    with pytest.raises(UnknotError, match="exact method keeps nothing"):
+        toy_federation(Sly(), DATA).run(1)
+    assert RFS().exact
+    assert KNOT(retrain=RFS()).exact
+    assert not KNOT(retrain=FedEraser()).exact
+
+
+def test_requests_one_after_the_other_samples_and_everybody_but_one():
+    data = small_data((5, 8, 3, 6, 7))
+    fed = toy_federation(FedEraser(interval=1), data)
+    fed.run(14, requests=[erase(1, round=3), erase({0: [2]}, round=6), erase([0, 3, 4], round=9)])
+    assert {unit.client for unit in fed.model.lineage} == {2}
+
+
+def test_it_works_at_an_asynchronous_pace():
+    data = small_data((5, 8, 3, 6, 7, 4, 9, 2))
+    options = {"pace": Buffered(4, 2, 3), "aggregate": FedBuff(), "clock": Clock(Pareto())}
+    fed = toy_federation(FedEraser(interval=1), data, **options)
+    history = fed.run(20, requests=[erase(3, round=6)])
+    assert history.stopped == "rounds"
+    assert 3 not in {unit.client for unit in fed.model.lineage}
+
+
+def test_a_layer_that_did_not_move_stays():
+    """A zero length must not become a division by zero."""
+
+    class Still(ToyEngine):
+        def train(self, jobs, data):
+            updates = super().train(jobs, data)
+            for job, update in zip(jobs, updates, strict=True):
+                update.weights.vector[-2:] = job.start.vector[-2:]
+            return updates
+
+    fed = toy_federation(FedEraser(interval=1), DATA, Still())
+    fed.run(6, requests=[erase(1, round=3)])
+    assert torch.isfinite(fed.model.vector).all()
+
+
+def test_impossible_settings_are_refused():
+    for options in ({"interval": 0}, {"ratio": 0.0}, {"ratio": 1.5}):
+        with pytest.raises(ConfigError):
+            FedEraser(**options)
