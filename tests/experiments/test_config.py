@@ -186,3 +186,10 @@ def test_a_missing_or_broken_file_is_named(tmp_path):
     broken.write_text("a = = 3")
     with pytest.raises(ConfigError, match="not valid TOML"):
         Experiment.read(broken)
+
+
+def test_an_option_of_another_method_is_explained_as_such():
+    with pytest.raises(ConfigError, match=r"method\.tree belongs to mmt, but method.name is 'bmt'"):
+        Experiment.of({"method": {"name": "bmt", "tree": "huffman"}})
+    with pytest.raises(ConfigError, match=r"unknown key method\.treee\. Did you mean 'tree'"):
+        Experiment.of({"method": {"name": "mmt", "treee": "huffman"}})

@@ -262,6 +262,12 @@ def _clock(table: dict[str, Any]) -> Clock:
 
 def _method(table: dict[str, Any]) -> Method:
     chosen = choose(METHODS, table.pop("name", "rfs"), "method.name")
+    for key in set(table) - set(field_names(chosen)):
+        owners = [name for name, other in METHODS.items() if key in field_names(other)]
+        if owners:
+            raise ConfigError(
+                f"method.{key} belongs to {', '.join(owners)}, but method.name is {chosen.name!r}"
+            )
     if "retrain" in field_names(chosen) and "retrain" in table:
         inner = table["retrain"]
         table["retrain"] = _method({"name": inner} if isinstance(inner, str) else _table(inner, "retrain"))
