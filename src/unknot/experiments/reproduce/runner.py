@@ -79,13 +79,13 @@ def select(plan: Reproduction, scale: str, runs: Sequence[Run], only: Sequence[s
 
 
 def missing_data(runs: Iterable[Run]) -> dict[str, str]:
-    """The panels whose data is not here, and how to get it."""
+    """The panels whose data is not here, with a reason that says nothing of this machine."""
     absent: dict[str, str] = {}
     for run in {run.panel.name: run for run in runs}.values():
         spec = run.experiment.data
         entry = next((entry for entry in catalogue(spec.root) if entry.name == spec.name), None)
         if entry is not None and not entry.present:
-            absent[run.panel.name] = f"{spec.name} is not here. {entry.how}"
+            absent[run.panel.name] = f"{spec.name} is not here; `unknot data` says how to get it."
     return absent
 
 
