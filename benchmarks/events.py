@@ -35,7 +35,7 @@ def main() -> None:
             data,
             method,
             Recipe(SGD(0.01), batch_size=2),
-            pace=Buffered(200, 100, 20),
+            pace=Buffered(1000, 500, 20),
             aggregate=FedBuff(),
             clock=Clock(Pareto()),
             evaluate_every=0,

@@ -89,3 +89,10 @@ def test_the_flight_is_topped_up_and_nobody_flies_twice():
 def test_impossible_paces_are_refused(make):
     with pytest.raises(ConfigError):
         make()
+
+
+def test_a_share_of_a_pace_is_rounded_up_and_never_nothing():
+    assert Buffered(30, 15, 4).share(5) == Buffered(6, 3, 4)
+    assert Buffered(7, 3).share(5) == Buffered(2, 1)
+    assert Synchronous(10).share(3) == Synchronous(4)
+    assert Synchronous().share(3) == Synchronous()

@@ -13,7 +13,7 @@ from unknot.unlearn import BMT, KNOT, MMT, RFS, FedEraser, Rapid
 
 SIZES = (5, 8, 3, 6, 7, 4, 9, 2, 6, 5, 7, 8)
 DATA = small_data(SIZES)
-ASYNC = {"pace": Buffered(3, 2, 3), "aggregate": FedBuff(), "clock": Clock(Pareto())}
+ASYNC = {"pace": Buffered(9, 6, 3), "aggregate": FedBuff(), "clock": Clock(Pareto())}
 SYNC = {"pace": Synchronous()}
 RETRAIN = {
     "scratch": None,
@@ -68,7 +68,7 @@ def test_the_retrained_cluster_is_one_that_never_held_the_client(pace, moment):
     rest.erase(4)
     for name, lane in fed.lanes.items():
         alone = rest.replaced(shards={c: rest[c] for c in lane.members})
-        twin = toy_federation(RFS(), alone, **pace)
+        twin = toy_federation(RFS(), alone, **{**pace, "pace": pace["pace"].share(3)})
         twin.members = set(alone.clients)
         twin.method.open(twin)
         # Draws are keyed by the lane's name: give the twin's only lane that name.

@@ -67,7 +67,7 @@ class Bench:
         return self._keepsakes
 
     def add_lane(self, name: str, members: Iterable[int]) -> Lane:
-        lane = Lane(name, set(members), self.recipe)
+        lane = Lane(name, set(members), self.recipe, self.pace)
         self.lanes[name] = lane
         return lane
 

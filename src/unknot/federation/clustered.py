@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 class Clustered(Method):
     """A lane a cluster; no lane notices the others. Subclasses say who is where, and how one forgets.
 
-    `inner` lays out, trains and repairs each lane as if it were a federation of its own.
+    `inner` lays out, trains and repairs each lane as if it were a federation of its own. The pace is
+    the federation's: each cluster has an equal share of those who are asked at a time.
     """
 
     @property
@@ -34,8 +35,11 @@ class Clustered(Method):
         """The members of each cluster at the start."""
 
     def open(self, fed: Federation) -> None:
-        for i, members in enumerate(self.deal(fed)):
-            self.inner.lay_out(fed, fed.add_lane(f"cluster {i}", members))
+        dealt = self.deal(fed)
+        for i, members in enumerate(dealt):
+            lane = fed.add_lane(f"cluster {i}", members)
+            lane.pace = fed.pace.share(len(dealt))
+            self.inner.lay_out(fed, lane)
 
     def choose(self, fed: Federation, lane: Lane, idle: NDArray[np.int64], room: int) -> Iterable[int]:
         return self.inner.choose(fed, lane, idle, room)

@@ -18,6 +18,7 @@ from unknot.core.jobs import Job
 from unknot.core.lineage import Ledger
 from unknot.core.recipe import Recipe
 from unknot.core.weights import Weights
+from unknot.federation.pace import Pace
 
 
 class Node:
@@ -57,6 +58,7 @@ class Lane:
     name: str
     members: set[int]
     recipe: Recipe
+    pace: Pace
     nodes: dict[str, Node] = field(default_factory=dict)
     version: int = 0
     """Aggregations since the lane's (last) start: what draws are keyed by."""

@@ -126,7 +126,7 @@ class Federation(Bench):
             for lane in active:
                 self._launch(lane)
             ready = {
-                lane.name: self.pace.ready(lane.flights, lane.version) for lane in active if lane.flights
+                lane.name: lane.pace.ready(lane.flights, lane.version) for lane in active if lane.flights
             }
             wakes = [round(r.at.time * SECOND) for r in pending if r.at.time is not None]
             if not ready and not wakes:
@@ -170,7 +170,7 @@ class Federation(Bench):
     def _launch(self, lane: Lane) -> None:
         """Send the model to as many clients as the pace has room for."""
         pool = self._pool(lane)
-        room = self.pace.vacancies(len(lane.flights), len(pool))
+        room = lane.pace.vacancies(len(lane.flights), len(pool))
         if room < 1 or not len(pool):
             return
         idle = pool[~np.isin(pool, list(lane.flying))] if lane.flights else pool

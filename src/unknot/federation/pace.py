@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from unknot.core.errors import ConfigError
@@ -28,6 +28,10 @@ class Pace(Protocol):
         """When to aggregate: everything due by then is taken. `flights` is not empty."""
         ...
 
+    def share(self, parts: int) -> Pace:
+        """The pace of one of so many equal parts of the federation."""
+        ...
+
 
 @dataclass(frozen=True)
 class Synchronous:
@@ -46,6 +50,9 @@ class Synchronous:
 
     def ready(self, flights: Sequence[InFlight], version: int) -> int:
         return max(flight.due for flight in flights)
+
+    def share(self, parts: int) -> Synchronous:
+        return self if self.per_round is None else Synchronous(-(-self.per_round // parts))
 
 
 @dataclass(frozen=True)
@@ -79,3 +86,7 @@ class Buffered:
             overdue = [f.due for f in flights if version - f.version >= self.staleness_bound]
             at = max([at, *overdue])
         return at
+
+    def share(self, parts: int) -> Buffered:
+        """Rounded up, so that nothing is 0."""
+        return replace(self, per_round=-(-self.per_round // parts), minimum=-(-self.minimum // parts))
