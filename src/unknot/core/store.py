@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 import tempfile
 import weakref
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -58,9 +57,6 @@ class Shelf:
 
     def __contains__(self, name: object) -> bool:
         return name in self._held or name in self._filed
-
-    def __iter__(self) -> Iterator[object]:
-        return iter([*self._filed, *self._held])
 
     def __len__(self) -> int:
         return len(self._held) + len(self._filed)

@@ -15,7 +15,7 @@ from unknot.core.keys import Key
 from unknot.core.lineage import Ledger
 from unknot.core.recipe import Recipe
 from unknot.core.store import MIB
-from unknot.core.weights import Weights
+from unknot.core.weights import Weights, weighted_sum
 from unknot.federation.aggregate import Aggregate, FedAvg
 from unknot.federation.history import Costs
 from unknot.federation.lanes import Flight, Lane, Node
@@ -96,6 +96,21 @@ class Bench:
         """Train this node's model on this client, by the lane's recipe."""
         key = self.key.child("train", node.name, lane.version, client)
         return Job(self.ledger.unit(client), node.weights, key, lane.recipe, node.name, lane.version)
+
+    def shares(self, models: Iterable[tuple[Iterable[int], Weights]]) -> list[tuple[float, Weights]]:
+        """Models with their members, as each one's share of the data behind all of them.
+
+        What nobody has trained yet, or nobody has data for, does not count.
+        """
+        held = [(sum(len(self.data[client]) for client in members), weights) for members, weights in models]
+        trained = [(n, weights) for n, weights in held if n and weights.lineage]
+        total = sum(n for n, _ in trained)
+        return [(n / total, weights) for n, weights in trained]
+
+    def mean(self, models: Iterable[tuple[Iterable[int], Weights]], action: str) -> Weights:
+        """The mean of models, weighted by data as FedAvg is; the initial weights where there are none."""
+        terms = self.shares(models)
+        return weighted_sum(terms, self.ledger, action) if terms else self.initial
 
     def restart(self, lane: Lane, recipe: Recipe | None = None) -> None:
         """Begin a lane anew, from the initial weights, as if it had never run."""

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from unknot.core.ensemble import Ensemble, Model
 from unknot.core.jobs import Job, Update
-from unknot.core.weights import Weights, weighted_sum
+from unknot.core.weights import Weights
 from unknot.federation.lanes import Lane
 from unknot.federation.method import Method
 
@@ -61,37 +61,26 @@ class Clustered(Method):
 _PLAIN = Method()
 
 
-def trained_models(fed: Federation) -> list[tuple[float, Weights]]:
-    """The clusters' models and each one's share of the data.
-
-    A cluster that has just begun again has nothing to say yet, and one without data never has.
-    """
-    models = [(_held(fed, lane), lane.nodes["global"].weights) for lane in fed.lanes.values()]
-    trained = [(n, weights) for n, weights in models if n and weights.lineage]
-    total = sum(n for n, _ in trained)
-    return [(n / total, weights) for n, weights in trained]
-
-
 def mean_of_clusters(fed: Federation) -> Model:
     """One last aggregation across clusters, weighted by data."""
-    models = trained_models(fed)
-    return weighted_sum(models, fed.ledger, "aggregate clusters") if models else fed.initial
+    return fed.mean(_models(fed), "aggregate clusters")
 
 
 def ensemble_of_clusters(fed: Federation) -> Model:
     """The clusters answer together."""
-    models = trained_models(fed)
+    models = fed.shares(_models(fed))
     return Ensemble(tuple(models)) if models else fed.initial
 
 
 def best_cluster(fed: Federation) -> Model:
     """The model of the cluster that does best on the validation data; the first, where two do as well."""
-    models = [weights for _, weights in trained_models(fed)]
+    models = [weights for _, weights in fed.shares(_models(fed))]
     samples = fed.data.validation
     if not models or samples is None:
         return fed.initial
     return max(models, key=lambda weights: fed.engine.evaluate(weights, samples).accuracy)
 
 
-def _held(fed: Federation, lane: Lane) -> int:
-    return sum(len(fed.data[client]) for client in lane.members)
+def _models(fed: Federation) -> list[tuple[set[int], Weights]]:
+    """The clusters' members and models; one that has just begun again has nothing to say yet."""
+    return [(lane.members, lane.nodes["global"].weights) for lane in fed.lanes.values()]

@@ -174,15 +174,15 @@ class Federation(Bench):
         if room < 1 or not len(pool):
             return
         idle = pool[~np.isin(pool, list(lane.flying))] if lane.flights else pool
-        for client in map(int, self.method.choose(self, lane, idle, room)):
+        for client in self.method.choose(self, lane, idle, room):
             # Who is asked must not depend on what it holds: a client with nothing to train on takes
             # its place in the round and comes back with nothing.
             asked = self.method.jobs(self, lane, client)
-            jobs = tuple(job for job in asked if job.samples_read(self.data))
+            read = [job.samples_read(self.data) for job in asked]
+            jobs = tuple(job for job, samples in zip(asked, read, strict=True) if samples)
             for job in jobs:
                 self.ledger.check(job, f"send a model to client {client}")
-            read = sum(job.samples_read(self.data) for job in jobs)
-            due = self.now + self.clock.duration(client, read, self.key.child("slowness"))
+            due = self.now + self.clock.duration(client, sum(read), self.key.child("slowness"))
             lane.flights.append(Flight(client, jobs, lane.version, self.now, due))
             lane.sent.update((client, *(other for job in asked for other in job.clients)))
 

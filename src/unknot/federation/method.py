@@ -57,7 +57,8 @@ class Method:
 
     def choose(self, fed: Federation, lane: Lane, idle: NDArray[np.int64], room: int) -> Iterable[int]:
         """Which of the idle clients are sent a model now; by default as the federation selects."""
-        return map(int, fed.select(idle, room, fed.key.child("select", lane.name, lane.version)))
+        chosen: list[int] = fed.select(idle, room, fed.key.child("select", lane.name, lane.version)).tolist()
+        return chosen
 
     def jobs(self, fed: Federation, lane: Lane, client: int) -> list[Job]:
         """What a client that was chosen trains: every model of the lane that it is a member of."""

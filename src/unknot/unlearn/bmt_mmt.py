@@ -17,7 +17,7 @@ from hashlib import blake2b
 from unknot.core.errors import ConfigError, nearest
 from unknot.core.jobs import Job
 from unknot.core.requests import Erase
-from unknot.core.weights import Weights, weighted_sum
+from unknot.core.weights import Weights
 from unknot.federation import Federation, Guarantee, Lane, Method
 from unknot.topology import KINDS, Tree, build, keep, parts, rebuild
 
@@ -79,8 +79,8 @@ def _grow(fed: Federation, lane: Lane, tree: Tree, known: Known, root: Weights |
         if weights is not None:
             fed.add_node(lane, name, members, weights)
         else:
-            mean = _mean(fed, [(part, known[part]) for part in parts(members, known)])
-            fed.begin_again(lane, name, members, mean)
+            survive = [(part, known[part]) for part in parts(members, known)]
+            fed.begin_again(lane, name, members, fed.mean(survive, "start a model again"))
         for client in members:
             paths[client].append(name)
     lane.notes.update(tree=tree, paths=paths)
@@ -89,28 +89,18 @@ def _grow(fed: Federation, lane: Lane, tree: Tree, known: Known, root: Weights |
 def _models(lane: Lane) -> dict[frozenset[int], Weights]:
     """The models of the tree as it stands, by the clients that it names (leavers included)."""
     tree: Tree = lane.notes["tree"]
-    names = ["global" if i == 0 else _name(m) for i, m in enumerate(tree.sets())]
-    return {m: lane.nodes[name].weights for m, name in zip(tree.sets(), names, strict=True)}
-
-
-def _mean(fed: Federation, models: Sequence[tuple[frozenset[int], Weights]]) -> Weights:
-    """Weighted by data, as FedAvg is; models that nobody has trained yet do not count."""
-    sizes = [sum(len(fed.data[client]) for client in part) for part, _ in models]
-    terms = [(n, weights) for n, (_, weights) in zip(sizes, models, strict=True) if n and weights.lineage]
-    total = sum(n for n, _ in terms)
-    if not total:
-        return fed.initial
-    return weighted_sum([(n / total, weights) for n, weights in terms], fed.ledger, "start a model again")
+    return {
+        members: lane.nodes["global" if i == 0 else _name(members)].weights
+        for i, members in enumerate(tree.sets())
+    }
 
 
 def _name(members: frozenset[int]) -> str:
     """Names are of the members alone, so that draws keyed by them do not depend on anybody else."""
     text = "+".join(map(str, sorted(members)))
-    return (
-        text
-        if len(text) <= 40
-        else f"{len(members)} clients {blake2b(text.encode(), digest_size=8).hexdigest()}"
-    )
+    if len(text) <= 40:
+        return text
+    return f"{len(members)} clients {blake2b(text.encode(), digest_size=8).hexdigest()}"
 
 
 @dataclass(frozen=True)

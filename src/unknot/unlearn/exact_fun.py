@@ -55,9 +55,10 @@ class ExactFun(Method):
         return self._chosen(fed, lane, lane.version)
 
     def jobs(self, fed: Federation, lane: Lane, client: int) -> list[Job]:
-        ids = self._batch(fed, lane.version, client)
-        unit = fed.ledger.draw(client, ids.tolist())
-        return [self._job(fed, lane, lane.nodes["global"].weights, lane.version, unit)] if len(ids) else []
+        batch = self._batch(fed, lane.version, client)
+        unit = fed.ledger.draw(client, batch.tolist())
+        sent = lane.nodes["global"].weights
+        return [self._job(fed, lane, sent, lane.version, unit, batch)] if len(batch) else []
 
     def absorb(self, fed: Federation, lane: Lane, updates: Sequence[Update]) -> None:
         for update in updates:
@@ -89,7 +90,8 @@ class ExactFun(Method):
         for client in self._chosen(fed, lane, version):
             if not len(fed.data[client]):
                 continue
-            known = fed.memo.get(self._job(fed, lane, sent, version, fed.ledger.unit(client)), fed.data)
+            unit, batch = fed.ledger.unit(client), self._batch(fed, version, client)
+            known = fed.memo.get(self._job(fed, lane, sent, version, unit, batch), fed.data)
             if known is None:
                 return None
             updates.append(known)
@@ -121,7 +123,9 @@ class ExactFun(Method):
         key = fed.key.child("batch", version, client)
         return key.smallest(fed.data[client].ids, fed.recipe.batch_size)
 
-    def _job(self, fed: Federation, lane: Lane, sent: Weights, version: int, unit: Unit) -> Job:
+    @staticmethod
+    def _job(
+        fed: Federation, lane: Lane, sent: Weights, version: int, unit: Unit, batch: NDArray[np.int64]
+    ) -> Job:
         key = fed.key.child("train", "global", version, unit.client)
-        batches = (self._batch(fed, version, unit.client),)
-        return Job(unit, sent, key, lane.recipe, "global", version, batches)
+        return Job(unit, sent, key, lane.recipe, "global", version, (batch,))

@@ -27,7 +27,7 @@ from unknot.federation.clustered import (
     ensemble_of_clusters,
     mean_of_clusters,
 )
-from unknot.topology import assign, random_clusters, ratings, similar_clusters
+from unknot.topology import Assignment, assign, random_clusters, ratings, similar_clusters
 
 SERVED = {"mean": mean_of_clusters, "best": best_cluster, "ensemble": ensemble_of_clusters}
 CLUSTERED = ("knot", "random", "similar")
@@ -121,11 +121,8 @@ class KNOT(Clustered):
             return similar_clusters(away, min(self.clusters, len(clients)), fed.key)
         times = [_seconds(fed, client) for client in clients]
         rated = ratings(times, _disparities(fed, profiles), self.clusters, self.a, self.b)
-        members: list[list[int]] = [[] for _ in range(self.clusters)]
-        for client, chosen in zip(clients, assign(rated, self.c1, self.c2, self.c3), strict=True):
-            for cluster in chosen:
-                members[cluster].append(client)
-        return members
+        assigned = Assignment(rated, assign(rated, self.c1, self.c2, self.c3))
+        return [[clients[place] for place in members] for members in assigned.clusters]
 
     def _assign_anew(self, fed: Federation) -> None:
         """As if the erased data had never been profiled; clusters that stay as they are go on."""
