@@ -1,4 +1,5 @@
 import json
+import sys
 
 import pytest
 from typer.testing import CliRunner
@@ -68,6 +69,38 @@ def test_a_mistake_is_a_message_not_a_traceback(file):
         "cannot erase client 9" in call("run", file, "--set", "request=[{erase=9, round=1}]", code=2).output
     )
     assert "there is no file" in call("run", "nowhere.toml", code=2).output
+
+
+@pytest.mark.parametrize("ending", ["png", "svg"])
+def test_plot_writes_the_figure_and_says_so(file, tmp_path, ending):
+    pytest.importorskip("matplotlib")
+    out = tmp_path / f"run [1].{ending}"
+    output = call("run", file, "--plot", str(out)).output
+    assert output.endswith(f"written: {out}\n")
+    assert out.read_bytes().startswith(b"\x89PNG" if ending == "png" else b"<?xml")
+    first = out.read_bytes()
+    out.unlink()
+    json.loads(call("run", file, "--plot", str(out), "--json").stdout)
+    assert out.read_bytes() == first
+
+
+def test_the_demo_can_be_drawn_too(tmp_path):
+    pytest.importorskip("matplotlib")
+    json.loads(call("demo", "--json", "--plot", str(tmp_path / "demo.png")).stdout)
+    assert (tmp_path / "demo.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_what_cannot_be_drawn_is_said_before_the_run(file, tmp_path, monkeypatch):
+    def refused(out):
+        output = " ".join(call("run", file, "--plot", str(out), code=2).output.split())
+        assert "validation accuracy" not in output
+        assert "Traceback" not in output
+        return output
+
+    assert "must end in .png, .svg or .pdf" in refused(tmp_path / "run.txt")
+    assert "there is no folder" in refused(tmp_path / "nowhere" / "run.png")
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    assert "pip install 'unknot[plot]'" in refused(tmp_path / "run.png")
 
 
 def test_the_lists_name_what_there_is():

@@ -24,6 +24,7 @@ from unknot.experiments import Experiment, prepare_without
 from unknot.experiments import run as run_experiment
 from unknot.experiments.scenario import scenario
 from unknot.federation import History
+from unknot.report import timeline
 from unknot.report.progress import Live
 from unknot.report.reproduction import scenario_table
 from unknot.report.summary import summary
@@ -46,6 +47,10 @@ Engine = Annotated[str | None, typer.Option(help="stacked (fast) or loop (the pl
 Json = Annotated[
     bool, typer.Option("--json", help="Print the whole record of the run as JSON, and nothing else.")
 ]
+Plot = Annotated[
+    Path | None,
+    typer.Option(metavar="OUT.png|.svg", help="Also draw it: accuracy, and who was at work, over time."),
+]
 
 
 @app.command()
@@ -56,6 +61,7 @@ def run(
     device: Device = None,
     engine: Engine = None,
     json_: Json = False,
+    plot: Plot = None,
 ) -> None:
     """Run the experiment that a TOML file describes, and show what it gave and what it cost."""
     overrides = list(set_ or [])
@@ -65,14 +71,14 @@ def run(
         overrides.append(f'engine.device="{device}"')
     if engine is not None:
         overrides.append(f'engine.name="{engine}"')
-    _run(file, overrides, json_)
+    _run(file, overrides, json_, plot)
 
 
 @app.command()
-def demo(seed: Seed = None, json_: Json = False) -> None:
+def demo(seed: Seed = None, json_: Json = False, plot: Plot = None) -> None:
     """Twenty clients learn to read digits; one asks to be forgotten; the model recovers, provably."""
     with as_file(files("unknot") / "experiments" / "demo.toml") as file:
-        experiment, history = _run(file, [] if seed is None else [f"seed={seed}"], json_)
+        experiment, history = _run(file, [] if seed is None else [f"seed={seed}"], json_, plot)
     if not json_:
         _prove(experiment, history)
 
@@ -226,16 +232,20 @@ def cluster(
             sys.stdout.write(f"\nwritten: {plot}\n")
 
 
-def _run(file: Path, overrides: list[str], as_json: bool) -> tuple[Experiment, History]:
+def _run(file: Path, overrides: list[str], as_json: bool, plot: Path | None) -> tuple[Experiment, History]:
     console = Console()
     with _errors_for_people():
         experiment = Experiment.read(file, overrides)
+        if plot is not None:
+            timeline.check(plot)
         if as_json:
             history = run_experiment(experiment)
             record = history.to_dict()
             if experiment.thresholds:
                 record["scenario"] = scenario(history, experiment.thresholds).to_dict()
             sys.stdout.write(json.dumps(record) + "\n")
+            if plot is not None:
+                timeline.draw_run(history, plot)
             return experiment, history
         console.print(f"[bold]{experiment.name}[/]: {experiment.data.name}, {experiment.model.name}")
         with Live(console, experiment.length.rounds) as live:
@@ -243,6 +253,9 @@ def _run(file: Path, overrides: list[str], as_json: bool) -> tuple[Experiment, H
         console.print(summary(history))
         if experiment.thresholds and history.served:
             console.print(scenario_table(scenario(history, experiment.thresholds).to_dict()))
+        if plot is not None:
+            timeline.draw_run(history, plot)
+            sys.stdout.write(f"written: {plot}\n")
         return experiment, history
 
 

@@ -180,13 +180,13 @@ def test_what_is_too_much_is_refused_never_cut_short(clients: int, samples: int,
 
 # A change here changes every experiment: let it be on purpose.
 KNOWN = {
-    "Iid(clients=6, samples=10)": "580ac96b7948ca3d",
-    "Dirichlet(clients=6, alpha=2.0, samples=10, min_samples=1)": "f8fee38501b103a2",
+    "Iid(clients=6, samples=10, overlap=False)": "580ac96b7948ca3d",
+    "Dirichlet(clients=6, alpha=2.0, samples=10, min_samples=1, overlap=False)": "f8fee38501b103a2",
     "DominantClass(clients=6, share=0.6, samples=10)": "0f45ecee90152b71",
     "MajorityClass(clients=6, ratio=0.3, samples=10)": "ebab6d06981ce969",
     "Labels(clients=6, k=2, samples=10)": "4b295aee98783299",
-    "Iid(clients=6, samples=None)": "bbc6beb54cdf5fa6",
-    "Dirichlet(clients=6, alpha=0.3, samples=None, min_samples=1)": "009cc6c1bc30969c",
+    "Iid(clients=6, samples=None, overlap=False)": "bbc6beb54cdf5fa6",
+    "Dirichlet(clients=6, alpha=0.3, samples=None, min_samples=1, overlap=False)": "009cc6c1bc30969c",
     "DominantClass(clients=6, share=0.8, samples=None)": "4d7e23d1f936418f",
     "MajorityClass(clients=6, ratio=0.1, samples=None)": "63dd3bf16e973bb0",
     "Labels(clients=6, k=2, samples=None)": "98658b1dbbd0da92",

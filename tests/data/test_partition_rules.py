@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 from data_toys import balanced, label_counts, labelled, owned, rows_of, steady
 from hypothesis import given
 from hypothesis import strategies as st
 
+from unknot.core.errors import ConfigError
 from unknot.core.keys import Key
 from unknot.data import ByOwner, Dirichlet, DominantClass, Iid, Labels, MajorityClass, federate
 from unknot.data.partition.dirichlet import log_gammas
@@ -161,3 +164,24 @@ def test_owner_without_test_rows_gives_some_of_its_training_rows() -> None:
     held = {int(x) for x in data.test.x[5:, 0]}
     assert not held & {row for rows in rows_of(data).values() for row in rows}
     assert {row < 20 for row in (int(x) for x in data.test.x[data.test_rows[0], 0])} == {True}
+
+
+@pytest.mark.parametrize(
+    "partition", [Dirichlet(6, 5.0, 40, overlap=True), Iid(6, 40, overlap=True)], ids=repr
+)
+def test_overlapping_clients_draw_for_themselves(partition) -> None:
+    """Each holds as many as it asks for, none twice; some hold the same; nobody's draw is another's."""
+    data = federate(balanced(10, 20), partition, key=3, validation=10)
+    shards = [data[client].rows for client in data]
+    assert all(len(np.unique(rows)) == 40 for rows in shards)
+    assert sum(map(len, shards)) > len(np.unique(np.concatenate(shards)))
+    assert not np.array_equal(shards[0], shards[1])
+    fewer = federate(balanced(10, 20), dataclasses.replace(partition, clients=3), key=3, validation=10)
+    assert all(np.array_equal(fewer[client].rows, data[client].rows) for client in fewer)
+
+
+def test_overlap_needs_samples_and_no_more_of_a_class_than_there_are() -> None:
+    with pytest.raises(ConfigError, match="overlap needs samples"):
+        Iid(3, overlap=True)
+    with pytest.raises(ConfigError, match="asks for"):
+        federate(balanced(10, 20), Dirichlet(3, 0.01, 90, overlap=True), key=0, validation=0)

@@ -1,6 +1,5 @@
 import json
 import tomllib
-from types import SimpleNamespace
 
 import pytest
 
@@ -9,11 +8,11 @@ from unknot.core.requests import erase, join
 from unknot.data.registry import catalogue
 from unknot.experiments.reproduce import findings, load, names, overview, parse_seeds, reproduce
 from unknot.experiments.reproduce.__main__ import main
-from unknot.experiments.reproduce.claims import judge
 from unknot.experiments.reproduce.measures import Stat
-from unknot.experiments.reproduce.plan import Claim, Draws, Reproduction, merge
+from unknot.experiments.reproduce.parts import Draws
+from unknot.experiments.reproduce.plan import Reproduction, merge
 
-NAMES = (
+EXACT = (
     "exact-fig1",
     "exact-fig2",
     "exact-fig3a",
@@ -99,10 +98,10 @@ def tiny(change=lambda table: None) -> Reproduction:
 
 
 def test_all_of_the_papers_figures_are_there():
-    assert names() == NAMES
+    assert tuple(name for name in names() if name.startswith("exact-")) == EXACT
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", names())
 @pytest.mark.parametrize("scale", ["small", "paper"])
 def test_every_file_resolves_to_experiments(name, scale):
     plan = load(name)
@@ -111,8 +110,8 @@ def test_every_file_resolves_to_experiments(name, scale):
     assert len({run.key for run in runs}) == len(runs)
     for run in runs:
         made = run.experiment
-        assert made.length.evaluate_on == ("test",)
-        assert made.data.test == "clients"
+        assert "test" in made.length.evaluate_on
+        assert made.data.test == "clients" or name not in EXACT
         if scale == "small":
             assert made.data.name == "digits"
     for panel in plan.panels_at(scale):
@@ -227,7 +226,7 @@ def test_draws_count_how_often_each_client_leaves():
         (lambda t: t["line"][1].update(name="fast"), "name of its own"),
         (lambda t: t["claims"][0].update(order=["fast", "slwo"]), "Did you mean 'slow'"),
         (lambda t: t["claims"][0].update(measure="speed"), "measure"),
-        (lambda t: t["claims"][0].update(above=0.0), "one of order, above, never and gap"),
+        (lambda t: t["claims"][0].update(above=0.0), "one of order, above, never, gap and less"),
         (lambda t: t.update(bars=["speed"]), "bars"),
         (lambda t: t["scale"].update(huge={}), "huge"),
         (lambda t: t.update(draws={"probabilities": []}), "probabilities"),
@@ -341,7 +340,7 @@ def test_it_runs_without_the_command_line(tmp_path, capsys):
     assert main(["exact-fig0"]) == 2
     assert "there is no reproduction" in capsys.readouterr().err
     assert main([]) == 0
-    assert capsys.readouterr().out.split() == list(NAMES)
+    assert capsys.readouterr().out.split() == list(names())
 
 
 # What came out ----------------------------------------------------------------------------------
@@ -373,64 +372,6 @@ def test_cases_count_as_often_as_they_were_drawn(tmp_path):
     assert not findings(plan, "small", file, [0]).panels[0].lines  # half of the cases say nothing yet
     file.write_text(json.dumps(stored))
     assert line.after[0].before.n == 1
-
-
-def judged(claim: Claim, values: dict[str, list[float | None]], **other) -> list:
-    """The verdicts on a claim, with a line's values by seed in place of runs."""
-
-    def panel(title, values):
-        lines = [
-            SimpleNamespace(
-                name=name,
-                label=name,
-                seeds=tuple(range(len(found))),
-                measures={claim.measure: Stat.of(found)} if Stat.of(found) else {},
-                by_seed={claim.measure: dict(enumerate(found))},
-            )
-            for name, found in values.items()
-        ]
-        return SimpleNamespace(name=title, title=title, lines=lines, thresholds=(0.5,), without=())
-
-    return judge(claim, [panel("p", values), *(panel(title, v) for title, v in other.items())])
-
-
-def test_whether_an_order_held_is_computed():
-    claim = Claim("a, then b, then c", order=(("a",), ("b",), ("c",)))
-    (clear,) = judged(claim, {"a": [0.9, 0.92], "b": [0.7, 0.72], "c": [0.1, 0.1]})
-    assert (clear.held, clear.held_in, clear.seeds) == (True, 2, 2)
-    assert clear.detail == "a 91.0 %, b 71.0 %, c 10.0 %"
-    (close,) = judged(claim, {"a": [0.9, 0.5], "b": [0.69, 0.7], "c": [0.1, 0.1]})
-    assert (close.held, close.held_in) == (True, 1)  # by the means, 0.7 and 0.695; not with seed 1
-    (wrong,) = judged(claim, {"a": [0.6, 0.6], "b": [0.7, 0.7], "c": [0.1, 0.1]})
-    assert (wrong.held, wrong.held_in) == (False, 0)
-    assert judged(claim, {"a": [0.9], "b": [0.7]}) == []  # a line that was not run: no verdict
-
-
-def test_never_is_later_than_any_round():
-    claim = Claim("a, then b and c", measure="rounds", order=(("a",), ("b", "c")))
-    (held,) = judged(claim, {"a": [3.0, 4.0], "b": [None, None], "c": [9.0, None]})
-    assert (held.held, held.held_in) == (True, 2)
-    assert held.detail == "a 3.5, b never, c 9.0 (in 1 of 2 seeds)"
-    (not_held,) = judged(claim, {"a": [None], "b": [3.0], "c": [None]})
-    assert not not_held.held
-    (nobody,) = judged(claim, {"a": [None], "b": [None], "c": [None]})
-    assert not nobody.held
-
-
-def test_bounds_and_gaps():
-    never = Claim("they never do", measure="rounds", never=True, lines=("a", "b"))
-    assert judged(never, {"a": [None, None], "b": [None, None]})[0].held
-    assert not judged(never, {"a": [None, None], "b": [None, 9.0]})[0].held
-    above = Claim("it rises", measure="rise", above=0.0, lines=("a", "b"))
-    assert judged(above, {"a": [0.1], "b": [0.02]})[0].held
-    assert not judged(above, {"a": [0.1], "b": [-0.02]})[0].held
-    gap = Claim("the gap shrinks", gap=("a", "b"))
-    (shrinks,) = judged(gap, {"a": [0.9], "b": [0.5]}, q={"a": [0.9], "b": [0.8]})
-    assert shrinks.held
-    assert shrinks.detail == "p +40.0, q +10.0"
-    (grows,) = judged(gap, {"a": [0.9], "b": [0.8]}, q={"a": [0.9], "b": [0.5]})
-    assert (grows.held, grows.held_in, grows.seeds) == (False, 0, 1)
-    assert judged(gap, {"a": [0.9], "b": [0.8]}) == []
 
 
 # The data that a reproduction needs -------------------------------------------------------------

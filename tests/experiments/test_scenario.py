@@ -69,11 +69,20 @@ def test_rounds_seconds_and_epochs_to_a_threshold():
     leave, join = scenario(ONE, [0.1, 0.6, 0.75]).outcomes
     assert (leave.before, leave.after, leave.end) == (0.8, 0.1, 0.7)
     # Round 0 reaches 0.1. 0.6 is reached in round 5: two rounds, 2 s, and 2 × (18 − 12) epochs after.
-    assert leave.reached == (Reached(0.1, 0, 0.0, 0.0), Reached(0.6, 2, 2.0, 12.0), Reached(0.75))
+    assert leave.reached == (
+        Reached(0.1, 0, 0.0, 0.0, kept=0.0),
+        Reached(0.6, 2, 2.0, 12.0, kept=2.0),
+        Reached(0.75),
+    )
+    assert (leave.time, join.time) == (3.0, 6.0)
     assert leave.recovering == pytest.approx((0.2 + 0.6 + 0.7) / 3)
     # 0.9 in round 7 belongs to the join, not to the leave before it.
     assert join.kind == "join"
-    assert join.reached == (Reached(0.1, 0, 0.0, 0.0), Reached(0.6, 0, 0.0, 0.0), Reached(0.75, 1, 1.0, 6.0))
+    assert join.reached == (
+        Reached(0.1, 0, 0.0, 0.0, kept=0.0),
+        Reached(0.6, 0, 0.0, 0.0, kept=0.0),
+        Reached(0.75, 1, 1.0, 6.0, kept=1.0),
+    )
     assert join.recovering == pytest.approx(0.925)
 
 
@@ -94,7 +103,7 @@ def test_lanes_that_each_record_a_round_count_rounds_and_not_records():
         round_(4, 0.6, jobs=8, lane="b", time=4),
     ]
     (outcome,) = scenario(history(lanes, [served(2, 0.7, 0.3, jobs=4)]), [0.6]).outcomes
-    assert outcome.reached == (Reached(0.6, 2, 2.0, 8.0),)
+    assert outcome.reached == (Reached(0.6, 2, 2.0, 8.0, kept=2.0),)
     trace = Trace.of(history(lanes, [served(2, 0.7, 0.3, jobs=4)]))
     assert trace.curve() == {(1, 0): 0.5, (2, 0): 0.7, (2, 1): 0.3, (3, 0): 0.5, (4, 0): 0.6}
 
@@ -144,6 +153,7 @@ def test_costs_a_round_and_as_multiples_of_plain_training():
 def test_a_trace_can_be_kept_as_columns():
     trace = Trace.of(ONE)
     assert Trace.from_dict(trace.to_dict()) == trace
+    assert not {"lane", "own", "own_loss"} & set(trace.to_dict())  # nobody measured lanes of their own
     assert scenario(ONE, [0.6]).to_dict()["outcomes"][0]["reached"][0]["rounds"] == 2
 
 

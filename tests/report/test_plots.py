@@ -5,7 +5,8 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from unknot.cli import app
-from unknot.report.reproduction import count, markdown, percent, tables, write
+from unknot.report.cells import count, percent
+from unknot.report.reproduction import markdown, tables, write
 
 
 def stat(mean, std=None, n=1, asked=None):
@@ -31,7 +32,7 @@ def line(name, label, rounds, level):
             }
         ],
         "curve": {
-            "rounds": [1, 2, 2, 3, 4],
+            "at": [1, 2, 2, 3, 4],
             "mean": [0.4, 0.8, 0.1, level, 0.7],
             "low": [0.3, 0.7, 0.1, level - 0.1, 0.7],
             "high": [0.5, 0.9, 0.1, level + 0.1, 0.7],
@@ -39,6 +40,8 @@ def line(name, label, rounds, level):
         "costs": {"client_epochs": 0.95, "seconds": 1.0, "bytes_sent": 0.95, "bytes_stored": 1.0},
         "seconds": stat(12.0, 1.0, 2),
         "measures": {"recovering": stat(level, 0.02, 2), "ids": stat(3.25)},
+        "choices": {},
+        "lanes": False,
         "note": "",
     }
 
@@ -50,6 +53,8 @@ FOUND = {
     "figure": "Figure X",
     "claim": "The paper finds a thing.",
     "scale": "small",
+    "axis": "rounds",
+    "baseline": None,
     "bars": ["recovering", "ids"],
     "counted": True,
     "panels": [
@@ -57,20 +62,26 @@ FOUND = {
             "name": "digits",
             "title": "digits",
             "thresholds": [0.75],
+            "metric": "accuracy",
+            "split": "test",
             "lines": [line("rfs", "RFS", stat(26.0, 2.0, 2), 0.5), line("mmt", "MMT", None, 0.6)],
             "published": {"rfs": "51", "mmt": "16", "fats": "never"},
             "labels": {"rfs": "RFS", "mmt": "MMT", "fats": "FATS"},
             "reason": None,
+            "until": None,
             "note": "A note.",
         },
         {
             "name": "cifar100",
             "title": "CIFAR-100",
             "thresholds": [0.4],
+            "metric": "accuracy",
+            "split": "test",
             "lines": [],
             "published": {"rfs": "54"},
             "labels": {"rfs": "RFS"},
             "reason": "cifar100 is not here.",
+            "until": None,
             "note": "",
         },
     ],

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from support import LAYOUT, ToyEngine, small_data, toy_federation
-from unknot.core.errors import ConfigError, UnknotError
+from unknot.core.errors import ConfigError, StoreFullError, UnknotError
 from unknot.core.recipe import SGD, Recipe
 from unknot.core.requests import erase
 from unknot.federation import Buffered, Clock, FedBuff, Guarantee, Method, Pareto
@@ -114,3 +114,18 @@ def test_impossible_settings_are_refused():
     for options in ({"interval": 0}, {"ratio": 0.0}, {"ratio": 1.5}):
         with pytest.raises(ConfigError):
             FedEraser(**options)
+
+
+def test_the_history_stays_within_its_budget_or_training_stops():
+    """4 clients × 2 layers × 4 bytes = 32 bytes a kept round, of which erasing a client frees a quarter."""
+    fed = toy_federation(FedEraser(interval=2, memory=96 / 2**20), DATA)
+    fed.run(6)
+    assert fed.keepsakes.nbytes == 3 * 32
+    with pytest.raises(StoreFullError, match="the history is full"):
+        fed.run(1)
+    freed = toy_federation(FedEraser(interval=2), DATA)
+    freed.run(6)
+    freed._serve(erase(1, round=6), freed._history)
+    assert freed.keepsakes.nbytes == 3 * 24
+    with pytest.raises(ConfigError, match="memory"):
+        FedEraser(memory=0)

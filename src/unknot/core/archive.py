@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from unknot.core.data import FederatedData
+from unknot.core.errors import StoreFullError
 from unknot.core.jobs import Job, Update
 from unknot.core.lineage import NOBODY, Ledger, Lineage, Unit
-from unknot.core.store import Shelf
+from unknot.core.store import MIB, Shelf
 from unknot.core.weights import Layout, Weights
 
 
@@ -124,15 +125,25 @@ class Keepsakes:
 
     Each belongs to the unit that it was made from, and goes when that is erased. The others stay,
     and are given out without the forbidden part of their lineage: `waived` says what was let pass.
+    They take `limit` bytes at most.
     """
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
+        self.limit: int | None = None
         self._items: dict[object, tuple[Unit, Weights]] = {}
+        self.nbytes = 0
         self.waived = NOBODY
 
     def put(self, name: object, unit: Unit, weights: Weights) -> None:
+        self._drop(name)
+        if self.limit is not None and self.nbytes + weights.nbytes > self.limit:
+            raise StoreFullError(
+                f"the history is full: {self.limit / MIB:g} MiB. Allow the method more memory (in MiB), "
+                "keep fewer rounds (a greater interval), or train for fewer"
+            )
         self._items[name] = (unit, weights)
+        self.nbytes += weights.nbytes
 
     def get(self, name: object) -> Weights | None:
         if name not in self._items:
@@ -147,12 +158,12 @@ class Keepsakes:
         """Drop what was made from forbidden units; how many went."""
         gone = [name for name, (unit, _) in self._items.items() if unit in self._ledger.forbidden]
         for name in gone:
-            del self._items[name]
+            self._drop(name)
         return len(gone)
 
-    @property
-    def nbytes(self) -> int:
-        return sum(weights.nbytes for _, weights in self._items.values())
+    def _drop(self, name: object) -> None:
+        if name in self._items:
+            self.nbytes -= self._items.pop(name)[1].nbytes
 
 
 def _question(job: Job) -> object:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 from threading import Event
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
@@ -82,11 +83,14 @@ def train_alone(
     parameters = list(named.values())
     start = [p.detach().clone() for p in parameters]
     optimizer = make_optimizer(recipe.optimizer, parameters)
-    total, seen = 0.0, 0
-    for step, rows in enumerate(plan.batches(job, shard)):
+    read = list(plan.batches(job, shard))
+    order = torch.from_numpy(np.concatenate(read)).to(samples.x.device)
+    # Summed where it is computed: to ask a GPU for a number is to wait for it.
+    total = torch.zeros((), dtype=torch.float64, device=samples.x.device)
+    for step, rows in enumerate(torch.split(order, [len(rows) for rows in read])):
         if stop is not None and stop.is_set():
             raise Stopped
-        x, y = samples.take(torch.from_numpy(rows).to(samples.x.device))
+        x, y = samples.take(rows)
         second_order = isinstance(optimizer, AdaHessianOptimizer)
         # Attention's fast kernels can be differentiated once only.
         with sdpa_kernel(SDPBackend.MATH) if second_order else nullcontext():
@@ -102,14 +106,15 @@ def train_alone(
             products = [hv + recipe.proximal * v for hv, v in zip(products, signs, strict=True)]
             optimizer.diagonals = [hutchinson(hv, v) for hv, v in zip(products, signs, strict=True)]
         for p, first, gradient in zip(parameters, start, gradients, strict=True):
-            p.grad = gradient.detach() + recipe.proximal * (p.detach() - first)
+            p.grad = gradient.detach()
+            if recipe.proximal:
+                p.grad = p.grad + recipe.proximal * (p.detach() - first)
         if recipe.clip is not None:
             nn.utils.clip_grad_norm_(parameters, recipe.clip)
         optimizer.step()
-        total += losses.detach().double().sum().item()
-        seen += len(rows)
+        total += losses.detach().double().sum()
     optimizer.zero_grad()
-    return job.done(Weights.of(model).vector.to(where), len(shard), total / seen)
+    return job.done(Weights.of(model).vector.to(where), len(shard), total.item() / len(order))
 
 
 def hutchinson(product: Tensor, signs: Tensor) -> Tensor:

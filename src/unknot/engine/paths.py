@@ -20,7 +20,7 @@ from unknot.engine.trace import Program, trace
 
 Path = Literal["fused", "batched", "vmap", "loop"]
 
-# From this many kernels in a convolution, one at a time keeps a CPU busy, and a group of them does not.
+# From this many kernels in a convolution, one at a time keeps a processor busy, and a group of them does not.
 MANY_KERNELS = 128 * 128
 
 
@@ -92,7 +92,7 @@ class Paths:
         if chained and plain and "fused" not in unstable:
             return Choice("fused", "a chain of layers with plain SGD")
         if self.program is not None and "batched" not in unstable:
-            if self.device.type == "cpu" and self.kernels >= MANY_KERNELS:
+            if self.kernels >= MANY_KERNELS:
                 return Choice("loop", "its convolutions are large enough to be run one at a time")
             return Choice("batched", "every layer has a batched rule")
         not_batched = self.why_not_batched or "its rows are not kept apart"

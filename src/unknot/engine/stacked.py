@@ -13,7 +13,7 @@ import copy
 import math
 import weakref
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from threading import Event
@@ -68,6 +68,7 @@ class StackedEngine:
         memory: int | None = None,
         rows: int | None = None,
         path: str = "auto",
+        tf32: bool = False,
     ) -> None:
         plan.check_model(model)
         self.device = torch.device(device)
@@ -77,6 +78,7 @@ class StackedEngine:
         self.rows = rows if rows is not None else 10 if on_cpu else 16
         if self.rows < 1 or (not on_cpu and self.rows % 16):
             raise ConfigError(f"rows must be {'at least 1' if on_cpu else 'a multiple of 16'}, not {rows}")
+        self.tf32 = tf32 and not on_cpu
         self.memory = memory if memory is not None else _default_memory(self.device)
         if self.memory < 1:
             raise ConfigError(f"memory is a number of bytes, not {memory}")
@@ -104,7 +106,7 @@ class StackedEngine:
         for lesson in lessons:
             if lesson.steps:
                 groups.setdefault(lesson.job.recipe, []).append(lesson)
-        with plan.no_hidden_draws(), _gpu_settings(self.device):
+        with plan.no_hidden_draws(), self._gpu_settings():
             workers, tasks = self._workers(), list[Task]()
             for recipe, group in groups.items():
                 some, fitting = self._tasks(recipe, group, samples)
@@ -120,7 +122,7 @@ class StackedEngine:
         if isinstance(model, Ensemble):
             vote = partial(self._tally_together, model)
             return evaluate.score(self._run([partial(vote, x, y) for x, y in parts], self._workers()))
-        with self._borrowed() as module, _gpu_settings(self.device):
+        with self._borrowed() as module, self._gpu_settings():
             model.load_into(module.eval())
             tasks = [partial(_tally, module, x, y) for x, y in parts]
             return evaluate.score(self._run(tasks, self._workers()))
@@ -132,7 +134,7 @@ class StackedEngine:
             "path": ", ".join(choice.path for choice in choices),
             "reason": "; ".join(f"{choice.path}: {choice.reason}" for choice in choices),
             "device": str(self.device),
-            "dtype": str(self.dtype).removeprefix("torch."),
+            "dtype": str(self.dtype).removeprefix("torch.") + (", products in TF32" if self.tf32 else ""),
             "threads": self._workers(),
             "rows": self.rows,
             "rows_refused": sorted(set().union(*(outcome.refused() for outcome in self._trials.values()))),
@@ -271,8 +273,24 @@ class StackedEngine:
         return self.threads or torch.get_num_threads()
 
     def _tally_together(self, ensemble: Ensemble, x: Tensor, y: Tensor, stop: Event) -> Tally:
-        with self._borrowed() as module, _gpu_settings(self.device):
+        with self._borrowed() as module, self._gpu_settings():
             return evaluate.tally_together(ensemble, module.eval(), x, y)
+
+    @contextmanager
+    def _gpu_settings(self) -> Iterator[None]:
+        """On a GPU: algorithms that repeat their bits, in full single precision unless TF32 is asked for."""
+        if self.device.type != "cuda":
+            yield
+            return
+        products = torch.backends.cuda.matmul
+        before, products.allow_tf32 = products.allow_tf32, self.tf32
+        try:
+            with torch.backends.cudnn.flags(
+                enabled=True, benchmark=False, deterministic=True, allow_tf32=self.tf32
+            ):
+                yield
+        finally:
+            products.allow_tf32 = before
 
     @contextmanager
     def _borrowed(self) -> Iterator[nn.Module]:
@@ -296,10 +314,3 @@ def _default_memory(device: torch.device) -> int:
     if device.type != "cuda":
         return CPU_MEMORY
     return torch.cuda.get_device_properties(device).total_memory * 3 // 4
-
-
-def _gpu_settings(device: torch.device) -> AbstractContextManager[object]:
-    """On a GPU: convolutions by algorithms that repeat their bits, in full single precision."""
-    if device.type != "cuda":
-        return nullcontext()
-    return torch.backends.cudnn.flags(enabled=True, benchmark=False, deterministic=True, allow_tf32=False)

@@ -1,8 +1,9 @@
 """What a request cost the people who use the model: from a history to the figures of a paper.
 
 For every request: the accuracy before it, right after it (round 0), and how many rounds, simulated
-seconds and client epochs it took until the served model first reached each threshold. A request is
-followed up to the next one only.
+seconds and client epochs it took until the served model first reached each threshold; when it was
+there for good; and when the rule by which KNOT's authors stop was met. A request is followed up to
+the next one only. Where models are compared by perplexity, "reached" means at most.
 """
 
 from __future__ import annotations
@@ -12,25 +13,40 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from unknot.core.jobs import Score
+from unknot.experiments.metrics import ACCURACY, Metric, finite
 from unknot.federation.history import History, Round, Served
 
 WINDOW = 20
 """Rounds after a request over which its mean accuracy is taken."""
+STEADY_WINDOW = 5
+"""Measurements over which the best lane must be steady for the stopping rule to be met."""
+STEADY_DEVIATION = 0.01
+"""The most that its standard deviation may be over them."""
 
 
 @dataclass(frozen=True)
 class Point:
-    """One measurement: what had been reached, and what it had cost, when a round was over."""
+    """One measurement: what had been reached, and what it had cost, when a round was over.
+
+    `own` is the accuracy of the lane's own model, known where there are several lanes.
+    """
 
     round: int
     time: float
     client_epochs: float
     accuracy: float | None
+    loss: float | None = None
+    lane: str | None = None
+    own: float | None = None
+    own_loss: float | None = None
 
 
 @dataclass(frozen=True)
 class Asked:
-    """A request as it was served; `place` is the number of measurements before it."""
+    """A request as it was served; `place` is the number of measurements before it.
+
+    `restarted` names the lanes whose models were given up, where there are several.
+    """
 
     request: str
     kind: str
@@ -41,21 +57,30 @@ class Asked:
     before: float | None
     after: float | None
     place: int
+    before_loss: float | None = None
+    after_loss: float | None = None
+    restarted: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class Reached:
-    """What it took to reach a threshold; None where it was not reached."""
+    """What it took to reach a threshold; None where it was not reached.
+
+    `kept` is the seconds until it was reached for good: until the end, or the next request. `stopped`
+    is the seconds until the stopping rule was met: the best lane's own model is there, and was steady.
+    """
 
     threshold: float
     rounds: int | None = None
     seconds: float | None = None
     client_epochs: float | None = None
+    kept: float | None = None
+    stopped: float | None = None
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of the accuracy after one request.
+    """What became of the accuracy (or the perplexity) after one request.
 
     `recovering` is its mean over the next rounds (`WINDOW` of them at most), `end` the last one
     before the next request.
@@ -65,6 +90,7 @@ class Outcome:
     kind: str
     clients: tuple[int, ...]
     round: int
+    time: float
     before: float | None
     after: float | None
     recovering: float | None
@@ -85,9 +111,8 @@ class Trace:
         """On `split`; without it on the test data, or where that was not looked at on what was."""
         seen = {name for record in history.rounds for name in record.scores}
         chosen = split or next((name for name in ("test", "validation") if name in seen), "test")
-        points = tuple(
-            Point(r.round, r.time, r.costs.client_epochs, _accuracy(r.scores, chosen)) for r in history.rounds
-        )
+        several = any(record.own for record in history.rounds)
+        points = tuple(_point(record, chosen, several) for record in history.rounds)
         asked = tuple(
             Asked(
                 request=s.request,
@@ -99,15 +124,25 @@ class Trace:
                 before=_accuracy(s.before, chosen),
                 after=_accuracy(s.after, chosen),
                 place=sum(not _follows(record, s) for record in history.rounds),
+                before_loss=_loss(s.before, chosen),
+                after_loss=_loss(s.after, chosen),
+                restarted=s.restarted if several else (),
             )
             for s in history.served
         )
         return Trace(chosen, points, asked)
 
-    def outcomes(self, thresholds: Sequence[float] = (), window: int = WINDOW) -> tuple[Outcome, ...]:
-        return tuple(self._outcome(i, thresholds, window) for i in range(len(self.requests)))
+    @property
+    def several(self) -> bool:
+        """Whether there are lanes with models of their own."""
+        return any(point.own is not None for point in self.points)
 
-    def curve(self) -> dict[tuple[int, int], float]:
+    def outcomes(
+        self, thresholds: Sequence[float] = (), window: int = WINDOW, metric: Metric = ACCURACY
+    ) -> tuple[Outcome, ...]:
+        return tuple(self._outcome(i, thresholds, window, metric) for i in range(len(self.requests)))
+
+    def curve(self, metric: Metric = ACCURACY) -> dict[tuple[int, int], float]:
         """Accuracy by (round, step): step 0 is the end of a round, step k right after the k-th request."""
         curve: dict[tuple[int, int], float] = {}
         done = 0
@@ -115,31 +150,68 @@ class Trace:
             # Lanes have rounds of their own; the furthest one says how far the federation is.
             done = max(done, point.round)
             lags = any(asked.place <= place and asked.round == done for asked in self.requests)
-            if point.accuracy is not None and not lags:
-                curve[done, 0] = point.accuracy
+            value = metric.of(point.accuracy, point.loss)
+            if value is not None and not lags:
+                curve[done, 0] = value
         for step, asked in enumerate(self.requests, start=1):
-            if asked.before is not None:
-                curve.setdefault((asked.round, 0), asked.before)
-            if asked.after is not None:
-                curve[asked.round, step] = asked.after
+            before, after = (
+                metric.of(asked.before, asked.before_loss),
+                metric.of(asked.after, asked.after_loss),
+            )
+            if before is not None:
+                curve.setdefault((asked.round, 0), before)
+            if after is not None:
+                curve[asked.round, step] = after
         return dict(sorted(curve.items()))
 
-    def _outcome(self, index: int, thresholds: Sequence[float], window: int) -> Outcome:
+    def _outcome(self, index: int, thresholds: Sequence[float], window: int, metric: Metric) -> Outcome:
         asked = self.requests[index]
-        after = self._between(index)
-        near = [a for rounds, point in after if rounds <= window and (a := point.accuracy) is not None]
-        measured = [point.accuracy for _, point in after if point.accuracy is not None]
+        after = [(rounds, p, metric.of(p.accuracy, p.loss)) for rounds, p in self._between(index)]
+        measured = [(rounds, value) for rounds, _, value in after if value is not None]
+        near = [value for rounds, value in measured if rounds <= window]
+        first = metric.of(asked.after, asked.after_loss)
+        steady = self._steady(index, metric)
         return Outcome(
             request=asked.request,
             kind=asked.kind,
             clients=asked.clients,
             round=asked.round,
-            before=asked.before,
-            after=asked.after,
+            time=asked.time,
+            before=metric.of(asked.before, asked.before_loss),
+            after=first,
             recovering=sum(near) / len(near) if near else None,
-            end=measured[-1] if measured else None,
-            reached=tuple(_reached(asked, after, threshold) for threshold in thresholds),
+            end=measured[-1][1] if measured else None,
+            reached=tuple(
+                Reached(
+                    threshold,
+                    *_first(asked, first, after, threshold, metric),
+                    kept=_kept(asked, first, after, threshold, metric),
+                    stopped=next((t for t, best in steady if metric.reached(best, threshold)), None),
+                )
+                for threshold in thresholds
+            ),
         )
+
+    def _steady(self, index: int, metric: Metric) -> list[tuple[float, float]]:
+        """The seconds after a request at which the best lane was steady, and how well it then did.
+
+        At every report: the best of the lanes that have reported since the request, by their latest
+        models. A single lane is measured by what is served.
+        """
+        asked, several = self.requests[index], self.several
+        latest: dict[str | None, float] = {}
+        best: list[float] = []
+        found = []
+        for _, p in self._between(index):
+            value = metric.of(p.own, p.own_loss) if several else metric.of(p.accuracy, p.loss)
+            if value is None:
+                continue
+            latest[p.lane] = value
+            best.append(metric.best(latest.values()))
+            last = best[-STEADY_WINDOW:]
+            if len(last) == STEADY_WINDOW and metric.spread(last) <= STEADY_DEVIATION:
+                found.append((p.time - asked.time, last[-1]))
+        return found
 
     def _between(self, index: int) -> list[tuple[int, Point]]:
         """The measurements from this request to the next, each with the rounds since the request."""
@@ -153,22 +225,39 @@ class Trace:
         return found
 
     def to_dict(self) -> dict[str, Any]:
-        """Columns, not rows: a long run stays readable, and small."""
-        names = ("round", "time", "client_epochs", "accuracy")
+        """Columns, not rows: a long run stays readable, and small. What nobody measured is left out."""
+        columns = {name: [getattr(point, name) for point in self.points] for name in COLUMNS}
         return {
             "split": self.split,
-            **{name: [getattr(point, name) for point in self.points] for name in names},
-            "requests": [asdict(asked) for asked in self.requests],
+            **{name: c for name, c in columns.items() if name in ALWAYS or any(x is not None for x in c)},
+            "requests": [
+                {
+                    name: value
+                    for name, value in asdict(asked).items()
+                    if name not in LATER or value not in (None, ())
+                }
+                for asked in self.requests
+            ],
         }
 
     @staticmethod
     def from_dict(record: Mapping[str, Any]) -> Trace:
-        columns = (record[name] for name in ("round", "time", "client_epochs", "accuracy"))
+        absent = [None] * len(record["round"])
+        columns = (record.get(name, absent) for name in COLUMNS)
+        requests = (
+            {**item, "clients": tuple(item["clients"]), "restarted": tuple(item.get("restarted", ()))}
+            for item in record["requests"]
+        )
         return Trace(
             record["split"],
             tuple(Point(*row) for row in zip(*columns, strict=True)),
-            tuple(Asked(**{**item, "clients": tuple(item["clients"])}) for item in record["requests"]),
+            tuple(Asked(**item) for item in requests),
         )
+
+
+COLUMNS = tuple(Point.__dataclass_fields__)
+ALWAYS = ("round", "time", "client_epochs", "accuracy")
+LATER = ("before_loss", "after_loss", "restarted")  # fields of a request that older records do without
 
 
 @dataclass(frozen=True)
@@ -221,18 +310,52 @@ def scenario(history: History, thresholds: Iterable[float] = (), split: str | No
     return Scenario(trace.split, trace.outcomes(tuple(thresholds)), Rates.of(history))
 
 
-def _reached(asked: Asked, after: Sequence[tuple[int, Point]], threshold: float) -> Reached:
-    if asked.after is not None and asked.after >= threshold:
-        return Reached(threshold, 0, 0.0, 0.0)
-    for rounds, point in after:
-        if point.accuracy is not None and point.accuracy >= threshold:
-            epochs = point.client_epochs - asked.client_epochs
-            return Reached(threshold, rounds, point.time - asked.time, epochs)
-    return Reached(threshold)
+After = Sequence[tuple[int, Point, float | None]]
+"""The measurements that follow a request: rounds since it, the point, its value by the metric."""
+
+
+def _first(
+    asked: Asked, first: float | None, after: After, threshold: float, metric: Metric
+) -> tuple[int | None, float | None, float | None]:
+    """Rounds, seconds and client epochs until the threshold was first reached."""
+    if metric.reached(first, threshold):
+        return 0, 0.0, 0.0
+    for rounds, point, value in after:
+        if metric.reached(value, threshold):
+            return rounds, point.time - asked.time, point.client_epochs - asked.client_epochs
+    return None, None, None
+
+
+def _kept(asked: Asked, first: float | None, after: After, threshold: float, metric: Metric) -> float | None:
+    """Seconds until the threshold was reached and not lost again."""
+    since = 0.0 if metric.reached(first, threshold) else None
+    for _, point, value in after:
+        if value is not None and not metric.reached(value, threshold):
+            since = None
+        elif value is not None and since is None:
+            since = point.time - asked.time
+    return since
+
+
+def _point(record: Round, split: str, several: bool) -> Point:
+    return Point(
+        record.round,
+        record.time,
+        record.costs.client_epochs,
+        _accuracy(record.scores, split),
+        _loss(record.scores, split),
+        record.lane if several else None,
+        _accuracy(record.own, split),
+        _loss(record.own, split),
+    )
 
 
 def _accuracy(scores: Mapping[str, Score], split: str) -> float | None:
     return scores[split].accuracy if split in scores else None
+
+
+def _loss(scores: Mapping[str, Score], split: str) -> float | None:
+    return finite(scores[split].loss) if split in scores else None
 
 
 def _follows(record: Round, served: Served) -> bool:

@@ -108,7 +108,7 @@ def prepare(experiment: Experiment, observers: Sequence[Callable[[Event], None]]
             "lower it or raise data.clients"
         )
     engine = experiment.engine
-    options = {"path": engine.path, "rows": engine.rows} if engine.name == "stacked" else {}
+    options = {name: getattr(engine, name) for name in ("path", "rows", "tf32")}
     return simulate(
         lambda: build(experiment.model.name, dataset.shape, dataset.classes, **experiment.model.options),
         data,
@@ -125,7 +125,7 @@ def prepare(experiment: Experiment, observers: Sequence[Callable[[Event], None]]
         evaluate_every=experiment.length.evaluate_every,
         evaluate_on=experiment.length.evaluate_on,
         observers=observers,
-        **options,
+        **(options if engine.name == "stacked" else {}),
     )
 
 
@@ -155,5 +155,6 @@ def run(experiment: Experiment, observers: Sequence[Callable[[Event], None]] = (
         accuracy=length.accuracy,
         window=length.window,
         deviation=length.deviation,
+        judge=length.judge,
         requests=experiment.requests,
     )

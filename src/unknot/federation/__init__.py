@@ -2,7 +2,7 @@
 
 from unknot.federation.aggregate import Aggregate, FedAvg, FedBuff
 from unknot.federation.clock import Clock, Constant, Pareto, Slowness, Trace, Uniform
-from unknot.federation.history import Costs, Event, History, Recovery, Round, Served
+from unknot.federation.history import Costs, Event, History, Recovery, Round, Served, Trip
 from unknot.federation.lanes import Flight, Lane, Node
 from unknot.federation.loop import Federation
 from unknot.federation.method import Guarantee, Method
@@ -34,5 +34,6 @@ __all__ = [
     "Stop",
     "Synchronous",
     "Trace",
+    "Trip",
     "Uniform",
 ]

@@ -23,7 +23,8 @@ class Clustered(Method):
     """A lane a cluster; no lane notices the others. Subclasses say who is where, and how one forgets.
 
     `inner` lays out, trains and repairs each lane as if it were a federation of its own. The pace is
-    the federation's: each cluster has an equal share of those who are asked at a time.
+    the federation's: each cluster has an equal share of those who are asked at a time. Where clusters
+    are joined at the end, plain federated learning rules in the lane that all of them share.
     """
 
     @property
@@ -42,13 +43,13 @@ class Clustered(Method):
             self.inner.lay_out(fed, lane)
 
     def choose(self, fed: Federation, lane: Lane, idle: NDArray[np.int64], room: int) -> Iterable[int]:
-        return self.inner.choose(fed, lane, idle, room)
+        return self._ruler(lane).choose(fed, lane, idle, room)
 
     def jobs(self, fed: Federation, lane: Lane, client: int) -> list[Job]:
-        return self.inner.jobs(fed, lane, client)
+        return self._ruler(lane).jobs(fed, lane, client)
 
     def absorb(self, fed: Federation, lane: Lane, updates: Sequence[Update]) -> None:
-        self.inner.absorb(fed, lane, updates)
+        self._ruler(lane).absorb(fed, lane, updates)
 
     def admit(self, fed: Federation, clients: Sequence[int]) -> None:
         """A newcomer goes where the fewest are."""
@@ -57,8 +58,12 @@ class Clustered(Method):
             lane.joined[client] = lane.rounds
             self.inner.welcome(fed, lane, [client])
 
+    def _ruler(self, lane: Lane) -> Method:
+        return _PLAIN if lane.name == JOINT else self.inner
+
 
 _PLAIN = Method()
+JOINT = "joint"
 
 
 def mean_of_clusters(fed: Federation) -> Model:
@@ -75,12 +80,39 @@ def ensemble_of_clusters(fed: Federation) -> Model:
 def best_cluster(fed: Federation) -> Model:
     """The model of the cluster that does best on the validation data; the first, where two do as well."""
     models = [weights for _, weights in fed.shares(_models(fed))]
-    samples = fed.data.validation
-    if not models or samples is None:
+    if not models:
         return fed.initial
-    return max(models, key=lambda weights: fed.engine.evaluate(weights, samples).accuracy)
+    return max(models, key=lambda weights: fed.scores.of(weights, "validation").accuracy)
+
+
+def join_clusters(fed: Federation, rounds: int) -> None:
+    """A few rounds of all clients from the mean of the clusters; what comes of it is kept apart from them.
+
+    It carries everybody's lineage, so that any request drops it.
+    """
+    for name in [name for name in fed.archive if isinstance(name, tuple) and name[0] == JOINT]:
+        del fed.archive[name]
+    lane = fed.add_lane(JOINT, fed.members)
+    node = fed.add_node(lane, JOINT, lane.members, fed.mean(_models(fed), "join clusters"))
+    fed.train_alone(lane, rounds)
+    del fed.lanes[JOINT]
+    fed.archive[_joined(fed)] = node.weights
+
+
+def joint_model(fed: Federation) -> Model:
+    """The clusters' mean after the joint rounds; the mean itself, as long as there were none."""
+    if JOINT in fed.lanes:
+        return fed.lanes[JOINT].nodes[JOINT].weights
+    name = _joined(fed)
+    return fed.archive[name] if name in fed.archive else mean_of_clusters(fed)
+
+
+def _joined(fed: Federation) -> tuple[object, ...]:
+    """The name of what was joined from the clusters as they are now: not found once they have gone on."""
+    return (JOINT, *(lane.version for lane in fed.lanes.values()))
 
 
 def _models(fed: Federation) -> list[tuple[set[int], Weights]]:
     """The clusters' members and models; one that has just begun again has nothing to say yet."""
-    return [(lane.members, lane.nodes["global"].weights) for lane in fed.lanes.values()]
+    lanes = [lane for lane in fed.lanes.values() if lane.name != JOINT]
+    return [(lane.members, lane.nodes["global"].weights) for lane in lanes]

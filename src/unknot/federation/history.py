@@ -28,8 +28,22 @@ class Costs:
 
 
 @dataclass(frozen=True)
+class Trip:
+    """A client at work, from when it was sent a model until it was back, or was called back."""
+
+    client: int
+    lane: str
+    launched: float
+    ended: float
+
+
+@dataclass(frozen=True)
 class Round:
-    """One aggregation in one lane."""
+    """One aggregation in one lane.
+
+    `scores` are those of the model that is served; where there are several lanes, `own` are those of
+    this lane's own model.
+    """
 
     lane: str
     round: int
@@ -41,6 +55,8 @@ class Round:
     set_aside: dict[str, int]
     scores: dict[str, Score]
     costs: Costs
+    own: dict[str, Score] = field(default_factory=dict)
+    trips: tuple[Trip, ...] = ()
 
     @property
     def accuracy(self) -> float | None:
@@ -53,7 +69,7 @@ class Round:
 
 @dataclass(frozen=True)
 class Served:
-    """A request, and what serving it did at once: before any retraining."""
+    """A request, and what serving it did at once: before any retraining. `trips` were cut short by it."""
 
     request: str
     kind: str
@@ -66,6 +82,7 @@ class Served:
     before: dict[str, Score]
     after: dict[str, Score]
     costs: Costs
+    trips: tuple[Trip, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -93,6 +110,8 @@ class History:
     environment: dict[str, Any] = field(default_factory=dict)
     rounds: list[Round] = field(default_factory=list)
     served: list[Served] = field(default_factory=list)
+    apart: list[Trip] = field(default_factory=list)
+    """Work for no lane: the profiling round, before training."""
     scores: dict[str, Score] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=lambda: {"train": 0.0, "evaluate": 0.0, "total": 0.0})
     stopped: str = ""
@@ -100,6 +119,8 @@ class History:
     """Requests whose moment never came."""
     waived: list[str] = field(default_factory=list)
     """Erased units that an approximate method's keepsakes had been shaped by, and that were let pass."""
+    choices: dict[str, dict[str, Score]] = field(default_factory=dict)
+    """Where what is served is a choice: how each of the models that could be did, at the end."""
     model: Model | None = None
 
     def __repr__(self) -> str:
@@ -163,12 +184,17 @@ class History:
             "waived": list(self.waived),
             "time": self.time,
             "scores": {split: asdict(score) for split, score in self.scores.items()},
+            "choices": {
+                name: {split: asdict(score) for split, score in scores.items()}
+                for name, scores in self.choices.items()
+            },
             "costs": asdict(self.costs),
             "model": None if self.model is None else self.model.digest(),
             "lineage": None if self.model is None else self.model.lineage.describe(),
             "requests": [asdict(served) for served in self.served],
             "recoveries": [asdict(r) for s in self.served if s.kind == "erase" and (r := self.recovery(s))],
             "rounds": [asdict(record) for record in self.rounds],
+            "apart": [asdict(trip) for trip in self.apart],
             "seconds": dict(self.seconds),
             "environment": self.environment,
         }

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unknot.core.archive import Keepsakes
-from unknot.core.data import FederatedData, Samples
+from unknot.core.data import FederatedData
 from unknot.core.ensemble import Model
 from unknot.core.errors import ConfigError
 from unknot.core.jobs import Engine, Job, Score, Update
@@ -27,12 +27,13 @@ from unknot.federation.aggregate import Aggregate
 from unknot.federation.bench import Bench, Select
 from unknot.federation.clock import SECOND, Clock
 from unknot.federation.environment import environment
-from unknot.federation.history import Event, History, Round, Served
+from unknot.federation.history import Event, History, Round, Served, Trip
 from unknot.federation.inspect import sort_out
 from unknot.federation.lanes import Flight, Lane
 from unknot.federation.method import Method
 from unknot.federation.pace import Pace
 from unknot.federation.schedule import Stop, check_requests
+from unknot.federation.scores import Scores
 
 
 class Federation(Bench):
@@ -69,12 +70,10 @@ class Federation(Bench):
         self.clock = clock or Clock()
         self.now = 0
         self._evaluate_every = evaluate_every
-        self._splits = {
-            split: samples for split in evaluate_on if (samples := self._samples(split)) is not None
-        }
+        self.scores = Scores(engine, self.data, evaluate_on)
         self._observers = tuple(observers)
         self._pools: dict[str, NDArray[np.int64]] = {}
-        self._measured: tuple[Model, dict[str, Score]] | None = None
+        self._apart: list[Trip] = []
         self._history: History | None = None
 
     # What a person calls -------------------------------------------------------------------------
@@ -87,27 +86,29 @@ class Federation(Bench):
         accuracy: float | None = None,
         window: int = 1,
         deviation: float | None = None,
+        judge: str = "served",
         requests: Iterable[Request] = (),
     ) -> History:
         """Train for so many more rounds, or simulated seconds, or until the accuracy is reached.
 
         With `window` and `deviation`, accuracy counts only once it has been steady: its standard
-        deviation over the last `window` rounds is at most `deviation`. All requests are checked
-        before training starts.
+        deviation over the last `window` rounds is at most `deviation`. `judge` says whose it is: that
+        of the model that is "served", or of the "best" lane's. All requests are checked before
+        training starts.
         """
-        stop = Stop(rounds, seconds, accuracy, window, deviation)
+        stop = Stop(rounds, seconds, accuracy, window, deviation, judge)
         pending = list(requests)
         members = self.members if self._history else self._first_members(pending)
         done = max((lane.rounds for lane in self.lanes.values()), default=0)
         check_requests(pending, self.data, members, stop, done, self.now / SECOND)
-        if accuracy is not None and "validation" not in self._splits:
+        if accuracy is not None and "validation" not in self.scores.watched:
             raise ConfigError(
                 "stopping at an accuracy needs validation data, and evaluate_on with 'validation' in it"
             )
         started = time.perf_counter()
+        limit = None if seconds is None else self.now + round(seconds * SECOND)
         history = self._history or self._open(members)
         goals = {lane.name: lane.rounds + (rounds or 0) for lane in self.lanes.values()}
-        limit = None if seconds is None else self.now + round(seconds * SECOND)
 
         while True:
             self._serve_due(pending, history)
@@ -134,13 +135,14 @@ class Federation(Bench):
                 break
             at = min([*ready.values(), *wakes])
             if limit is not None and at > limit:
-                self.now, history.stopped = limit, "seconds"
+                self.now, history.stopped = max(self.now, limit), "seconds"
                 break
             self.now = max(self.now, at)
             if at not in wakes:
                 self._absorb([self.lanes[name] for name, due in ready.items() if due == at], history)
 
         history.unserved = [f"{request} at {request.at}" for request in pending]
+        self.method.conclude(self)
         self._finish(history, time.perf_counter() - started)
         return history
 
@@ -162,8 +164,23 @@ class Federation(Bench):
         self._count(jobs, len(bad))
         slowness = self.key.child("slowness")
         times = [self.clock.duration(job.client, job.samples_read(self.data), slowness) for job in jobs]
+        self._apart += [
+            Trip(job.client, job.node, self.now / SECOND, (self.now + took) / SECOND)
+            for job, took in zip(jobs, times, strict=True)
+        ]
         self.now += max(times, default=0)
         return good
+
+    def train_alone(self, lane: Lane, rounds: int) -> None:
+        """Train one lane for some rounds while the others stand still: for what comes after a run."""
+        assert self._history is not None
+        for _ in range(rounds):
+            self._launch(lane)
+            if not lane.flights:
+                break
+            self.now = max(self.now, lane.pace.ready(lane.flights, lane.version))
+            self._absorb([lane], self._history)
+        self.cancel(lane, lane.flights)
 
     # The steps of the loop -----------------------------------------------------------------------
 
@@ -205,9 +222,11 @@ class Federation(Bench):
             records.append(self._absorb_lane(lane, flights, jobs[part], updates[part]))
         # What landed at one moment is measured once, when all of it is in.
         measures = any(self._measures(record.round) for record in records)
-        scores = self._scores(history) if measures else {}
-        for record in records:
-            measured = replace(record, scores=scores) if self._measures(record.round) else record
+        scores = self._scores() if measures else {}
+        for lane, record in zip(lanes, records, strict=True):
+            measured = record
+            if self._measures(record.round):
+                measured = replace(record, scores=scores, own=self._own(lane))
             history.rounds.append(measured)
             self._tell(measured)
 
@@ -237,6 +256,7 @@ class Federation(Bench):
             set_aside=reasons,
             scores={},
             costs=self.costs,
+            trips=tuple(_trip(lane, flight, flight.due) for flight in flights),
         )
 
     def _serve_due(self, pending: list[Request], history: History) -> None:
@@ -255,9 +275,9 @@ class Federation(Bench):
         return request.at.round is not None and request.at.round <= done
 
     def _serve(self, request: Request, history: History) -> None:
-        before = self._scores(history)
+        before = self._scores()
         rounds = max((lane.rounds for lane in self.lanes.values()), default=0)
-        flying = [flight for lane in self.lanes.values() for flight in lane.flights]
+        flying = [(lane, flight) for lane in self.lanes.values() for flight in lane.flights]
         self._restarted.clear()
         purged = 0
         if isinstance(request, Erase):
@@ -269,6 +289,7 @@ class Federation(Bench):
             self.method.admit(self, clients)
         self._pools.clear()
         still = {flight for lane in self.lanes.values() for flight in lane.flights}
+        trips = [_trip(lane, flight, self.now) for lane, flight in flying if flight not in still]
         record = Served(
             request=str(request),
             kind="erase" if isinstance(request, Erase) else "join",
@@ -276,11 +297,12 @@ class Federation(Bench):
             time=self.now / SECOND,
             round=rounds,
             restarted=tuple(self._restarted),
-            cancelled=tuple(sorted(flight.client for flight in flying if flight not in still)),
+            cancelled=tuple(sorted(trip.client for trip in trips)),
             purged=purged,
             before=before,
-            after=self._scores(history),
+            after=self._scores(),
             costs=self.costs,
+            trips=tuple(trips),
         )
         history.served.append(record)
         self._tell(record)
@@ -302,7 +324,7 @@ class Federation(Bench):
             tainted = [f for f in lane.flights if any(self.ledger.taint(job) for job in f.jobs)]
             self.cancel(lane, [*tainted, *(f for f in lane.flights if f.client in gone)])
         purged = len(self.archive.purge()) + (self._keepsakes.purge() if self._keepsakes else 0)
-        self._measured = None
+        self.scores.forget()
         if self._history:
             self._history.model = None
         with one_thread():
@@ -334,13 +356,15 @@ class Federation(Bench):
         history.environment = environment(self.engine)  # by now the engine knows which path it took
         history.model = self.model
         history.waived = self._keepsakes.waived.describe() if self._keepsakes else []
-        for split in ("validation", "test"):
-            samples = self._samples(split)
-            if samples is not None and len(samples):
-                history.scores[split] = self.engine.evaluate(history.model, samples)
-        final = time.perf_counter() - started
-        history.seconds["evaluate"] += final
-        history.seconds["total"] += elapsed + final
+        history.apart = list(self._apart)
+        history.scores = self.scores.all(history.model)
+        with one_thread():
+            choices = self.method.choices(self)
+        for name, model in choices.items():
+            self.ledger.check(model, f"show {name!r} as a choice")
+            history.choices[name] = history.scores if model.equal(history.model) else self.scores.all(model)
+        history.seconds["evaluate"] = self.scores.seconds
+        history.seconds["total"] += elapsed + time.perf_counter() - started
 
     def _pool(self, lane: Lane) -> NDArray[np.int64]:
         if lane.name not in self._pools:
@@ -350,17 +374,15 @@ class Federation(Bench):
     def _measures(self, rounds: int) -> bool:
         return self._evaluate_every > 0 and rounds % self._evaluate_every == 0
 
-    def _scores(self, history: History) -> dict[str, Score]:
-        """How the served model does now; the same weights are not measured twice."""
-        if not self._evaluate_every:
+    def _scores(self) -> dict[str, Score]:
+        """How the served model does now."""
+        return self.scores.now(self.model) if self._evaluate_every else {}
+
+    def _own(self, lane: Lane) -> dict[str, Score]:
+        """How a lane's own model does, where there are several."""
+        if len(self.lanes) == 1 or "global" not in lane.nodes:
             return {}
-        model = self.model
-        if self._measured is None or not self._measured[0].equal(model):
-            started = time.perf_counter()
-            scores = {split: self.engine.evaluate(model, part) for split, part in self._splits.items()}
-            history.seconds["evaluate"] += time.perf_counter() - started
-            self._measured = (model, scores)
-        return self._measured[1]
+        return {s: self.scores.of(lane.nodes["global"].weights, s) for s in self.scores.watched}
 
     def _count(self, jobs: Sequence[Job], set_aside: int) -> None:
         read = [job.samples_read(self.data) for job in jobs]
@@ -389,7 +411,6 @@ class Federation(Bench):
         for observer in self._observers:
             observer(event)
 
-    def _samples(self, split: str) -> Samples | None:
-        if split not in ("validation", "test"):
-            raise ConfigError(f"evaluate_on names 'validation' or 'test', not {split!r}")
-        return self.data.validation if split == "validation" else self.data.test
+
+def _trip(lane: Lane, flight: Flight, ended: int) -> Trip:
+    return Trip(flight.client, lane.name, flight.launched / SECOND, ended / SECOND)

@@ -98,3 +98,10 @@ class Method:
     def serve(self, fed: Federation) -> Model:
         """The model that users get."""
         return fed.lanes["global"].nodes["global"].weights
+
+    def conclude(self, fed: Federation) -> None:
+        """What is left to do when a run is over, before the model is handed out."""
+
+    def choices(self, fed: Federation) -> dict[str, Model]:
+        """Models that could be served instead: reported side by side at the end of a run."""
+        return {}

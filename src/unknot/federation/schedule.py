@@ -14,13 +14,18 @@ from unknot.federation.history import Round
 
 @dataclass(frozen=True)
 class Stop:
-    """The end of a run: so many rounds, so many simulated seconds, or a steady accuracy."""
+    """The end of a run: so many rounds, so many simulated seconds, or a steady accuracy.
+
+    The accuracy is on validation data, of what is "served" or, as KNOT's paper has it, of the "best"
+    lane: the greatest of the latest that each lane's own model had.
+    """
 
     rounds: int | None = None
     seconds: float | None = None
     accuracy: float | None = None
     window: int = 1
     deviation: float | None = None
+    judge: str = "served"
 
     def __post_init__(self) -> None:
         if self.rounds is None and self.seconds is None:
@@ -37,16 +42,28 @@ class Stop:
             raise ConfigError(f"window must be at least 1, not {self.window}")
         if self.deviation is not None and not self.deviation >= 0:
             raise ConfigError(f"deviation must not be negative, not {self.deviation}")
+        if self.judge not in ("served", "best"):
+            raise ConfigError(f"the judge of a run's end is 'served' or 'best', not {self.judge!r}")
 
     def steady(self, rounds: Sequence[Round]) -> bool:
         """Whether validation accuracy has reached its target and, if asked for, settled."""
         if self.accuracy is None:
             return False
-        scores = [r.scores["validation"].accuracy for r in rounds if "validation" in r.scores]
-        recent = scores[-self.window :]
+        recent = self._accuracies(rounds)[-self.window :]
         if len(recent) < self.window or recent[-1] < self.accuracy:
             return False
         return self.deviation is None or statistics.pstdev(recent) <= self.deviation
+
+    def _accuracies(self, rounds: Sequence[Round]) -> list[float]:
+        found, latest = [], {}
+        for record in rounds:
+            if "validation" not in record.scores:
+                continue
+            # Where there is one lane, its model is what is served.
+            scores = record.own if self.judge == "best" and record.own else record.scores
+            latest[record.lane if self.judge == "best" else ""] = scores["validation"].accuracy
+            found.append(max(latest.values()))
+        return found
 
 
 def check_requests(

@@ -1,32 +1,45 @@
-"""Accuracy over the rounds as a picture of characters, with the requests marked."""
+"""Accuracy as a picture of characters, with the requests marked."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+from unknot.core.jobs import Score
 from unknot.federation import History
 
 _DOTS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))
 
 
+def measured(scores: Mapping[str, Score]) -> float | None:
+    """The accuracy that curves show: on the validation data, on the test data where there is no other."""
+    return next((scores[split].accuracy for split in ("validation", "test") if split in scores), None)
+
+
 def curve(history: History, width: int = 64, height: int = 10) -> str:
-    """Braille dots, 2 × 4 to a character: one line a round, ▾ above the rounds of requests."""
-    points = [(r.round, r.accuracy) for r in history.rounds if r.accuracy is not None]
-    if len(points) < 2:
+    """Braille dots, 2 × 4 to a character, ▾ above the requests.
+
+    By round; over simulated time where there are several lanes, since their rounds interleave.
+    """
+    by_time = len({record.lane for record in history.rounds}) > 1
+    rounds = [(r, r.accuracy) for r in history.rounds if r.accuracy is not None]
+    if len(rounds) < 2:
         return ""
-    first, last = points[0][0], points[-1][0]
+    points = [(r.time if by_time else r.round, accuracy) for r, accuracy in rounds]
+    first, last = (0.0, history.time) if by_time else (points[0][0], points[-1][0])
     low = min(a for _, a in points)
     high = max(a for _, a in points)
     span = (high - low) or 1.0
 
-    def column(round_: float) -> int:
-        return round((round_ - first) / max(last - first, 1) * (2 * width - 1))
+    def column(at: float) -> int:
+        return round((at - first) / ((last - first) or 1) * (2 * width - 1))
 
     def row(accuracy: float) -> int:
         return round((high - accuracy) / span * (4 * height - 1))
 
     cells = [[0] * width for _ in range(height)]
     previous: tuple[int, int] | None = None
-    for round_, accuracy in points:
-        x, y = column(round_), row(accuracy)
+    for at, accuracy in points:
+        x, y = column(at), row(accuracy)
         x0, y0 = previous or (x, y)
         steps = max(abs(x - x0), abs(y - y0), 1)
         for i in range(steps + 1):
@@ -35,10 +48,15 @@ def curve(history: History, width: int = 64, height: int = 10) -> str:
         previous = (x, y)
     marks = [" "] * width
     for served in history.served:
-        marks[min(max(column(served.round), 0) // 2, width - 1)] = "▾"
+        marks[min(max(column(served.time if by_time else served.round), 0) // 2, width - 1)] = "▾"
     lines = [" " * 7 + "".join(marks).rstrip()]
     for i, line in enumerate(cells):
         label = f"{high:6.1%}" if i == 0 else f"{low:6.1%}" if i == height - 1 else ""
         lines.append(f"{label:>6} " + "".join(chr(0x2800 + cell) for cell in line))
-    lines.append(" " * 7 + f"round {first}".ljust(width - len(str(last))) + str(last))
+    start, end = ("0 s", _seconds(last)) if by_time else (f"round {first}", str(last))
+    lines.append(" " * 7 + start.ljust(width - len(end)) + end)
     return "\n".join(lines)
+
+
+def _seconds(time: float) -> str:
+    return f"{time:.0f} s" if time >= 10 else f"{time:.2g} s"

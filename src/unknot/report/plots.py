@@ -22,7 +22,15 @@ MEASURES = {
     "rise": "accuracy gained by the removal (points)",
     "rounds": "rounds to the threshold",
     "ids": "models aggregated at a leave",
+    "seconds": "simulated seconds from the leave to the threshold",
+    "total": "simulated seconds from the start to the threshold, after the leave",
+    "kept": "simulated seconds from the leave until the threshold is kept",
+    "stopped": "simulated seconds from the leave until the paper's stopping rule",
+    "speedup": "times as fast as {baseline}, from the start to the threshold",
+    "final": "test accuracy at the end (%)",
 }
+QUALITIES = ("recovering", "first", "end", "final")
+ARRIVALS = ("rounds", "seconds", "total", "kept", "stopped")
 WIDTH, HEIGHT = 3.2, 2.7  # inches an axes: three in a row can still be read at 800 pixels
 GREY = "#555555"
 MARKS = {"erase": ("v", "a client leaves"), "join": ("^", "a client joins")}
@@ -45,9 +53,11 @@ def draw(findings: Shown, *files: str | Path) -> bool:
         figure.subplots(rows, columns, squeeze=False)
         looks = _looks(panels)
         for axes, panel in zip(figure.axes, panels, strict=False):
-            _curves(axes, panel, looks)
+            _curves(axes, panel, looks, findings["axis"] == "time")
         for axes, measure in zip(figure.axes[len(panels) :], findings["bars"], strict=False):
             _bars(axes, panels, measure, looks)
+            baseline = panels[0]["labels"].get(findings["baseline"], "")
+            axes.set_title(textwrap.fill(MEASURES[measure].format(baseline=baseline), 30), fontsize=9)
         for axes in figure.axes[axes_count:]:
             axes.set_axis_off()
         _legend(figure, panels, looks, columns=max(2, int(width / 1.4)))
@@ -92,26 +102,43 @@ def _looks(panels: Sequence[Shown]) -> dict[str, dict[str, Any]]:
     }
 
 
-def _curves(axes: Any, panel: Shown, looks: Mapping[str, Any]) -> None:
+def _curves(axes: Any, panel: Shown, looks: Mapping[str, Any], over_time: bool) -> None:
+    factor = 100.0 if panel["metric"] == "accuracy" else 1.0
     for line in panel["lines"]:
         curve = line["curve"]
         x, mean, low, high = (
-            curve["rounds"],
-            *([100 * value for value in curve[name]] for name in ("mean", "low", "high")),
+            curve["at"],
+            *([factor * value for value in curve[name]] for name in ("mean", "low", "high")),
         )
         axes.plot(x, mean, linewidth=1.4, **looks[line["name"]])
         axes.fill_between(x, low, high, color=looks[line["name"]]["color"], alpha=0.15, linewidth=0)
-    marks = {(after["round"], after["kind"]) for line in panel["lines"] for after in line["after"]}
-    for round_, kind in sorted(marks):
-        axes.axvline(round_, color=GREY, linewidth=0.8, linestyle="-" if kind == "erase" else ":", zorder=0)
+    moment = "time" if over_time else "round"
+    marks = {(after[moment], after["kind"]) for line in panel["lines"] for after in line["after"]}
+    for at, kind in sorted(marks):
+        axes.axvline(at, color=GREY, linewidth=0.8, linestyle="-" if kind == "erase" else ":", zorder=0)
         sign, _ = MARKS[kind]
-        place = axes.get_xaxis_transform()  # x by round, y by height: on the upper edge
-        axes.plot(round_, 1, sign, color=GREY, markersize=5, transform=place, clip_on=False)
+        place = axes.get_xaxis_transform()  # x by round or time, y by height: on the upper edge
+        axes.plot(at, 1, sign, color=GREY, markersize=5, transform=place, clip_on=False)
     for threshold in panel["thresholds"]:
-        axes.axhline(100 * threshold, color="#999999", linewidth=0.8, linestyle="--", zorder=0)
+        axes.axhline(factor * threshold, color="#999999", linewidth=0.8, linestyle="--", zorder=0)
     axes.set_title(textwrap.fill(panel["title"], 36), fontsize=10, pad=8)
-    axes.set_xlabel("round")
-    axes.set_ylabel("test accuracy (%)")
+    axes.set_xlim(right=panel["until"])
+    axes.set_xlabel("simulated seconds" if over_time else "round")
+    if panel["metric"] == "accuracy":
+        axes.set_ylabel(f"{panel['split']} accuracy (%)")
+    else:
+        axes.set_ylabel(f"{panel['split']} {panel['metric']}")
+        _logarithmic(axes)
+
+
+def _logarithmic(axes: Any) -> None:
+    """Perplexities begin in the thousands and end in the tens; ticks are plain numbers all the same."""
+    from matplotlib.ticker import LogLocator, NullFormatter, ScalarFormatter
+
+    axes.set_yscale("log")
+    axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    axes.yaxis.set_major_formatter(ScalarFormatter())
+    axes.yaxis.set_minor_formatter(NullFormatter())
 
 
 def _bars(axes: Any, panels: Sequence[Shown], measure: str, looks: Mapping[str, Any]) -> None:
@@ -120,23 +147,31 @@ def _bars(axes: Any, panels: Sequence[Shown], measure: str, looks: Mapping[str, 
     Accuracies are dots: where differences of a point matter the axis cannot begin at 0, and a bar
     that does not begin at 0 lies.
     """
-    dots = measure in ("recovering", "first", "end")
-    factor = 1.0 if measure in ("rounds", "ids") else 100.0
+    dots = measure in QUALITIES
     names = list(looks)
     width = 0.8 / len(names)
     places: list[float]
     for group, panel in enumerate(panels):
+        shares = panel["metric"] == "accuracy" and measure in (*QUALITIES, "rise")
+        factor = 100.0 if shares else 1.0
         for line in panel["lines"]:
             stat = line["measures"].get(measure)
-            if stat is None:
-                continue
             place = group + (names.index(line["name"]) - (len(names) - 1) / 2) * width
-            value, whisker = factor * stat["mean"], factor * (stat["std"] or 0.0)
             color = looks[line["name"]]["color"]
+            if stat is None:
+                arrival = "total" if measure == "speedup" else measure
+                if arrival in ARRIVALS and arrival not in line["measures"]:
+                    _write(axes, place, "never", color)
+                continue
+            value, whisker = factor * stat["mean"], factor * (stat["std"] or 0.0)
             if dots:
                 axes.errorbar(place, value, whisker, fmt="o", markersize=5, color=color, elinewidth=1.4)
             else:
                 axes.bar(place, value, 0.92 * width, yerr=whisker, color=color, ecolor="#333333")
+                if stat["n"] < stat["asked"]:
+                    _write(axes, place, f"{stat['n']} of {stat['asked']} seeds", "white" if value else color)
+                elif measure in ARRIVALS and value == 0:
+                    _write(axes, place, "at once", color)
     if len(panels) > 1:
         places, labels = [float(i) for i in range(len(panels))], [panel["title"] for panel in panels]
     else:
@@ -148,16 +183,26 @@ def _bars(axes: Any, panels: Sequence[Shown], measure: str, looks: Mapping[str, 
     margin = 0.6 if len(panels) > 1 else 0.45
     axes.set_xlim(-margin, len(panels) - 1 + margin)
     axes.tick_params(axis="x", length=0)
-    axes.set_title(textwrap.fill(MEASURES[measure], 30), fontsize=9)
     axes.grid(axis="x", visible=False)
+
+
+def _write(axes: Any, place: float, text: str, color: str) -> None:
+    """Upright, from the foot of where a bar is or would be."""
+    foot = axes.get_xaxis_transform()
+    options = {"rotation": 90, "ha": "center", "va": "bottom", "fontsize": 7.5, "color": color}
+    axes.text(place, 0.03, text, transform=foot, **options)
 
 
 def _legend(figure: Any, panels: Sequence[Shown], looks: Mapping[str, Any], columns: int) -> None:
     from matplotlib.lines import Line2D
+    from matplotlib.patches import Patch
 
     labels = {line["name"]: line["label"] for panel in panels for line in panel["lines"]}
-    handles = [Line2D([], [], linewidth=1.6, **look) for look in looks.values()]
+    handles: list[Any] = [Line2D([], [], linewidth=1.6, **look) for look in looks.values()]
     names = [labels[name] for name in looks]
+    if any(line["lanes"] for panel in panels for line in panel["lines"]):
+        handles.append(Patch(color=GREY, alpha=0.25, linewidth=0))
+        names.append("worst to best cluster")
     if any(panel["thresholds"] for panel in panels):
         handles.append(Line2D([], [], color="#999999", linewidth=0.8, linestyle="--"))
         names.append("threshold")

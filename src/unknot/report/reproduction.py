@@ -7,51 +7,36 @@ the one that made them.
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from rich.box import SIMPLE_HEAD
-from rich.console import Group, RenderableType
+from rich.console import Group, JustifyMethod, RenderableType
 from rich.markup import escape
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
 from unknot.core.errors import ConfigError
+from unknot.report import times
+from unknot.report.cells import NONE, Rows, Shown, count, not_run, quality, target
 from unknot.report.summary import share
 
-Shown = Mapping[str, Any]
-Rows = list[list[str]]
-
-NONE = "–"
 COSTS = {
     "client_epochs": "client epochs",
     "seconds": "simulated time",
     "bytes_sent": "sent",
     "bytes_stored": "stored",
 }
-
-
-# Cells -------------------------------------------------------------------------------------------
-
-
-def percent(stat: Shown | None) -> str:
-    """``83.4 ± 0.6``: mean and sample deviation over the seeds, in per cent."""
-    if stat is None:
-        return NONE
-    spread = "" if stat["std"] is None else f" ± {100 * stat['std']:.1f}"
-    return f"{100 * stat['mean']:.1f}{spread}"
-
-
-def count(stat: Shown | None, digits: int = 1) -> str:
-    """``16.0 ± 2.0``; where some seeds have none, how many do."""
-    if stat is None:
-        return "never"
-    spread = "" if stat["std"] is None else f" ± {stat['std']:.{digits}f}"
-    part = "" if stat["n"] == stat["asked"] else f" ({stat['n']} of {stat['asked']} seeds)"
-    whole = stat["std"] is None and stat["mean"] == int(stat["mean"])
-    return f"{stat['mean']:.{0 if whole else digits}f}{spread}{part}"
+SUBTITLE = "Rounds to an accuracy, and accuracies in %: mean ± standard deviation over n seeds."
+MADE = (
+    "Mean ± sample standard deviation over n seeds; accuracies in per cent. *To 75 %*: rounds until the "
+    "served model first reached it after the request (*paper*: the paper's). *Round 0*: the model "
+    "right after the request. *Next 20*: mean accuracy over the following 20 rounds, or as many as there "
+    "are before the next request. *End*: the last accuracy before the next request. Costs are a round's, "
+    "over the whole run, as multiples of plain FedAvg's (RFS before its first request; the fewer clients "
+    "remain, the less a round costs). *Models*: how many are aggregated when the client leaves."
+)
 
 
 def verdict(item: Shown) -> str:
@@ -65,7 +50,7 @@ def verdict(item: Shown) -> str:
 
 def requests_rows(panel: Shown, counted: bool = False) -> tuple[list[str], Rows]:
     """A row for every line and request of a panel, the published figure beside ours."""
-    thresholds = [f"to {100 * threshold:g} %" for threshold in panel["thresholds"]]
+    thresholds = [target(threshold, panel["metric"]) for threshold in panel["thresholds"]]
     published = ["paper"] if panel["published"] else []
     ids = ["models"] if counted else []
     accuracies = {"before": "before", "first": "round 0", "recovering": "next 20", "end": "end"}
@@ -81,17 +66,12 @@ def requests_rows(panel: Shown, counted: bool = False) -> tuple[list[str], Rows]
                     f"{after['request']} ({after['round']})",
                     *[told for _ in published],
                     *(count(stat) for stat in after["rounds"]),
-                    *(percent(after[name]) for name in accuracies),
+                    *(quality(after[name], panel["metric"]) for name in accuracies),
                     *[_models(line) if i == 0 else "" for _ in ids],
                     str(len(line["seeds"])) if i == 0 else "",
                 ]
             )
-    run = {line["name"] for line in panel["lines"]}
-    for name, value in panel["published"].items():
-        if name not in run:
-            row = [panel["labels"][name], "not run", value]
-            rows.append([*row, *[""] * (len(header) - len(row))])
-    return header, rows
+    return header, [*rows, *not_run(panel, len(header))]
 
 
 def _models(line: Shown) -> str:
@@ -114,6 +94,22 @@ def costs_rows(panel: Shown) -> tuple[list[str], Rows]:
     return header, rows
 
 
+def panel_tables(panel: Shown, findings: Shown) -> list[tuple[list[str], Rows]]:
+    """The tables of a panel: by rounds, or by simulated time."""
+    over_time = findings["axis"] == "time"
+    found = []
+    if panel["lines"] or panel["published"]:
+        if over_time:
+            found.append(times.time_rows(panel, findings["baseline"]))
+        else:
+            found.append(requests_rows(panel, findings["counted"]))
+    if panel["lines"]:
+        if over_time:
+            found.append(times.quality_rows(panel))
+        found.append(times.costs_rows(panel) if over_time else costs_rows(panel))
+    return found
+
+
 # For the terminal --------------------------------------------------------------------------------
 
 
@@ -122,16 +118,13 @@ def tables(findings: Shown) -> RenderableType:
     parts: list[RenderableType] = [
         Text(f"{findings['title']} ({findings['figure']}), {findings['scale']} scale", style="bold"),
         Text(findings["claim"]),
-        Text("Rounds to an accuracy, and accuracies in %: mean ± standard deviation over n seeds.", "dim"),
+        Text(times.SUBTITLE if findings["axis"] == "time" else SUBTITLE, "dim"),
     ]
     for panel in findings["panels"]:
         parts += [Text(""), Text(panel["title"], style="bold cyan")]
         if panel["reason"]:
             parts.append(Text(panel["reason"], style="yellow"))
-        if panel["lines"] or panel["published"]:
-            parts.append(_rich(*requests_rows(panel, findings["counted"])))
-        if panel["lines"]:
-            parts.append(_rich(*costs_rows(panel)))
+        parts += [_rich(*table) for table in panel_tables(panel, findings)]
     for item in findings["verdicts"]:
         colour = "green" if item["held"] else "red"
         text = f"[{colour}]{verdict(item)}[/]: {escape(item['says'])} [dim]({escape(item['panel'])}: "
@@ -176,8 +169,9 @@ def catalogue_table(entries: Sequence[Shown]) -> Table:
 
 def _rich(header: Sequence[str], rows: Rows) -> Table:
     table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
-    for i, name in enumerate(header):
-        table.add_column(name, no_wrap=i < 2, justify="left" if i < 2 else "right", overflow="fold")
+    for name in header:
+        justify: JustifyMethod = "left" if name in ("", "request", "guarantee") else "right"
+        table.add_column(name, no_wrap=name in ("", "request"), justify=justify, overflow="fold")
     for row in rows:
         table.add_row(*(escape(cell.replace(" ± ", "±")) for cell in row))
     return table
@@ -196,7 +190,8 @@ def markdown(findings: Shown, command: str, figure: str | None) -> str:
         "",
     ]
     if figure:
-        lines += [f"![accuracy over the rounds]({figure})", ""]
+        along = "simulated time" if findings["axis"] == "time" else "the rounds"
+        lines += [f"![accuracy over {along}]({figure})", ""]
     if findings["verdicts"]:
         lines += ["## Did it hold?", ""]
         lines += _markdown_table(
@@ -207,10 +202,8 @@ def markdown(findings: Shown, command: str, figure: str | None) -> str:
         lines += [f"## {panel['title']}", ""]
         lines += [text + "\n" for text in (panel["note"], panel["reason"]) if text]
         lines += [f"{line['label']}: {line['note']}\n" for line in panel["lines"] if line["note"]]
-        if panel["lines"] or panel["published"]:
-            lines += _markdown_table(*requests_rows(panel, findings["counted"]))
-        if panel["lines"]:
-            lines += _markdown_table(*costs_rows(panel))
+        for table in panel_tables(panel, findings):
+            lines += _markdown_table(*table)
     return "\n".join([*lines, *_made(findings, command)])
 
 
@@ -231,14 +224,7 @@ def write(findings: Shown, out: str | Path, command: str) -> list[Path]:
 
 
 def _made(findings: Shown, command: str) -> list[str]:
-    text = (
-        "Mean ± sample standard deviation over n seeds; accuracies in per cent. *To 75 %*: rounds until the "
-        "served model first reached it after the request (*paper*: the paper's). *Round 0*: the model "
-        "right after the request. *Next 20*: mean accuracy over the following 20 rounds, or as many as there "
-        "are before the next request. *End*: the last accuracy before the next request. Costs are a round's, "
-        "over the whole run, as multiples of plain FedAvg's (RFS before its first request; the fewer clients "
-        "remain, the less a round costs). *Models*: how many are aggregated when the client leaves."
-    )
+    text = times.made(findings) if findings["axis"] == "time" else MADE
     return [
         "## How it was made",
         "",

@@ -7,9 +7,9 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from unknot.core.jobs import Score
 from unknot.federation import History, Served
-from unknot.report.curve import curve
+from unknot.report.curve import curve, measured
+from unknot.report.lanes import JOINT, lanes
 
 REGAINED = 0.99  # of the accuracy before a request, for it to count as recovered
 
@@ -27,21 +27,19 @@ def size(count: float) -> str:
 
 
 def summary(history: History) -> RenderableType:
-    """The curve, the result, and what each request cost."""
+    """The curve, the result, what else could be served, and what each request cost."""
     parts: list[RenderableType] = []
     drawn = curve(history)
     if drawn:
         parts += [Text("accuracy of the served model (▾ a request)"), Text(drawn, style="cyan"), Text("")]
     parts.append(_result(history))
+    if history.choices:
+        parts += [Text(""), _choices(history)]
     if history.served:
         parts += [Text(""), _requests(history)]
     for request in history.unserved:
         parts.append(Text(f"not served: {request} (the run ended before)", style="bold red"))
     return Padding(Group(*parts), (1, 0))
-
-
-def _score(scores: dict[str, Score]) -> float | None:
-    return next((scores[s].accuracy for s in ("validation", "test") if s in scores), None)
 
 
 def _result(history: History) -> Table:
@@ -51,7 +49,7 @@ def _result(history: History) -> Table:
     table.add_column(justify="right")
     for split, score in history.scores.items():
         table.add_row(f"{split} accuracy", share(score.accuracy))
-    table.add_row("rounds", str(len(history.rounds)))
+    table.add_row("rounds", _rounds(history))
     table.add_row("simulated time", f"{history.time:.1f} s")
     table.add_row("client epochs", f"{costs.client_epochs:.0f}")
     table.add_row("sent down / up", f"{size(costs.bytes_down)} / {size(costs.bytes_up)}")
@@ -69,13 +67,39 @@ def _result(history: History) -> Table:
     return table
 
 
+def _rounds(history: History) -> str:
+    """Lanes side by side count one by one, and joint rounds apart from them."""
+    joint = sum(record.lane == JOINT for record in history.rounds)
+    text, many = str(len(history.rounds) - joint), len(lanes(history))
+    text += f" in {many} lanes" if many > 1 else ""
+    return f"{text}, {joint} joint" if joint else text
+
+
+def _choices(history: History) -> Table:
+    """The models that could be served, side by side."""
+    table = Table(title="what could be served", title_justify="left")
+    table.add_column("model", style="bold")
+    splits = list(dict.fromkeys(split for scores in history.choices.values() for split in scores))
+    for split in splits:
+        table.add_column(f"{split} accuracy", justify="right")
+        table.add_column("loss", justify="right")
+    chosen = next((name for name, scores in history.choices.items() if scores == history.scores), None)
+    for name, scores in history.choices.items():
+        cells = []
+        for split in splits:
+            score = scores.get(split)
+            cells += ["–", "–"] if score is None else [share(score.accuracy), f"{score.loss:.3f}"]
+        table.add_row(f"{name} ◂ served" if name == chosen else name, *cells)
+    return table
+
+
 def _requests(history: History) -> Text:
     """What each request did at once, and what it took to be as good again."""
     text = Text()
     for served in history.served:
         text.append(f"▾ {served.request}", style="bold yellow")
         text.append(f"  at round {served.round}, {served.time:.1f} s\n")
-        before, after = _score(served.before), _score(served.after)
+        before, after = measured(served.before), measured(served.after)
         if before is not None and after is not None:
             text.append(f"  accuracy {share(before)} before, {share(after)} right after\n")
         if served.cancelled:

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from unknot.core.errors import ConfigError
 from unknot.core.jobs import Job, Update
 from unknot.core.requests import Erase
+from unknot.core.store import MIB
 from unknot.core.weights import Layout, Weights, weighted_sum
 from unknot.federation import Federation, Guarantee, Lane, Method
 
@@ -26,12 +27,14 @@ from unknot.federation import Federation, Guarantee, Lane, Method
 class FedEraser(Method):
     """Begin again, and calibrate: new directions, each layer as long as the old update was.
 
-    Every `interval`-th round is kept and calibrated, for `ratio` of the local epochs. The old sizes
-    were shaped by everybody, the erased client included: that is why this is approximate.
+    Every `interval`-th round is kept and calibrated, for `ratio` of the local epochs. What is kept takes
+    `memory` MiB at most: beyond that, training stops with an error. The old sizes were shaped by
+    everybody, the erased client included: that is why this is approximate.
     """
 
     interval: int = 2
     ratio: float = 0.5
+    memory: float = 64.0
 
     name = "federaser"
     guarantee = Guarantee.APPROXIMATE
@@ -41,6 +44,8 @@ class FedEraser(Method):
             raise ConfigError(f"FedEraser: interval must be at least 1, not {self.interval}")
         if not 0 < self.ratio <= 1:
             raise ConfigError(f"FedEraser: ratio is a share of the local epochs, not {self.ratio}")
+        if not self.memory > 0:
+            raise ConfigError(f"FedEraser: memory is MiB, above 0, not {self.memory}")
 
     @property
     def promise(self) -> str:
@@ -48,6 +53,7 @@ class FedEraser(Method):
 
     def lay_out(self, fed: Federation, lane: Lane) -> None:
         super().lay_out(fed, lane)
+        fed.keepsakes.limit = int(self.memory * MIB)
         lane.notes.update(kept=[], calibrating=False)
 
     def choose(self, fed: Federation, lane: Lane, idle: NDArray[np.int64], room: int) -> Iterable[int]:

@@ -9,7 +9,7 @@ others do not notice. What is served comes from the clusters' models.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import torch
@@ -17,6 +17,7 @@ import torch
 from unknot.core.ensemble import Model
 from unknot.core.errors import ConfigError, nearest
 from unknot.core.jobs import Job
+from unknot.core.recipe import Recipe
 from unknot.core.requests import Erase
 from unknot.core.weights import Weights, weighted_sum
 from unknot.federation import Federation, Guarantee, Lane, Method
@@ -25,11 +26,18 @@ from unknot.federation.clustered import (
     Clustered,
     best_cluster,
     ensemble_of_clusters,
+    join_clusters,
+    joint_model,
     mean_of_clusters,
 )
 from unknot.topology import Assignment, assign, random_clusters, ratings, similar_clusters
 
-SERVED = {"mean": mean_of_clusters, "best": best_cluster, "ensemble": ensemble_of_clusters}
+SERVED = {
+    "mean": mean_of_clusters,
+    "best": best_cluster,
+    "ensemble": ensemble_of_clusters,
+    "joint": joint_model,
+}
 CLUSTERED = ("knot", "random", "similar")
 
 
@@ -39,9 +47,11 @@ class KNOT(Clustered):
 
     `by`: "knot" (the paper's assignment, with its `a`, `b`, `c1`, `c2`, `c3`), "random" or "similar".
     `retrain` is the method that rules in each cluster; without one, it begins again from scratch.
-    `served`: the data-weighted "mean" (the paper's), the "best" cluster on the validation data, or the
-    "ensemble". What the assignment learned from an erased client's profile stays in it ("keep"), or the
-    clients are assigned anew `reassign` = "without" it, and clusters that change begin again.
+    `served`: the data-weighted "mean" (the paper's), the "best" cluster on the validation data, the
+    "ensemble", or "joint": when a run is over, `joint_rounds` of all clients from the mean. Profiles take
+    `profile_epochs` of training. What the assignment learned from an erased client's profile stays in it
+    ("keep"), or the clients are assigned anew `reassign` = "without" it, and clusters that change begin
+    again.
     """
 
     clusters: int = 5
@@ -53,6 +63,8 @@ class KNOT(Clustered):
     c3: int | None = None
     retrain: Method | None = None
     served: str = "mean"
+    joint_rounds: int = 3
+    profile_epochs: int = 1
     reassign: str = "keep"
 
     name = "knot"
@@ -65,6 +77,9 @@ class KNOT(Clustered):
             raise ConfigError(f"KNOT clusters by {self.by!r}?{nearest(self.by, CLUSTERED)}")
         if self.served not in SERVED:
             raise ConfigError(f"KNOT serves {self.served!r}?{nearest(self.served, SERVED)}")
+        for what in ("joint_rounds", "profile_epochs"):
+            if getattr(self, what) < 1:
+                raise ConfigError(f"KNOT: {what} must be at least 1, not {getattr(self, what)}")
         if self.reassign not in ("keep", "without"):
             raise ConfigError(f"reassign is 'keep' or 'without', not {self.reassign!r}")
 
@@ -76,10 +91,12 @@ class KNOT(Clustered):
     def promise(self) -> str:
         """Exact in the weights; a clustering made of profiles knows of the erased client's, if it is kept."""
         inner = self.guarantee.value if self.retrain is None else self.retrain.promise
-        if self.by == "random" or self.reassign == "without":
-            return inner
-        learned = "what the clustering learned from the erased client's profile"
-        return f"{inner}, but for {learned}" if self.exact else f"{inner}; so is {learned}"
+        if self.by != "random" and self.reassign != "without":
+            learned = "what the clustering learned from the erased client's profile"
+            inner = f"{inner}, but for {learned}" if self.exact else f"{inner}; so is {learned}"
+        if self.served == "joint":
+            inner += "; joint rounds join the clusters' lineages, and a later request undoes them"
+        return inner
 
     @property
     def inner(self) -> Method:
@@ -89,6 +106,9 @@ class KNOT(Clustered):
         if self.served == "best" and fed.data.validation is None:
             raise ConfigError('served = "best" needs validation data')
         super().open(fed)
+        if self.reassign == "keep":  # what nobody will read again is not kept
+            for name in list(fed.archive):
+                del fed.archive[name]
 
     def forget(self, fed: Federation, request: Erase, touched: Sequence[Lane]) -> None:
         if self.retrain is not None:
@@ -101,6 +121,15 @@ class KNOT(Clustered):
 
     def serve(self, fed: Federation) -> Model:
         return SERVED[self.served](fed)
+
+    def conclude(self, fed: Federation) -> None:
+        if self.served == "joint":
+            join_clusters(fed, self.joint_rounds)
+
+    def choices(self, fed: Federation) -> dict[str, Model]:
+        """Every way to serve that needs no further training, and that has what it needs."""
+        there = {"joint": self.served == "joint", "best": fed.data.validation is not None}
+        return {name: serve(fed) for name, serve in SERVED.items() if there.get(name, True)}
 
     def deal(self, fed: Federation) -> list[list[int]]:
         """Newcomers have no profile: they are where the fewest were, in the order in which they came."""
@@ -115,11 +144,12 @@ class KNOT(Clustered):
     def _clusters(self, fed: Federation, clients: Sequence[int]) -> Sequence[Sequence[int]]:
         if self.by == "random":
             return random_clusters(clients, min(self.clusters, len(clients)), fed.key)
-        profiles = _profiles(fed, clients)
+        recipe = replace(fed.recipe, epochs=self.profile_epochs)
+        profiles = _profiles(fed, clients, recipe)
         if self.by == "similar":
             away = {client: (fed.initial - w).vector.cpu().numpy() for client, w in profiles.items()}
             return similar_clusters(away, min(self.clusters, len(clients)), fed.key)
-        times = [_seconds(fed, client) for client in clients]
+        times = [_seconds(fed, client, recipe) for client in clients]
         rated = ratings(times, _disparities(fed, profiles), self.clusters, self.a, self.b)
         assigned = Assignment(rated, assign(rated, self.c1, self.c2, self.c3))
         return [[clients[place] for place in members] for members in assigned.clusters]
@@ -135,12 +165,11 @@ class KNOT(Clustered):
                 fed.rewind(lane, 0, {})
 
 
-def _profiles(fed: Federation, clients: Sequence[int]) -> dict[int, Weights]:
+def _profiles(fed: Federation, clients: Sequence[int], recipe: Recipe) -> dict[int, Weights]:
     """One round from the initial model, each client alone; kept, since each is of that client only."""
     absent = [c for c in clients if ("profile", c) not in fed.archive and len(fed.data[c])]
     jobs = [
-        Job(fed.ledger.unit(c), fed.initial, fed.key.child("profile", c), fed.recipe, "profile")
-        for c in absent
+        Job(fed.ledger.unit(c), fed.initial, fed.key.child("profile", c), recipe, "profile") for c in absent
     ]
     for update in fed.train_apart(jobs) if jobs else ():
         fed.archive["profile", update.client] = update.weights
@@ -160,8 +189,8 @@ def _disparities(fed: Federation, profiles: dict[int, Weights]) -> list[float]:
     return [min(1.0, max(0.0, (1.0 - float(cosine(centre, vector))) / 2)) for vector in away]
 
 
-def _seconds(fed: Federation, client: int) -> float:
-    read = fed.recipe.samples_seen(len(fed.data[client]))
+def _seconds(fed: Federation, client: int, recipe: Recipe) -> float:
+    read = recipe.samples_seen(len(fed.data[client]))
     return fed.clock.duration(client, read, fed.key.child("slowness")) / SECOND
 
 

@@ -26,3 +26,10 @@ def clients_and_samples(owner: object, clients: object, samples: object) -> None
     whole(owner, clients=clients)
     if samples is not None:
         whole(owner, samples=samples)
+
+
+def check_overlap(owner: object, overlap: object, samples: object) -> None:
+    if overlap and samples is None:
+        raise ConfigError(
+            f"{type(owner).__name__}: overlap needs samples: how many each client draws for itself"
+        )

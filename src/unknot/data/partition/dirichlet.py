@@ -13,8 +13,8 @@ from unknot.core.errors import ConfigError
 from unknot.core.keys import Key
 from unknot.data.dataset import Ints
 from unknot.data.partition.apportion import apportion
-from unknot.data.partition.checks import clients_and_samples, number, whole
-from unknot.data.partition.pool import Deal, Partition, Pool, check_enough, deal_counts
+from unknot.data.partition.checks import check_overlap, clients_and_samples, number, whole
+from unknot.data.partition.pool import Deal, Partition, Pool, check_enough, deal_counts, draw_counts
 
 
 def log_gammas(shape: NDArray[np.float64], clients: int, key: Key) -> NDArray[np.float64]:
@@ -37,7 +37,10 @@ class Dirichlet(Partition):
     classes' frequencies in the data (plain Dirichlet(alpha) when the C classes are equally
     frequent), and it holds exactly `samples` rows in these proportions, rounded to whole numbers.
 
-    Without: every row is dealt out, each class in proportions from Dirichlet(alpha) over the
+    With `overlap` each client draws its rows for itself, so that several may hold the same one: more
+    samples in all than there are, as in a simulation that gives each of 100 clients a tenth.
+
+    Without `samples`: every row is dealt out, each class in proportions from Dirichlet(alpha) over the
     clients, so sizes differ too. A client below `min_samples` then takes rows, one by one, from
     whoever holds most, of that client's most frequent class.
     """
@@ -48,6 +51,7 @@ class Dirichlet(Partition):
     alpha: float
     samples: int | None = None
     min_samples: int = 1
+    overlap: bool = False
 
     def __post_init__(self) -> None:
         clients_and_samples(self, self.clients, self.samples)
@@ -55,12 +59,16 @@ class Dirichlet(Partition):
         number(self, alpha=self.alpha)
         if not 0 < self.alpha < float("inf"):
             raise ConfigError(f"Dirichlet: alpha must be positive, not {self.alpha}")
+        check_overlap(self, self.overlap, self.samples)
         if self.samples is not None and self.samples < self.min_samples:
             raise ConfigError(
                 f"Dirichlet: {self.samples} samples a client are fewer than min_samples = {self.min_samples}"
             )
 
     def deal(self, pool: Pool, key: Key) -> Deal:
+        if self.overlap and self.samples is not None:
+            counts = self._exactly(pool, self.samples, key.child("shares"))
+            return draw_counts(pool, counts, key.child("rows"))
         if self.samples is None:
             counts = self._everything(pool, key.child("shares"))
         else:

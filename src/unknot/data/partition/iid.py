@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from unknot.core.keys import Key
-from unknot.data.partition.checks import clients_and_samples
+from unknot.data.partition.checks import check_overlap, clients_and_samples
 from unknot.data.partition.pool import Deal, Partition, Pool, check_enough, group
 
 
@@ -16,8 +16,9 @@ from unknot.data.partition.pool import Deal, Partition, Pool, check_enough, grou
 class Iid(Partition):
     """Rows in keyed random order; client k takes the k-th run of `samples` rows.
 
-    Without `samples` every row is dealt out, and sizes differ by one at most. Labels play no part,
-    so it does for text as well.
+    Without `samples` every row is dealt out, and sizes differ by one at most. With `overlap` each
+    client draws its `samples` rows for itself, so that several may hold the same one. Labels play no
+    part, so it does for text as well.
     """
 
     kind: ClassVar[str] = "iid"
@@ -25,11 +26,17 @@ class Iid(Partition):
 
     clients: int
     samples: int | None = None
+    overlap: bool = False
 
     def __post_init__(self) -> None:
         clients_and_samples(self, self.clients, self.samples)
+        check_overlap(self, self.overlap, self.samples)
 
     def deal(self, pool: Pool, key: Key) -> Deal:
+        if self.overlap and self.samples is not None:
+            check_enough(pool, 1, self.samples)
+            draw = key.child("rows")
+            return Deal([draw.child(k).smallest(pool.rows, self.samples) for k in range(self.clients)])
         check_enough(pool, self.clients, self.samples)
         rows = pool.rows[key.child("rows").order(pool.rows)]
         if self.samples is None:

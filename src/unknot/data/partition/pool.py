@@ -71,7 +71,7 @@ class Partition(ABC):
 
     @abstractmethod
     def deal(self, pool: Pool, key: Key) -> Deal:
-        """Disjoint rows for every client, at least one each; every draw comes from `key`."""
+        """Rows for every client, at least one each, disjoint unless they may overlap; draws by `key`."""
 
 
 def by_class(rows: Ints, labels: Ints, classes: int) -> list[Ints]:
@@ -101,6 +101,27 @@ def deal_counts(pool: Pool, counts: Ints, key: Key, remedy: str) -> Deal:
         rows.append(queue[: wanted.sum()])
         owners.append(np.repeat(np.arange(clients), wanted))
     return Deal(group(np.concatenate(rows), np.concatenate(owners), clients))
+
+
+def draw_counts(pool: Pool, counts: Ints, key: Key) -> Deal:
+    """Client k draws ``counts[k, c]`` rows of class c for itself: others may have drawn the same."""
+    for client, wanted in enumerate(counts):
+        if len(over := np.flatnonzero(wanted > pool.supply)):
+            raise ConfigError(
+                f"{pool.name}: client {client} asks for {wanted[over[0]]} of class {over[0]}, there are "
+                f"{pool.supply[over[0]]}. Lower samples or validation, or raise alpha"
+            )
+    classes = by_class(pool.rows, pool.labels, pool.classes)
+    return Deal(
+        [
+            np.sort(
+                np.concatenate(
+                    [key.child(k).smallest(rows, n) for rows, n in zip(classes, mine, strict=True)]
+                )
+            )
+            for k, mine in enumerate(counts)
+        ]
+    )
 
 
 def check_supply(pool: Pool, counts: NDArray[np.int64], remedy: str) -> None:

@@ -12,7 +12,7 @@ from unknot.experiments.reproduce import records
 from unknot.experiments.reproduce.claims import Verdict, judge
 from unknot.experiments.reproduce.measures import PanelFindings, panel_findings
 from unknot.experiments.reproduce.plan import Reproduction, Run
-from unknot.experiments.reproduce.runner import missing_data
+from unknot.experiments.reproduce.runner import missing_data, used_files
 
 
 @dataclass(frozen=True)
@@ -25,6 +25,8 @@ class Findings:
     figure: str
     claim: str
     scale: str
+    axis: str
+    baseline: str | None
     bars: tuple[str, ...]
     counted: bool
     """Whether the number of models aggregated at a departure is of interest."""
@@ -44,10 +46,10 @@ def findings(
     seeds: Iterable[int] | None = None,
     overrides: Sequence[str] = (),
 ) -> Findings:
-    """From the records of a file: those only that fit today's plan."""
-    stored = records.read(file)
+    """From the records of a file, and of those that the plan uses: those only that fit it today."""
+    stores = [records.read(path) for path in (file, *used_files(plan, scale, file))]
     runs = plan.runs(scale, seeds, overrides)
-    done = [(run, stored[run.key]) for run in runs if run.key in stored and stored[run.key].fits(run)]
+    done = [(run, record) for run in runs if (record := records.find(run, stores)) is not None]
     # Where leavers are drawn, a seed counts once all of its cases are there: a part would be biased.
     asked, there = (Counter(_place(run) for run in some) for some in (runs, [run for run, _ in done]))
     pairs = [(run, record) for run, record in done if asked[_place(run)] == there[_place(run)]]
@@ -67,6 +69,8 @@ def findings(
         figure=plan.figure,
         claim=plan.claim,
         scale=scale,
+        axis=plan.axis,
+        baseline=plan.baseline,
         bars=plan.bars,
         counted=any(claim.measure == "ids" for claim in plan.claims),
         panels=panels,

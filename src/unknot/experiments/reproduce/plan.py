@@ -4,7 +4,8 @@ A file has a ``[base]`` experiment, ``[[panel]]``s (a data set or a setting) and
 method as a rule); each panel is run with each line and each seed. Base, panels and lines are layers:
 the sections of an experiment, merged in this order, and in each a ``scale.small`` or ``scale.paper``
 with what is different at that scale. Requests come by phase: with ``phase = 100`` rounds to a phase,
-``{ erase = 3, phase = 2 }`` is served after round 200, with ``after = 10`` at round 210.
+``{ erase = 3, phase = 2 }`` is served after round 200, with ``after = 10`` at round 210. Or they come at
+a ``round`` or a ``time``; without phases, the run is as long as ``[federation]`` says.
 """
 
 from __future__ import annotations
@@ -16,10 +17,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from unknot.core.errors import ConfigError, nearest
-from unknot.core.keys import Key
 from unknot.experiments.config import Experiment, apply_overrides
 from unknot.experiments.fields import (
     choose,
@@ -30,114 +28,12 @@ from unknot.experiments.fields import (
     refuse_unknown,
     split_by_owner,
 )
+from unknot.experiments.reproduce.parts import MEASURES, Claim, Draws, Line, Panel, Scale, Table
 
 SCALES = ("small", "paper")
 SECTIONS = ("data", "model", "train", "federation", "clock", "method", "engine")
 LAYER = (*SECTIONS, "request", "phase", "phases", "scale")
-MEASURES = {
-    "recovering": "mean accuracy over the rounds after a client has left",
-    "first": "accuracy in round 0 after a client has left",
-    "end": "accuracy at the end of a phase after a client has left",
-    "rounds": "rounds to the threshold after the first client has left",
-    "rise": "accuracy at the end of a phase less that before the client left",
-    "ids": "mean number of models that a departure makes the server aggregate",
-}
-
-Table = Mapping[str, Any]
-
-
-@dataclass(frozen=True)
-class Panel:
-    """A data set or a setting. `published` has the paper's rounds to the first threshold, by line.
-
-    A panel with `at` belongs to that scale alone; one that is `off` is run only when it is named;
-    one with `not_run` is never run, and says why. `without` names lines that it does without.
-    """
-
-    name: str
-    title: str
-    at: str | None = None
-    thresholds: tuple[float, ...] = ()
-    published: Mapping[str, int | str] = field(default_factory=dict)
-    without: tuple[str, ...] = ()
-    not_run: str | None = None
-    off: bool = False
-    note: str = ""
-    layer: Table = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class Line:
-    """A method, or a variant of one; one that is `off` is run only when it is named."""
-
-    name: str
-    label: str
-    off: bool = False
-    note: str = ""
-    layer: Table = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class Claim:
-    """What the paper says, in a form that can be put to the question.
-
-    `order` names lines, best first (a list in it: these alike); `above` is a bound that each of
-    `lines` exceeds, `never` says that none of them gets to the threshold; `gap` is two lines whose
-    distance shrinks from panel to panel in their order.
-    """
-
-    says: str
-    measure: str = "recovering"
-    order: tuple[tuple[str, ...], ...] = ()
-    above: float | None = None
-    never: bool = False
-    lines: tuple[str, ...] = ()
-    gap: tuple[str, ...] = ()
-    panels: tuple[str, ...] = ()
-
-    def __post_init__(self) -> None:
-        choose(dict.fromkeys(MEASURES), self.measure, "claim.measure")
-        if sum((bool(self.order), self.above is not None, self.never, bool(self.gap))) != 1:
-            raise ConfigError(f"a claim has one of order, above, never and gap: {self.says!r}")
-        if self.never and self.measure != "rounds":
-            raise ConfigError(f"claim.never is about the measure 'rounds', not {self.measure!r}")
-        if self.gap and len(self.gap) != 2:
-            raise ConfigError(f"claim.gap names two lines, not {len(self.gap)}")
-
-    @property
-    def names(self) -> set[str]:
-        return {*self.lines, *self.gap, *(name for group in self.order for name in group)}
-
-
-@dataclass(frozen=True)
-class Draws:
-    """Who leaves is drawn `count` times by these probabilities; each leaver counts as often as drawn."""
-
-    probabilities: tuple[float, ...]
-    count: int = 100
-
-    def __post_init__(self) -> None:
-        if not self.probabilities or min(self.probabilities) < 0 or sum(self.probabilities) <= 0:
-            raise ConfigError("draws.probabilities must be numbers of at least 0, and not all 0")
-        if self.count < 1:
-            raise ConfigError(f"draws.count must be at least 1, not {self.count}")
-
-    def leavers(self, seed: int) -> dict[int, int]:
-        """Each client that is drawn, and how often."""
-        bounds = np.cumsum(self.probabilities) / np.sum(self.probabilities)
-        drawn = Key.root(seed).child("reproduce", "leaver").uniform(np.arange(self.count))
-        clients = np.minimum(np.searchsorted(bounds, drawn, side="right"), len(bounds) - 1)
-        ids, counts = np.unique(clients, return_counts=True)
-        return {int(client): int(count) for client, count in zip(ids, counts, strict=True)}
-
-
-@dataclass(frozen=True)
-class Scale:
-    """A size at which a reproduction can be run, and roughly how long that takes."""
-
-    takes: str = ""
-    seeds: tuple[int, ...] | None = None
-    layer: Table = field(default_factory=dict)
+AXES = ("rounds", "time")
 
 
 @dataclass(frozen=True)
@@ -162,7 +58,11 @@ class Run:
 
 @dataclass(frozen=True)
 class Reproduction:
-    """What of a paper is reproduced, and how."""
+    """What of a paper is reproduced, and how.
+
+    `axis` says whether it counts rounds or simulated time; `baseline` names the line that times are
+    compared with; `uses` names reproductions whose runs are taken over where they are the same.
+    """
 
     name: str
     title: str
@@ -174,6 +74,9 @@ class Reproduction:
     claims: tuple[Claim, ...] = ()
     seeds: tuple[int, ...] = (0,)
     bars: tuple[str, ...] = ()
+    axis: str = "rounds"
+    baseline: str | None = None
+    uses: tuple[str, ...] = ()
     draws: Draws | None = None
     scales: Mapping[str, Scale] = field(default_factory=dict)
     base: Table = field(default_factory=dict)
@@ -184,7 +87,9 @@ class Reproduction:
 
     @staticmethod
     def of(table: Table, name: str) -> Reproduction:
-        plain = ("title", "paper", "figure", "claim", "seeds", "bars")
+        if "like" in table:
+            table = _like(table, name)
+        plain = ("title", "paper", "figure", "claim", "seeds", "bars", "axis", "baseline", "uses")
         refuse_unknown(table, [*plain, "base", "scale", "panel", "line", "claims", "draws"], name)
         made: dict[str, Any] = {key: table[key] for key in plain if key in table}
         scales = convert_table(table.get("scale", {}), "scale")
@@ -225,9 +130,12 @@ class Reproduction:
         layers = [self.base, self._scale(scale).layer]
         for part in (panel, line):
             layers += [part.layer, part.layer.get("scale", {}).get(scale, {})]
+        layers.append(panel.lines.get(line.name, {}))
         merged: dict[str, Any] = {}
         for layer in layers:
             merged = merge(merged, {key: value for key, value in layer.items() if key != "scale"})
+        for section, key in (setting.split(".", 1) for setting in line.drops):
+            merged[section] = {name: value for name, value in merged[section].items() if name != key}
         table = _resolve(merged, f"{self.name}/{panel.name}/{line.name}", seed)
         if self.draws is None:
             yield Run(panel, line, seed, apply_overrides(table, overrides))
@@ -249,8 +157,13 @@ class Reproduction:
                 raise ConfigError(
                     f"{self.name}: every {what} needs a name of its own, and there is at least one"
                 )
+        choose(dict.fromkeys(AXES), self.axis, f"{self.name}.axis")
+        if self.baseline is not None:
+            refuse_unknown([self.baseline], lines, f"{self.name}.baseline")
         for measure in self.bars:
             choose(dict.fromkeys(MEASURES), measure, f"{self.name}.bars")
+        if self.baseline is None and "speedup" in (*self.bars, *(claim.measure for claim in self.claims)):
+            raise ConfigError(f"{self.name}: 'speedup' is over a line: name it as baseline")
         for claim in self.claims:
             refuse_unknown(sorted(claim.names), lines, "claims.line")
             refuse_unknown(claim.panels, panels, "claims.panel")
@@ -258,6 +171,9 @@ class Reproduction:
             if panel.at is not None:
                 choose(self.scales, panel.at, f"panel {panel.name}'s at")
             refuse_unknown(panel.without, lines, f"panel {panel.name}'s without")
+            refuse_unknown(panel.lines, lines, f"panel {panel.name}'s lines")
+            for line, layer in panel.lines.items():
+                _layer(convert_table(layer, f"panel {panel.name}'s lines.{line}"), f"{panel.name}.{line}")
             refuse_unknown(panel.published, lines, f"panel {panel.name}'s published")
 
 
@@ -273,8 +189,43 @@ def load(name: str) -> Reproduction:
         return Reproduction.read(name)
     if name not in names():
         raise ConfigError(f"there is no reproduction {name!r}.{nearest(name, names())}")
-    text = (files("unknot") / "experiments" / "reproductions" / f"{name}.toml").read_text()
-    return Reproduction.of(tomllib.loads(text), name)
+    return Reproduction.of(_table_of(name), name)
+
+
+def _table_of(name: str) -> dict[str, Any]:
+    return tomllib.loads((files("unknot") / "experiments" / "reproductions" / f"{name}.toml").read_text())
+
+
+def _like(table: Table, name: str) -> dict[str, Any]:
+    """A reproduction with the setting of another: what it says itself comes on top.
+
+    Of panels and lines it has those that it names (all, if it names none), each on top of the other's
+    of that name. Titles and claims are its own. The other's runs are taken over where they are the same.
+    """
+    other = convert(table["like"], str, f"{name}: like")
+    if other not in names():
+        raise ConfigError(
+            f"{name}: like = {other!r}, but there is no such reproduction.{nearest(other, names())}"
+        )
+    below = _table_of(other)
+    own = {key: value for key, value in table.items() if key != "like"}
+    kept = {key: value for key, value in below.items() if key not in ("claims", "bars", "uses")}
+    merged = {**merge(kept, own), "uses": [other, *own.get("uses", [])]}
+    for key in ("panel", "line"):
+        known = {part["name"]: part for part in below.get(key, [])}
+        named = own.get(key) or below.get(key, [])
+        merged[key] = [_on_top(known.get(part.get("name"), {}), part) for part in named]
+    lines = {line.get("name") for line in merged["line"]}
+    for panel in merged["panel"]:
+        for key in ("lines", "published"):  # what the other says of lines that are not here
+            if isinstance(there := panel.get(key), dict):
+                panel[key] = {line: value for line, value in there.items() if line in lines}
+    return merged
+
+
+def _on_top(below: Table, above: Table) -> dict[str, Any]:
+    """Published figures are replaced as a whole: those of one figure say nothing of another."""
+    return {**merge(below, above), **{key: above[key] for key in ("published",) if key in above}}
 
 
 def parse_seeds(text: str) -> tuple[int, ...]:
@@ -306,17 +257,34 @@ def _is_toml(name: str) -> bool:
 
 def _resolve(merged: dict[str, Any], name: str, seed: int) -> dict[str, Any]:
     """The table of an experiment: phases become rounds."""
-    phase = convert(merged.pop("phase", None), int, f"{name}: phase")
-    phases = convert(merged.pop("phases", None), int, f"{name}: phases")
-    requests = []
-    for i, item in enumerate(merged.pop("request", [])):
-        where = f"{name}: request[{i}]"
-        refuse_unknown(item, ("erase", "join", "phase", "after"), where)
-        at = convert(item.get("phase"), int, f"{where}.phase") * phase
-        named = {key: item[key] for key in ("erase", "join") if key in item}
-        requests.append({**named, "round": at + convert(item.get("after", 0), int, f"{where}.after")})
-    merged["federation"] = {**merged.get("federation", {}), "rounds": phase * phases}
+    phase, phases = merged.pop("phase", None), merged.pop("phases", None)
+    requests = [
+        _request(item, phase, f"{name}: request[{i}]") for i, item in enumerate(merged.pop("request", []))
+    ]
+    federation = dict(merged.get("federation", {}))
+    if phase is not None or phases is not None:
+        length = convert(phase, int, f"{name}: phase") * convert(phases, int, f"{name}: phases")
+        federation["rounds"] = length
+    elif not {"rounds", "seconds"} & set(federation):
+        raise ConfigError(f"{name}: how long? Give phase and phases, federation.rounds or federation.seconds")
+    merged["federation"] = federation
     return {"name": name, "seed": seed, **merged, "request": requests}
+
+
+def _request(item: dict[str, Any], phase: object, where: str) -> dict[str, Any]:
+    """A request as an experiment has it: at a round or at a time."""
+    refuse_unknown(item, ("erase", "join", "phase", "after", "round", "time"), where)
+    named: dict[str, Any] = {key: item[key] for key in ("erase", "join") if key in item}
+    moments = [key for key in ("phase", "round", "time") if key in item]
+    if len(moments) != 1:
+        raise ConfigError(f"{where} comes at a phase, a round or a time: give one of them")
+    if moments != ["phase"]:
+        if "after" in item:
+            raise ConfigError(f"{where}.after counts from a phase, and there is none")
+        return {**named, moments[0]: item[moments[0]]}
+    length = convert(phase, int, f"{where}: the length of a phase")
+    at = convert(item["phase"], int, f"{where}.phase") * length
+    return {**named, "round": at + convert(item.get("after", 0), int, f"{where}.after")}
 
 
 def _layer(table: dict[str, Any], where: str, *, scaled: bool = False) -> dict[str, Any]:

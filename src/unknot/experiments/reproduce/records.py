@@ -1,7 +1,8 @@
 """The runs of a reproduction that are done: one JSON file, written anew after every run.
 
 A record is used again only if its run would be configured the same today. Where it ran is no part of
-the configuration (it is recorded with it), so records from several machines can lie together.
+the configuration (it is recorded with it), so records from several machines can lie together. Nor is
+its name: what two reproductions have in common is run once.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import json
 import os
 import platform
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -19,6 +20,8 @@ from typing import Any
 import torch
 
 from unknot.core.errors import DataError
+from unknot.core.jobs import Score
+from unknot.experiments.metrics import finite
 from unknot.experiments.reproduce.plan import Run
 from unknot.experiments.scenario import Rates, Trace
 from unknot.federation import History
@@ -43,6 +46,7 @@ class Record:
     machine: Mapping[str, Any]
     commit: str | None
     extra: Mapping[str, float]
+    """Single figures by name, such as ``final``: the test accuracy of what was served at the end."""
 
     @staticmethod
     def of(run: Run, history: History, extra: Mapping[str, float]) -> Record:
@@ -59,7 +63,7 @@ class Record:
             model=None if history.model is None else history.model.digest(),
             machine=plain_json({**machine(str(engine.get("device", "cpu"))), **_engine(engine)}),
             commit=commit(),
-            extra=dict(extra),
+            extra={**extra, **_finals(history)},
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -78,7 +82,7 @@ class Record:
         return Record(**values)
 
     def fits(self, run: Run) -> bool:
-        return bool(self.config == plain_json(run.table))
+        return _nameless(self.config) == _nameless(plain_json(run.table))
 
 
 def read(file: Path) -> dict[str, Record]:
@@ -94,6 +98,16 @@ def read(file: Path) -> dict[str, Record]:
             f"{file} has format {stored.get('format')!r}, not {FORMAT}: move it away to begin anew"
         )
     return {item["key"]: Record.from_dict(item) for item in stored["runs"]}
+
+
+def find(run: Run, stores: Iterable[Mapping[str, Record]]) -> Record | None:
+    """The record of a run: its own or, of the same configuration, another panel's or reproduction's."""
+    for store in stores:
+        own = [store[run.key]] if run.key in store else []
+        for record in (*own, *store.values()):
+            if record.fits(run):
+                return record
+    return None
 
 
 def add(file: Path, record: Record) -> None:
@@ -139,6 +153,21 @@ def commit() -> str | None:
         return f"{head} with changes" if git("status", "--porcelain", "--", ".") else head
     except (OSError, subprocess.SubprocessError):
         return None
+
+
+def _finals(history: History) -> dict[str, float]:
+    """How what was served did in the end on test data, and what else could have been."""
+    named: dict[str, Mapping[str, Score]] = {"final": history.scores}
+    named |= {f"final {name}": scores for name, scores in history.choices.items()}
+    found: dict[str, float] = {}
+    for name, scores in named.items():
+        if "test" in scores:
+            found |= {name: scores["test"].accuracy, f"{name} loss": finite(scores["test"].loss)}
+    return found
+
+
+def _nameless(config: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in config.items() if key != "name"}
 
 
 def _engine(described: Mapping[str, Any]) -> dict[str, Any]:

@@ -47,9 +47,13 @@ def reproduce(
     for name, reason in absent.items():
         tell(f"left out {name}: {reason}")
     waiting = [run for run in wanted if run.panel.name not in absent]
+    stores = [records.read(path) for path in (file, *used_files(plan, scale, file))]
     for number, run in enumerate(waiting, start=1):
-        done = records.read(file).get(run.key)
-        if done is not None and done.fits(run):
+        if records.find(run, stores):
+            continue
+        # Read again before a run, as another process may have been faster; not for each that is done.
+        stores[0] = records.read(file)
+        if records.find(run, stores):
             continue
         tell(f"{number} of {len(waiting)}: {run.key}")
         records.add(file, _record(run, device, threads, rows, observers))
@@ -58,6 +62,11 @@ def reproduce(
 
 def records_file(plan: Reproduction, scale: str, out: str | Path) -> Path:
     return Path(out) / f"{plan.name}-{scale}.json"
+
+
+def used_files(plan: Reproduction, scale: str, file: Path) -> list[Path]:
+    """The records of the reproductions that this one takes runs from, beside its own."""
+    return [file.with_name(f"{name}-{scale}.json") for name in plan.uses]
 
 
 def select(plan: Reproduction, scale: str, runs: Sequence[Run], only: Sequence[str]) -> list[Run]:

@@ -1,0 +1,154 @@
+"""The parts of a reproduction: panels, lines, scales, what the paper claims, who is drawn to leave."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from unknot.core.errors import ConfigError
+from unknot.core.keys import Key
+from unknot.experiments.fields import choose
+from unknot.experiments.metrics import METRICS
+
+MEASURES = {
+    "recovering": "mean accuracy over the rounds after a client has left",
+    "first": "accuracy in round 0 after a client has left",
+    "end": "accuracy at the end of a phase after a client has left",
+    "rounds": "rounds to the threshold after the first client has left",
+    "rise": "accuracy at the end of a phase less that before the client left",
+    "ids": "mean number of models that a departure makes the server aggregate",
+    "seconds": "simulated seconds from the first leave until the threshold is first reached",
+    "total": "the same from the start of the run",
+    "kept": "simulated seconds from the first leave until the threshold is reached for good",
+    "stopped": "simulated seconds from the first leave until the paper's stopping rule is met",
+    "speedup": "the baseline's total, as a multiple of the line's",
+    "final": "accuracy at the end of the run, on test data",
+}
+ARRIVALS = ("rounds", "seconds", "total", "kept", "stopped")
+"""Measures of when a threshold is reached: the sooner, the better, and never is worst."""
+QUALITIES = ("recovering", "first", "end", "rise", "final")
+"""Measures of how well a model does: in accuracy, or in the panel's metric."""
+
+Table = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Panel:
+    """A data set or a setting. `published` has the paper's figure for the first threshold, by line.
+
+    Thresholds are accuracies or, with `metric` so, perplexities.
+
+    A panel with `at` belongs to that scale alone; one that is `off` is run only when it is named;
+    one with `not_run` is never run, and says why. `without` names lines that it does without; `lines`
+    has what is different for a line in this panel: sections of an experiment, by line. Its figure
+    ends at `until`, where the rest of a run is of no interest.
+    """
+
+    name: str
+    title: str
+    at: str | None = None
+    thresholds: tuple[float, ...] = ()
+    metric: str = "accuracy"
+    published: Mapping[str, float | str] = field(default_factory=dict)
+    without: tuple[str, ...] = ()
+    not_run: str | None = None
+    lines: Mapping[str, Table] = field(default_factory=dict)
+    off: bool = False
+    until: float | None = None
+    note: str = ""
+    layer: Table = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        choose(METRICS, self.metric, f"panel {self.name}'s metric")
+
+
+@dataclass(frozen=True)
+class Line:
+    """A method, or a variant of one; one that is `off` is run only when it is named.
+
+    `drops` are settings of the layers below that it has no use for: ``federation.minimum``.
+    """
+
+    name: str
+    label: str
+    drops: tuple[str, ...] = ()
+    off: bool = False
+    note: str = ""
+    layer: Table = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What the paper says, in a form that can be put to the question.
+
+    `order` names lines, best first (a list in it: these alike); `above` is a bound that each of
+    `lines` exceeds, `never` says that none of them gets to the threshold; `gap` is two lines whose
+    distance shrinks from panel to panel in their order; `less` is the share of what the line `than`
+    takes that each of `lines` saves at least.
+    """
+
+    says: str
+    measure: str = "recovering"
+    order: tuple[tuple[str, ...], ...] = ()
+    above: float | None = None
+    never: bool = False
+    lines: tuple[str, ...] = ()
+    gap: tuple[str, ...] = ()
+    less: float | None = None
+    than: str | None = None
+    panels: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        choose(dict.fromkeys(MEASURES), self.measure, "claim.measure")
+        forms = (self.order, self.above is not None, self.never, self.gap, self.less is not None)
+        if sum(map(bool, forms)) != 1:
+            raise ConfigError(f"a claim has one of order, above, never, gap and less: {self.says!r}")
+        if self.never and self.measure not in ARRIVALS:
+            raise ConfigError(f"claim.never is about {', '.join(ARRIVALS)}, not {self.measure!r}")
+        if self.less is not None and self.measure not in (*ARRIVALS, "ids"):
+            raise ConfigError(f"claim.less is about what takes time, not {self.measure!r}")
+        if (self.less is None) != (self.than is None) or (self.than is not None and not self.lines):
+            raise ConfigError(
+                f"a claim with less names lines, and the one that they take less than: {self.says!r}"
+            )
+        if self.gap and len(self.gap) != 2:
+            raise ConfigError(f"claim.gap names two lines, not {len(self.gap)}")
+
+    @property
+    def names(self) -> set[str]:
+        than = () if self.than is None else (self.than,)
+        return {*self.lines, *self.gap, *than, *(name for group in self.order for name in group)}
+
+
+@dataclass(frozen=True)
+class Draws:
+    """Who leaves is drawn `count` times by these probabilities; each leaver counts as often as drawn."""
+
+    probabilities: tuple[float, ...]
+    count: int = 100
+
+    def __post_init__(self) -> None:
+        if not self.probabilities or min(self.probabilities) < 0 or sum(self.probabilities) <= 0:
+            raise ConfigError("draws.probabilities must be numbers of at least 0, and not all 0")
+        if self.count < 1:
+            raise ConfigError(f"draws.count must be at least 1, not {self.count}")
+
+    def leavers(self, seed: int) -> dict[int, int]:
+        """Each client that is drawn, and how often."""
+        bounds = np.cumsum(self.probabilities) / np.sum(self.probabilities)
+        drawn = Key.root(seed).child("reproduce", "leaver").uniform(np.arange(self.count))
+        clients = np.minimum(np.searchsorted(bounds, drawn, side="right"), len(bounds) - 1)
+        ids, counts = np.unique(clients, return_counts=True)
+        return {int(client): int(count) for client, count in zip(ids, counts, strict=True)}
+
+
+@dataclass(frozen=True)
+class Scale:
+    """A size at which a reproduction can be run, and roughly how long that takes."""
+
+    takes: str = ""
+    seeds: tuple[int, ...] | None = None
+    layer: Table = field(default_factory=dict)

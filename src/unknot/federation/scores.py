@@ -1,0 +1,60 @@
+"""How models do: measured once each, however often it is asked."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from weakref import WeakKeyDictionary
+
+from unknot.core.data import FederatedData, Samples
+from unknot.core.ensemble import Model
+from unknot.core.errors import ConfigError
+from unknot.core.jobs import Engine, Score
+
+SPLITS = ("validation", "test")
+
+
+class Scores:
+    """Scores of models on the validation and test data; `seconds` is the real time that they took."""
+
+    def __init__(self, engine: Engine, data: FederatedData, watched: Sequence[str]) -> None:
+        for split in watched:
+            if split not in SPLITS:
+                raise ConfigError(f"evaluate_on names 'validation' or 'test', not {split!r}")
+        given = {"validation": data.validation, "test": data.test}
+        self._engine = engine
+        self._samples: dict[str, Samples] = {
+            split: samples for split in SPLITS if (samples := given[split]) is not None and len(samples)
+        }
+        self.watched = tuple(split for split in watched if split in self._samples)
+        self.seconds = 0.0
+        self._known: WeakKeyDictionary[Model, dict[str, Score]] = WeakKeyDictionary()
+        self._last: Model | None = None
+
+    def of(self, model: Model, split: str) -> Score:
+        """One split of one model."""
+        known = self._known.setdefault(model, {})
+        if split not in known:
+            started = time.perf_counter()
+            known[split] = self._engine.evaluate(model, self._samples[split])
+            self.seconds += time.perf_counter() - started
+        return known[split]
+
+    def now(self, model: Model) -> dict[str, Score]:
+        """On what is watched while training goes on; a mean that came out the same is not measured again."""
+        if self._last is not None and self._last.equal(model):
+            model = self._last
+        self._last = model
+        return {split: self.of(model, split) for split in self.watched}
+
+    def all(self, model: Model) -> dict[str, Score]:
+        """On everything there is, at the end of a run."""
+        return {split: self.of(model, split) for split in self._samples}
+
+    def __contains__(self, model: Model) -> bool:
+        return model in self._known or model is self._last
+
+    def forget(self) -> None:
+        """Keep no model, and no figure, from before an erasure."""
+        self._known.clear()
+        self._last = None

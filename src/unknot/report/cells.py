@@ -1,0 +1,61 @@
+"""What the tables of a reproduction have in common: figures as texts, lines that were not run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+Shown = Mapping[str, Any]
+Rows = list[list[str]]
+
+NONE = "–"
+
+
+def percent(stat: Shown | None) -> str:
+    """``83.4 ± 0.6``: mean and sample deviation over the seeds, in per cent."""
+    if stat is None:
+        return NONE
+    spread = "" if stat["std"] is None else f" ± {100 * stat['std']:.1f}"
+    return f"{100 * stat['mean']:.1f}{spread}"
+
+
+def count(stat: Shown | None, digits: int = 1) -> str:
+    """``16.0 ± 2.0``; where some seeds have none, how many do."""
+    if stat is None:
+        return "never"
+    spread = "" if stat["std"] is None else f" ± {stat['std']:.{digits}f}"
+    part = "" if stat["n"] == stat["asked"] else f" ({stat['n']} of {stat['asked']} seeds)"
+    whole = stat["std"] is None and stat["mean"] == int(stat["mean"])
+    return f"{stat['mean']:.{0 if whole else digits}f}{spread}{part}"
+
+
+def quality(stat: Shown | None, metric: str) -> str:
+    """An accuracy in per cent, or a perplexity."""
+    if metric == "accuracy" or stat is None:
+        return percent(stat)
+    if stat["mean"] >= 1e5:  # a model that has diverged
+        return f"{stat['mean']:.0e}"
+    spread = "" if stat["std"] is None else f" ± {stat['std']:.1f}"
+    return f"{stat['mean']:.1f}{spread}"
+
+
+def target(threshold: float, metric: str) -> str:
+    """``to 75 %``; ``to perplexity 120``."""
+    return f"to {100 * threshold:g} %" if metric == "accuracy" else f"to perplexity {threshold:g}"
+
+
+def against(stat: Shown | None, base: Shown | None) -> str:
+    """``72 % less``: a mean beside the baseline's; nothing where one of them is not of all seeds."""
+    if stat is None or base is None or not base["mean"]:
+        return NONE
+    if any(part["n"] < part["asked"] for part in (stat, base)):
+        return NONE
+    saved = 1 - stat["mean"] / base["mean"]
+    return f"{abs(100 * saved):.0f} % {'less' if saved >= 0 else 'more'}"
+
+
+def not_run(panel: Shown, width: int) -> Rows:
+    """Rows of lines of which there is the paper's figure alone."""
+    run = {line["name"] for line in panel["lines"]}
+    rows = [[panel["labels"][n], "not run", told] for n, told in panel["published"].items() if n not in run]
+    return [[*row, *[""] * (width - len(row))] for row in rows]

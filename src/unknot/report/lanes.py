@@ -1,0 +1,154 @@
+"""What a run's lanes did over simulated time, as values: whose work, when, and how good each one was."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from unknot.federation import Event, History, Round, Trip
+from unknot.report.curve import measured
+
+JOINT = "joint"  # the lane of rounds that all clusters take part in
+NOWHERE = "in none"  # profiled, or asked in joint rounds alone
+Point = tuple[float, float]
+
+
+@dataclass(frozen=True)
+class Row:
+    """A line of the timeline: a client in a lane. A client of two lanes has two."""
+
+    lane: str
+    client: int
+
+
+@dataclass(frozen=True)
+class Bar:
+    """A trip in its row. `kind` is "lane", "joint", "apart", or "cut" where a request ended it."""
+
+    row: int
+    kind: str
+    start: float
+    end: float
+
+
+@dataclass(frozen=True)
+class Gone:
+    """A row whose client was erased: from the request until it works again, if it ever does."""
+
+    row: int
+    start: float
+    end: float
+
+
+def lanes(history: History) -> list[str]:
+    """The lanes that train apart, cluster 10 after cluster 9; joint rounds are not one of them."""
+    found = {record.lane for record in history.rounds} | {row.lane for row in _asked(history)}
+    return sorted(found - {JOINT}, key=_natural)
+
+
+def rows(history: History) -> list[Row]:
+    """By lane, then client; last, those that no lane ever asked."""
+    asked = _asked(history)
+    others = {trip.client for trip, _ in _trips(history)} - {row.client for row in asked}
+    ordered = sorted(asked, key=lambda row: (_natural(row.lane), row.client))
+    return ordered + [Row(NOWHERE, client) for client in sorted(others)]
+
+
+def bars(history: History, of: Sequence[Row]) -> list[Bar]:
+    """One bar a trip. What belongs to no lane is in the client's first row."""
+    place = {row: i for i, row in enumerate(of)}
+    first = {row.client: i for i, row in reversed(list(enumerate(of)))}
+    return [
+        Bar(place.get(Row(trip.lane, trip.client), first[trip.client]), kind, trip.launched, trip.ended)
+        for trip, kind in _trips(history)
+    ]
+
+
+def gone(history: History, of: Sequence[Row]) -> list[Gone]:
+    """The rows of erased clients, request by request."""
+    work: dict[int, list[Trip]] = {}
+    for trip, _ in _trips(history):
+        work.setdefault(trip.client, []).append(trip)
+    found = []
+    for served in history.served:
+        for client in served.clients if served.kind == "erase" else ():
+            later = [max(t.launched, served.time) for t in work.get(client, ()) if t.ended > served.time]
+            end = min(later, default=history.time)
+            found += [Gone(i, served.time, end) for i, row in enumerate(of) if row.client == client]
+    return found
+
+
+def restarts(history: History) -> list[tuple[float, str]]:
+    """When which lane began again."""
+    known = lanes(history)
+    return [(s.time, name) for s in history.served for name in known if name in s.restarted]
+
+
+def served_curve(history: History) -> list[Point]:
+    """The served model's accuracy; a request has two points, before it and after it."""
+    points = []
+    for event in _events(history):
+        for scores in (event.scores,) if isinstance(event, Round) else (event.before, event.after):
+            accuracy = measured(scores)
+            if accuracy is not None:
+                points.append((event.time, accuracy))
+    return points
+
+
+def own_curves(history: History) -> dict[str, list[Point]]:
+    """Each lane's own accuracy. A lane that begins again has none (NaN) until it is measured again."""
+    found: dict[str, list[Point]] = {name: [] for name in lanes(history)}
+    for event in _events(history):
+        if not isinstance(event, Round):
+            for name in found.keys() & set(event.restarted):
+                found[name].append((event.time, math.nan))
+        elif event.lane in found and (accuracy := measured(event.own)) is not None:
+            found[event.lane].append((event.time, accuracy))
+    return found if len(found) > 1 else {}
+
+
+def band(history: History) -> list[tuple[float, float, float]]:
+    """From each moment on, the least and the greatest of the lanes' latest own accuracies.
+
+    NaN where fewer than two lanes have one: there is nothing between them.
+    """
+    changes: dict[float, dict[str, float]] = {}
+    for name, points in own_curves(history).items():
+        for time, accuracy in points:
+            changes.setdefault(time, {})[name] = accuracy
+    latest: dict[str, float] = {}
+    found = []
+    for time in sorted(changes):
+        latest |= changes[time]
+        known = [value for value in latest.values() if not math.isnan(value)]
+        low, high = (min(known), max(known)) if len(known) > 1 else (math.nan, math.nan)
+        found.append((time, low, high))
+    return found
+
+
+def _trips(history: History) -> Iterator[tuple[Trip, str]]:
+    """All work, each with the kind of its bar."""
+    yield from ((trip, "apart") for trip in history.apart)
+    for record in history.rounds:
+        yield from ((trip, "joint" if record.lane == JOINT else "lane") for trip in record.trips)
+    for served in history.served:
+        yield from ((trip, "cut") for trip in served.trips)
+
+
+def _asked(history: History) -> set[Row]:
+    return {
+        Row(trip.lane, trip.client)
+        for trip, kind in _trips(history)
+        if kind != "apart" and trip.lane != JOINT
+    }
+
+
+def _events(history: History) -> list[Event]:
+    """In the order of time; what came at one moment, in the order of the work done by then."""
+    return sorted(history.events, key=lambda event: (event.time, event.costs.jobs))
+
+
+def _natural(name: str) -> tuple[tuple[str, int], ...]:
+    return tuple((word, int(digits or -1)) for word, digits in re.findall(r"(\D+|^)(\d*)", name))

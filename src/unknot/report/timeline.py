@@ -1,0 +1,254 @@
+"""One run as a picture: how good the model was, and who was at work, over simulated time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, TypeVar
+
+from unknot.core.errors import ConfigError
+from unknot.federation import History
+from unknot.report import lanes
+from unknot.report.lanes import Bar, Gone, Point, Row
+from unknot.report.plots import COLOURS, GREY, MARKS, load_matplotlib
+
+Name = TypeVar("Name")
+BLACK, RED, PALE, SILVER = "#111111", "#C1121F", "#F6D5D8", "#AAAAAA"
+LANES = (*(colour for colour in COLOURS if colour != "#000000"), "#332288")  # black is the served model's
+CUT: Any = {"facecolor": "white", "edgecolor": RED, "hatch": "//////", "linewidth": 0.8}
+DATES = {".png": {}, ".svg": {"Date": None}, ".pdf": {"CreationDate": None}}  # the same run, the same file
+WIDTH, CURVE, TALLEST = 8.0, 2.3, 6.4  # inches
+NAMED = 40  # rows, and then the clients' ids no longer fit
+THIN = 400  # rows, and then there is no room between them
+MANY = 5000  # bars, and then an SVG of them would be megabytes
+
+
+def draw_run(history: History, *files: str | Path) -> None:
+    """Write the figure to files; the ending says how: .png, .svg, .pdf."""
+    check(*files)
+    if not history.rounds:
+        raise ConfigError("there is nothing to draw: the run has no rounds")
+    figure_of, style = load_matplotlib()
+    sheet = Sheet(history)
+    with style:
+        figure = figure_of(figsize=(WIDTH, CURVE + sheet.tall + 1.2), layout="constrained")
+        upper, lower = figure.subplots(2, 1, sharex=True, height_ratios=[CURVE, sheet.tall])
+        upper.set_xlim(0, 1.01 * history.time or 1)
+        _accuracies(upper, sheet)
+        _timeline(lower, sheet)
+        _names(lower, sheet)
+        for served in history.served:
+            sign, _ = MARKS[served.kind]
+            for axes in (upper, lower):
+                dash = "-" if served.kind == "erase" else ":"
+                axes.axvline(served.time, color=GREY, linewidth=0.8, linestyle=dash, zorder=0)
+            edge = upper.get_xaxis_transform()  # x by time, y by height: on the upper edge
+            upper.plot(served.time, 1, sign, color=GREY, markersize=6, transform=edge, clip_on=False)
+        _legend(figure, sheet)
+        figure.suptitle(sheet.title, fontsize=10.5)
+        for file in map(Path, files):
+            try:
+                figure.savefig(file, dpi=200, metadata=DATES[file.suffix.lower()])
+            except OSError as error:
+                raise ConfigError(f"cannot write {file}: {error.strerror or error}") from None
+
+
+def check(*files: str | Path) -> None:
+    """Whether these files can be drawn: asked before a long run rather than after it."""
+    for file in map(Path, files):
+        if file.suffix.lower() not in DATES:
+            raise ConfigError(f"cannot draw {file.name}: the file must end in .png, .svg or .pdf")
+        if not file.parent.is_dir():
+            raise ConfigError(f"cannot write {file}: there is no folder {file.parent}")
+    load_matplotlib()
+
+
+@dataclass(frozen=True)
+class Sheet:
+    """A run laid out: which rows there are, where they lie, what is in them."""
+
+    history: History
+
+    @cached_property
+    def rows(self) -> list[Row]:
+        return lanes.rows(self.history)
+
+    @cached_property
+    def heights(self) -> list[float]:
+        """Of each row, downwards, with a gap between lanes."""
+        gap = max(0.6, 0.012 * len(self.rows))
+        found: list[float] = []
+        for i, row in enumerate(self.rows):
+            found.append(found[-1] + 1 + gap * (row.lane != self.rows[i - 1].lane) if found else 0.0)
+        return found
+
+    @cached_property
+    def lowest(self) -> float:
+        return self.heights[-1] if self.heights else 0.0
+
+    @cached_property
+    def tall(self) -> float:
+        """Inches of the timeline."""
+        return min(max(0.17 * (self.lowest + 1), 1.2), TALLEST)
+
+    @cached_property
+    def spans(self) -> dict[str, tuple[float, float]]:
+        """From where to where a lane's rows go."""
+        found: dict[str, tuple[float, float]] = {}
+        for row, height in zip(self.rows, self.heights, strict=True):
+            found[row.lane] = (found.get(row.lane, (height,))[0], height)
+        return found
+
+    @cached_property
+    def bars(self) -> list[Bar]:
+        return lanes.bars(self.history, self.rows)
+
+    @cached_property
+    def gone(self) -> list[Gone]:
+        return lanes.gone(self.history, self.rows)
+
+    @cached_property
+    def colours(self) -> dict[str, str]:
+        names = lanes.lanes(self.history)
+        return {lanes.NOWHERE: SILVER} | {name: LANES[i % len(LANES)] for i, name in enumerate(names)}
+
+    @property
+    def called(self) -> str:
+        names = lanes.lanes(self.history)
+        return "clusters" if all(name.startswith("cluster") for name in names) else "lanes"
+
+    @property
+    def title(self) -> str:
+        """Who took part, in how many lanes, for how long."""
+        many = len(lanes.lanes(self.history))
+        among = f" in {many} {self.called}" if many > 1 else ""
+        clients = len({row.client for row in self.rows})
+        return f"{self.history.method}: {clients} clients{among}, {len(self.history.rounds)} rounds"
+
+
+# The upper axes.
+
+
+def _accuracies(axes: Any, sheet: Sheet) -> None:
+    history = sheet.history
+    edges, own, points = lanes.band(history), lanes.own_curves(history), lanes.served_curve(history)
+    if edges:
+        times, low, high = zip(*edges, (history.time, *edges[-1][1:]), strict=True)
+        axes.fill_between(times, _percent(low), _percent(high), step="post", color=GREY, alpha=0.18, lw=0)
+    if len(own) <= len(LANES):
+        for name, curve in own.items():
+            _steps(axes, curve, history.time, color=sheet.colours[name], linewidth=0.9, alpha=0.9)
+    _steps(axes, points, history.time, color=BLACK, linewidth=1.8)
+    if not points:
+        axes.text(0.5, 0.5, "not measured", color=GREY, ha="center", transform=axes.transAxes)
+    split = "validation" if any("validation" in record.scores for record in history.rounds) else "test"
+    axes.set_ylabel(f"{split} accuracy (%)")
+
+
+def _steps(axes: Any, points: Sequence[Point], end: float, **look: Any) -> None:
+    """A model stays as it is until it is measured again."""
+    if points:
+        times, values = zip(*points, (end, points[-1][1]), strict=True)
+        axes.plot(times, _percent(values), drawstyle="steps-post", solid_joinstyle="round", **look)
+
+
+def _percent(values: Iterable[float]) -> list[float]:
+    return [100 * value for value in values]
+
+
+# The lower axes.
+
+
+def _timeline(axes: Any, sheet: Sheet) -> None:
+    history = sheet.history
+    few = len(sheet.rows) <= NAMED
+    fine = history.time / 250  # a white edge would swallow what is shorter
+    _boxes(axes, sheet, sheet.gone, 1.0, facecolor=PALE, edgecolor=PALE, linewidth=0.5)
+    groups: dict[tuple[str, str], list[Bar]] = {}
+    for bar in sheet.bars:
+        groups.setdefault((bar.kind, sheet.rows[bar.row].lane if bar.kind == "lane" else ""), []).append(bar)
+    for (kind, lane), alike in groups.items():
+        colour = {"apart": SILVER, "joint": BLACK}.get(kind) or sheet.colours.get(lane)
+        edges = [colour if bar.end - bar.start < fine else "white" for bar in alike]
+        look = {"facecolor": colour, "edgecolor": edges, "linewidth": 0.4 if few else 0.15}
+        if kind == "cut":
+            look = {**CUT, "zorder": 3}
+        _boxes(axes, sheet, alike, 0.78 if len(sheet.rows) <= THIN else 1.0, **look)
+    for time, name in lanes.restarts(history):
+        if name in sheet.spans:
+            top, bottom = sheet.spans[name]
+            axes.vlines(time, top - 0.6, bottom + 0.6, color=RED, linewidth=1.8)
+    axes.set_ylim(sheet.lowest + 0.8, -0.8)
+    axes.set_xlabel("simulated seconds")
+    axes.grid(axis="y", visible=False)
+
+
+def _boxes(axes: Any, sheet: Sheet, items: Sequence[Bar | Gone], thick: float, **look: Any) -> None:
+    """All of one look in one collection: thousands of bars are drawn in a moment."""
+    from matplotlib.collections import PolyCollection
+
+    corners = []
+    for item in items:
+        top, bottom = sheet.heights[item.row] - thick / 2, sheet.heights[item.row] + thick / 2
+        corners.append([(item.start, top), (item.end, top), (item.end, bottom), (item.start, bottom)])
+    axes.add_collection(PolyCollection(corners, rasterized=len(sheet.bars) > MANY, **look))
+
+
+def _names(axes: Any, sheet: Sheet) -> None:
+    """Lanes on the left, with their clients' ids where they fit; erased clients on the right."""
+    line = 0.13 / sheet.tall * (sheet.lowest + 1.6)  # of text, in rows
+    few = len(sheet.rows) <= NAMED
+    if few:
+        axes.set_yticks(sheet.heights, [str(row.client) for row in sheet.rows], minor=True)
+        axes.yaxis.remove_overlapping_locs = False  # a lane's name takes no client's id away
+    middles = {lane: (top + bottom) / 2 for lane, (top, bottom) in sheet.spans.items()}
+    shown = apart(middles, line)
+    axes.set_yticks([middles[lane] for lane in shown], shown, fontsize=8.5, fontweight="bold")
+    axes.tick_params(axis="y", which="major", length=0, pad=20 if few else 5)
+    axes.tick_params(axis="y", which="minor", length=0, pad=3, labelsize=7)
+    for label, lane in zip(axes.get_yticklabels(), shown, strict=True):
+        label.set_color(sheet.colours[lane])
+    side = axes.get_yaxis_transform()  # x by width, y by row: on the right edge
+    for row in apart({item.row: sheet.heights[item.row] for item in sheet.gone}, line):
+        who = f"client {sheet.rows[row].client}"
+        axes.text(1.008, sheet.heights[row], who, color=RED, fontsize=7.5, va="center", transform=side)
+
+
+def apart(heights: dict[Name, float], line: float) -> list[Name]:
+    """As many as can stand below one another without touching."""
+    shown: list[Name] = []
+    for name, height in sorted(heights.items(), key=lambda item: item[1]):
+        if not shown or height - heights[shown[-1]] >= line:
+            shown.append(name)
+    return shown
+
+
+def _legend(figure: Any, sheet: Sheet) -> None:
+    """Only what is in this picture."""
+    from matplotlib.lines import Line2D
+    from matplotlib.patches import Patch
+
+    kinds = {bar.kind for bar in sheet.bars}
+    signs = {
+        "served model": Line2D([], [], color=BLACK, linewidth=1.8),
+        f"{sheet.called}, worst to best": lanes.band(sheet.history) and Patch(color=GREY, alpha=0.18),
+        "profiling": "apart" in kinds and Patch(color=SILVER),
+        "joint round": "joint" in kinds and Patch(color=BLACK),
+        "called back": "cut" in kinds and Patch(**CUT),
+        "begins again": lanes.restarts(sheet.history) and Line2D([], [], color=RED, linewidth=1.8),
+        "erased": sheet.gone and Patch(color=PALE),
+    }
+    for kind in sorted({served.kind for served in sheet.history.served}):
+        sign, meaning = MARKS[kind]
+        signs[meaning] = Line2D([], [], color=GREY, marker=sign, linestyle="none", markersize=6)
+    shown = {meaning: sign for meaning, sign in signs.items() if sign}
+    figure.legend(
+        shown.values(),
+        shown.keys(),
+        loc="outside lower center",
+        ncols=min(len(shown), 5),
+        frameon=False,
+        fontsize=8,
+    )

@@ -1,0 +1,235 @@
+"""Tables and figures of reproductions over simulated time."""
+
+import copy
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from unknot.experiments.reproduce import findings, load
+from unknot.report.cells import against, quality, target
+from unknot.report.plots import draw
+from unknot.report.reproduction import markdown, tables
+from unknot.report.times import costs_rows, quality_rows, time_rows
+
+RESULTS = Path(__file__).parents[2] / "docs" / "results"
+
+
+def stat(mean, std=None, n=2, asked=2):
+    return {"mean": mean, "std": std, "n": n, "asked": asked}
+
+
+def line(name, label, seconds, *, lanes=False, choices=None, kept=None, stopped=None, level=0.8):
+    total = None if seconds is None else stat(140 + seconds["mean"], seconds["std"], seconds["n"])
+    measures = {"seconds": seconds, "total": total, "final": stat(level, 0.01)}
+    grid = [0.0, 100.0, 140.0, 200.0, 300.0]
+    mean = [0.1, level, level / 2, level, level]
+    return {
+        "name": name,
+        "label": label,
+        "guarantee": "exact",
+        "seeds": [0, 1],
+        "after": [
+            {
+                "request": "leave 7",
+                "kind": "erase",
+                "round": 9,
+                "time": 140.0,
+                "before": stat(level, 0.01),
+                "first": stat(level / 2, 0.01),
+                "recovering": stat(level, 0.01),
+                "end": stat(level, 0.01),
+                "rounds": [stat(3.0)],
+                "seconds": [seconds],
+                "total": total,
+                "kept": kept,
+                "stopped": stopped,
+            }
+        ],
+        "curve": {
+            "at": grid,
+            "mean": mean,
+            "low": [value - 0.05 for value in mean],
+            "high": [value + 0.05 for value in mean],
+        },
+        "costs": {"client_epochs": 0.5, "seconds": 0.4, "bytes_sent": 0.6, "bytes_stored": 5.0},
+        "seconds": stat(12.0, 1.0),
+        "measures": {key: value for key, value in measures.items() if value},
+        "choices": choices or {},
+        "lanes": lanes,
+        "note": "",
+    }
+
+
+FOUND = {
+    "name": "knot-figx",
+    "title": "Clusters recover sooner",
+    "paper": "A paper",
+    "figure": "Figure X",
+    "claim": "The paper finds a thing.",
+    "scale": "small",
+    "axis": "time",
+    "baseline": "fedbuff",
+    "bars": ["seconds", "total", "final"],
+    "counted": False,
+    "panels": [
+        {
+            "name": "digits",
+            "title": "digits",
+            "thresholds": [0.75],
+            "metric": "accuracy",
+            "split": "test",
+            "lines": [
+                line("fedbuff", "FedBuff", stat(100.0, 10.0), kept=stat(110.0, 5.0)),
+                line(
+                    "knot",
+                    "KNOT",
+                    stat(28.0, 2.0),
+                    lanes=True,
+                    choices={"mean": stat(0.8, 0.01), "best": stat(0.7, 0.01)},
+                    kept=stat(40.0, 1.0),
+                    stopped=stat(30.0, None, 1),
+                ),
+                line("random", "random clusters", stat(112.0, 4.0), lanes=True),
+                line("similar", "similar clusters", None, lanes=True),
+            ],
+            "published": {"knot": "85 % less", "sisa": "never"},
+            "labels": {
+                "fedbuff": "FedBuff",
+                "knot": "KNOT",
+                "random": "random clusters",
+                "similar": "similar clusters",
+                "sisa": "SISA",
+            },
+            "reason": None,
+            "until": None,
+            "note": "",
+        }
+    ],
+    "verdicts": [],
+    "machines": [],
+    "commits": [],
+}
+PANEL = FOUND["panels"][0]
+
+
+def changed(**panel):
+    made = copy.deepcopy(FOUND)
+    made["panels"][0].update(panel)
+    return made
+
+
+def test_cells():
+    assert against(stat(28.0), stat(100.0)) == "72 % less"
+    assert against(stat(112.0), stat(100.0)) == "12 % more"
+    assert against(None, stat(100.0)) == against(stat(1.0), None) == against(stat(1.0), stat(0.0)) == "–"
+    assert against(stat(28.0, n=1), stat(100.0)) == "–"  # the mean of other seeds is no comparison
+    assert quality(stat(93.44, 1.0), "perplexity") == "93.4 ± 1.0"
+    assert quality(stat(0.8, 0.01), "accuracy") == "80.0 ± 1.0"
+    assert (target(0.75, "accuracy"), target(120.0, "perplexity")) == ("to 75 %", "to perplexity 120")
+
+
+def test_times_beside_the_papers_and_the_baselines():
+    header, rows = time_rows(PANEL, "fedbuff")
+    beside = "beside FedBuff"
+    shown = ["", "request", "paper", "to 75 %", beside, "total", beside, "for good", "paper's rule", "n"]
+    assert header == shown
+    when = "leave 7 (140 s)"
+    assert rows[0][:6] == ["FedBuff", when, "–", "100.0 ± 10.0", "", "240.0 ± 10.0"]
+    assert rows[0][6:] == ["", "110.0 ± 5.0", "never", "2"]
+    assert rows[1][:6] == ["KNOT", when, "85 % less", "28.0 ± 2.0", "72 % less", "168.0 ± 2.0"]
+    assert rows[1][6:] == ["30 % less", "40.0 ± 1.0", "30 (1 of 2 seeds)", "2"]
+    assert rows[2][4] == "12 % more"
+    assert rows[3][3:9] == ["never", "–", "never", "–", "never", "never"]
+    assert rows[4] == ["SISA", "not run", "never", *[""] * 7]
+
+
+def test_without_a_baseline_or_a_threshold_columns_are_left_out():
+    assert time_rows(PANEL, None)[0] == [
+        "",
+        "request",
+        "paper",
+        "to 75 %",
+        "total",
+        "for good",
+        "paper's rule",
+        "n",
+    ]
+    header, rows = time_rows({**PANEL, "thresholds": []}, "fedbuff")
+    assert header == ["", "request", "paper", "n"]
+    assert rows[0] == ["FedBuff", "leave 7 (140 s)", "–", "2"]
+
+
+def test_what_could_be_served_side_by_side():
+    header, rows = quality_rows(PANEL)
+    assert header == ["", "request", "before", "right after", "end", "test", "mean", "best"]
+    after = ["80.0 ± 1.0", "40.0 ± 1.0", "80.0 ± 1.0", "80.0 ± 1.0"]
+    assert rows[0] == ["FedBuff", "leave 7 (140 s)", *after, "–", "–"]
+    assert rows[1] == ["KNOT", "leave 7 (140 s)", *after, "80.0 ± 1.0", "70.0 ± 1.0"]
+    quiet = copy.deepcopy(PANEL)
+    quiet["lines"][0]["after"] = []
+    assert quality_rows(quiet)[1][0] == ["FedBuff", "–", "–", "–", "–", "80.0 ± 1.0", "–", "–"]
+
+
+def test_costs_are_those_of_a_second():
+    header, rows = costs_rows(PANEL)
+    assert header == ["", "client epochs a second", "sent a second", "stored", "real seconds", "guarantee"]
+    # Half the epochs a round, in 0.4 of the time: 1.25 times as many a second.
+    assert rows[0] == ["FedBuff", "1.25 ×", "1.50 ×", "5.00 ×", "12.0 ± 1.0", "exact"]
+
+
+def test_the_page_explains_its_columns():
+    page = markdown(FOUND, "unknot reproduce knot-figx", "knot-figx-small.png")
+    assert "![accuracy over simulated time](knot-figx-small.png)" in page
+    flat = " ".join(page.split())
+    assert "what of the time is saved, by the means, beside FedBuff" in flat
+    assert "from the worst to the best of them" in flat
+    assert "*Round 0*" not in page
+    alone = changed(lines=PANEL["lines"][:1])
+    assert "from the worst" not in " ".join(markdown(alone, "c", None).split())
+
+
+def test_the_terminal_has_room_for_it():
+    console = Console(width=120, record=True, file=open("/dev/null", "w"))  # noqa: SIM115
+    console.print(tables(FOUND))
+    text = console.export_text()
+    assert "Simulated seconds to a threshold" in text
+    (row,) = [row for row in text.splitlines() if "KNOT" in row and "72 % less" in row]
+    for part in ("leave 7 (140 s)", "85 % less", "28.0±2.0", "168.0±2.0", "30 % less", "40.0±1.0"):
+        assert part in row
+
+
+@pytest.mark.parametrize("metric", ["accuracy", "perplexity"])
+def test_a_figure_with_lines_that_never_arrive(tmp_path, metric):
+    pytest.importorskip("matplotlib")
+    files = tmp_path / "a.png", tmp_path / "a.svg"
+    # As text, so that it can be read.
+    import matplotlib
+
+    with matplotlib.rc_context({"svg.fonttype": "none"}):
+        assert draw(changed(metric=metric), *files)
+    svg = files[1].read_text()
+    assert files[0].read_bytes().startswith(b"\x89PNG")
+    assert svg.count(">never<") == 2  # of two bars that time, one line is in neither
+    for text in ("simulated seconds", f"test {metric}", "worst to best cluster", "a client leaves"):
+        assert text in svg
+
+
+def test_bars_say_when_there_is_nothing_to_be_seen(tmp_path):
+    matplotlib = pytest.importorskip("matplotlib")
+    made = changed()
+    made["bars"] = ["seconds", "speedup"]
+    lines = made["panels"][0]["lines"]
+    lines[1]["measures"]["seconds"] = stat(0.0, 0.0)
+    lines[2]["measures"]["seconds"] = stat(50.0, None, 1)
+    with matplotlib.rc_context({"svg.fonttype": "none"}):
+        assert draw(made, tmp_path / "a.svg")
+    svg = (tmp_path / "a.svg").read_text()
+    assert (svg.count(">at once<"), svg.count(">1 of 2 seeds<"), svg.count(">never<")) == (1, 1, 2)
+    assert "times as fast as FedBuff" in svg
+
+
+def test_a_page_over_rounds_is_as_it_was():
+    result = findings(load("exact-fig7"), "paper", RESULTS / "exact-fig7-paper.json").to_dict()
+    page = markdown(result, "unknot reproduce exact-fig7 --scale paper", "exact-fig7-paper.png")
+    assert page == (RESULTS / "exact-fig7-paper.md").read_text()

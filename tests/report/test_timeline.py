@@ -1,0 +1,306 @@
+"""One run over simulated time: rows, bars, bands by value; the file; the tables of several lanes."""
+
+import math
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from unknot.core.errors import ConfigError
+from unknot.core.jobs import Score
+from unknot.experiments import Experiment, prepare
+from unknot.federation import Costs, History, Round, Served, Trip
+from unknot.report import lanes, timeline
+from unknot.report.curve import curve
+from unknot.report.lanes import Bar, Gone, Row
+from unknot.report.summary import summary
+
+
+def score(accuracy, split="validation"):
+    return {} if accuracy is None else {split: Score(accuracy, 1.0, 100)}
+
+
+def round_(lane, number, time, served, own, *trips, jobs=0):
+    return Round(
+        lane=lane,
+        round=number,
+        version=number,
+        time=time,
+        clients=tuple(sorted(client for client, *_ in trips)),
+        staleness=0.0,
+        train_loss=1.0,
+        set_aside={},
+        scores=score(served),
+        costs=Costs(jobs),
+        own=score(own),
+        trips=tuple(Trip(client, lane, *when) for client, *when in trips),
+    )
+
+
+def request(time, *clients, kind="erase", restarted=(), trips=(), before=0.6, after=0.3, jobs=0):
+    return Served(
+        request=f"{kind} client {clients[0]}",
+        kind=kind,
+        clients=clients,
+        time=time,
+        round=2,
+        restarted=restarted,
+        cancelled=(),
+        purged=0,
+        before=score(before),
+        after=score(after),
+        costs=Costs(jobs),
+        trips=trips,
+    )
+
+
+A, B = "cluster 2", "cluster 10"
+
+
+def knot() -> History:
+    """Two clusters. Client 5 is in both, 9 was only profiled; 1 leaves at 20 s, 5 is under way then."""
+    made = History("knot", "exact", 0)
+    made.apart = [Trip(client, "profile", 0.0, 2.0) for client in (1, 4, 5, 9)]
+    made.rounds = [
+        round_(B, 1, 6.0, 0.2, 0.15, (5, 2.0, 6.0), (4, 2.0, 5.0), jobs=2),
+        round_(A, 1, 10.0, 0.4, 0.5, (1, 2.0, 10.0), jobs=3),
+        round_(B, 2, 14.0, 0.6, 0.7, (4, 6.0, 14.0), jobs=4),
+        round_(B, 3, 24.0, 0.5, 0.75, (4, 14.0, 24.0), jobs=5),
+        round_(A, 2, 30.0, 0.4, 0.1, (5, 20.0, 30.0), jobs=6),
+        round_(A, 3, 40.0, 0.6, 0.8, (5, 30.0, 40.0), jobs=7),
+        round_("joint", 1, 50.0, 0.9, 0.9, (4, 40.0, 50.0), (5, 40.0, 45.0), jobs=9),
+    ]
+    cut = (Trip(5, A, 10.0, 20.0), Trip(1, A, 12.0, 20.0))
+    made.served = [request(20.0, 1, restarted=(A,), trips=cut, jobs=4)]
+    made.scores = {"validation": Score(0.9, 0.3, 100), "test": Score(0.85, 0.4, 100)}
+    return made
+
+
+def plain() -> History:
+    made = History("rfs", "exact", 0)
+    made.rounds = [round_("global", n, 2.0 * n, 0.1 * n, None, (0, 2.0 * n - 2, 2.0 * n)) for n in (1, 2, 3)]
+    return made
+
+
+# Rows and bars.
+
+
+def test_rows_are_grouped_by_lane_then_client_and_clusters_count_as_numbers():
+    assert lanes.lanes(knot()) == [A, B]
+    assert lanes.rows(knot()) == [Row(A, 1), Row(A, 5), Row(B, 4), Row(B, 5), Row(lanes.NOWHERE, 9)]
+
+
+def test_a_client_of_two_clusters_has_a_row_in_each_with_the_work_for_each():
+    history = knot()
+    of = lanes.rows(history)
+    mine = [i for i, row in enumerate(of) if row.client == 5]
+    assert mine == [1, 3]
+    work = [b for b in lanes.bars(history, of) if b.kind == "lane" and b.row in mine]
+    assert work == [Bar(3, "lane", 2.0, 6.0), Bar(1, "lane", 20.0, 30.0), Bar(1, "lane", 30.0, 40.0)]
+
+
+def test_every_trip_is_one_bar_of_its_kind():
+    history = knot()
+    drawn = lanes.bars(history, lanes.rows(history))
+    assert [sum(bar.kind == kind for bar in drawn) for kind in ("apart", "lane", "joint", "cut")] == [
+        4,
+        7,
+        2,
+        2,
+    ]
+    assert Bar(4, "apart", 0.0, 2.0) in drawn  # never asked by a cluster: a row at the end
+    assert {bar.row for bar in drawn if bar.kind == "joint"} == {1, 2}  # a client's first row
+
+
+def test_trips_cut_short_end_at_the_request():
+    history = knot()
+    cut = [bar for bar in lanes.bars(history, lanes.rows(history)) if bar.kind == "cut"]
+    assert cut == [Bar(1, "cut", 10.0, 20.0), Bar(0, "cut", 12.0, 20.0)]
+    assert {bar.end for bar in cut} == {history.served[0].time}
+
+
+def test_a_restart_is_at_the_request_and_only_lanes_have_one():
+    history = knot()
+    history.served.append(request(35.0, 4, restarted=("some node of a tree", B)))
+    assert lanes.restarts(history) == [(20.0, A), (35.0, B)]
+
+
+def test_an_erased_client_is_gone_until_it_works_again():
+    history = knot()
+    history.served.append(request(22.0, 4))  # some samples of it: it goes on
+    of = lanes.rows(history)
+    assert lanes.gone(history, of) == [Gone(0, 20.0, 50.0), Gone(2, 22.0, 22.0)]
+    history.rounds[3:] = [round_(B, 3, 50.0, 0.5, 0.7, (4, 40.0, 50.0))]
+    assert lanes.gone(history, of)[1] == Gone(2, 22.0, 40.0)
+    history.served[0] = request(20.0, 1, kind="join")
+    assert [item.row for item in lanes.gone(history, of)] == [2]
+
+
+# Accuracies.
+
+
+def test_the_band_is_the_least_and_greatest_of_the_latest_own_accuracies():
+    """Cluster 2: 0.5 from 10 s, none from 20 s, 0.1 from 30 s, 0.8 from 40 s. Cluster 10: 0.15, 0.7, 0.75."""
+    found = lanes.band(knot())
+    assert [time for time, _, _ in found] == [6.0, 10.0, 14.0, 20.0, 24.0, 30.0, 40.0]
+    known = {time: (low, high) for time, low, high in found if not math.isnan(low)}
+    assert known == {10.0: (0.15, 0.5), 14.0: (0.5, 0.7), 30.0: (0.1, 0.75), 40.0: (0.75, 0.8)}
+    assert all(math.isnan(high) for time, _, high in found if time not in known)
+
+
+def test_a_lane_that_begins_again_has_no_accuracy_until_it_is_measured():
+    times, values = zip(*lanes.own_curves(knot())[A], strict=True)
+    assert times == (10.0, 20.0, 30.0, 40.0)
+    assert math.isnan(values[1])
+    assert [values[i] for i in (0, 2, 3)] == [0.5, 0.1, 0.8]
+
+
+def test_one_lane_has_no_band_and_joint_rounds_are_no_second():
+    alone = knot()
+    alone.rounds = [record for record in alone.rounds if record.lane != A]
+    alone.served = []
+    for history in (alone, plain()):
+        assert lanes.own_curves(history) == {}
+        assert lanes.band(history) == []
+
+
+def test_the_served_curve_falls_at_the_request():
+    points = lanes.served_curve(knot())
+    assert points[2:6] == [(14.0, 0.6), (20.0, 0.6), (20.0, 0.3), (24.0, 0.5)]
+
+
+def test_at_one_moment_the_work_done_tells_before_from_after():
+    history = plain()
+    history.rounds = [round_("global", n, 2.0, 0.1 * n, None, (0, 0.0, 2.0), jobs=n) for n in (1, 2)]
+    history.served = [request(2.0, 3, before=0.1, after=0.05, jobs=1)]
+    assert [value for _, value in lanes.served_curve(history)] == [0.1, 0.1, 0.05, 0.2]
+
+
+# The file.
+
+
+def test_rows_of_a_lane_lie_together_with_a_gap_to_the_next():
+    sheet = timeline.Sheet(knot())
+    steps = [b - a for a, b in zip(sheet.heights, sheet.heights[1:], strict=False)]
+    assert [step > 1 for step in steps] == [False, True, False, True]
+    assert sheet.spans[B] == (sheet.heights[2], sheet.heights[3])
+    assert sheet.title == "knot: 4 clients in 2 clusters, 7 rounds"
+    assert timeline.Sheet(plain()).title == "rfs: 1 clients, 3 rounds"
+
+
+def test_names_that_would_touch_are_left_out():
+    assert timeline.apart({"a": 0.0, "b": 0.4, "c": 1.0, "d": 3.0}, 1.0) == ["a", "c", "d"]
+
+
+@pytest.mark.parametrize("ending", ["svg", "png", "pdf"])
+def test_the_same_run_gives_the_same_bytes(tmp_path, ending):
+    pytest.importorskip("matplotlib")
+    one, two = tmp_path / f"one.{ending}", tmp_path / f"two.{ending}"
+    timeline.draw_run(knot(), one)
+    timeline.draw_run(knot(), two)
+    assert one.read_bytes() == two.read_bytes()
+    assert b"CreationDate" not in one.read_bytes()  # in a PDF it changes once a second only
+    other = knot()
+    other.served = []
+    timeline.draw_run(other, two)
+    assert one.read_bytes() != two.read_bytes()
+
+
+def test_the_picture_has_each_thing_that_happened_and_no_other(tmp_path):
+    pytest.importorskip("matplotlib")
+
+    def words(history):
+        timeline.draw_run(history, tmp_path / "run.svg")
+        return set(re.findall(r"<!-- (.+?) -->", (tmp_path / "run.svg").read_text()))
+
+    every = {"clusters, worst to best", "profiling", "joint round", "called back", "begins again", "erased"}
+    found = words(knot())
+    assert found >= every | {A, B, lanes.NOWHERE, "client 1", "a client leaves", "simulated seconds"}
+    hatched = re.findall(r"<path [^>]*clip-path[^>]*fill: url", (tmp_path / "run.svg").read_text())
+    assert len(hatched) == 2, "what was called back is hatched, and nothing else is"
+    found = words(plain())
+    assert not found & every
+    assert {"global", "served model", "0"} <= found
+
+
+def test_many_clients_have_no_ids_and_an_svg_stays_small(tmp_path):
+    pytest.importorskip("matplotlib")
+    history = plain()
+    history.rounds = [
+        round_("global", n, float(n + 1), 0.5, None, *((c, float(n), n + 0.9) for c in range(450)))
+        for n in range(20)
+    ]
+    timeline.draw_run(history, tmp_path / "many.svg")
+    text = (tmp_path / "many.svg").read_text()
+    assert "<!-- 449 -->" not in text
+    assert len(text) < 500_000
+
+
+def test_a_run_that_was_never_measured_is_still_drawn(tmp_path):
+    pytest.importorskip("matplotlib")
+    history = plain()
+    history.rounds = [round_("global", 1, 1.0, None, None, (0, 0.0, 1.0))]
+    timeline.draw_run(history, tmp_path / "run.svg")
+    assert "<!-- not measured -->" in (tmp_path / "run.svg").read_text()
+
+
+@pytest.mark.parametrize(
+    ("history", "file", "words"),
+    [
+        (History("rfs", "exact", 0), "run.png", "nothing to draw: the run has no rounds"),
+        (plain(), "run.txt", "must end in .png, .svg or .pdf"),
+        (plain(), "no/such/run.png", "there is no folder"),
+    ],
+)
+def test_errors(tmp_path, history, file, words):
+    pytest.importorskip("matplotlib")
+    with pytest.raises(ConfigError, match=words):
+        timeline.draw_run(history, tmp_path / file)
+
+
+# The terminal.
+
+
+def shown(history):
+    console = Console(width=120, record=True, file=open("/dev/null", "w"))  # noqa: SIM115
+    console.print(summary(history))
+    return console.export_text()
+
+
+def test_the_summary_shows_what_could_be_served_and_marks_what_is():
+    history = knot()
+    assert "what could be served" not in shown(history)
+    test = {"test": Score(0.8, 0.5, 100)}
+    history.choices = {"mean": score(0.7) | test, "joint": dict(history.scores), "twin": dict(history.scores)}
+    lines = [re.findall(r"[^\s│]+", line) for line in shown(history).splitlines()]
+    assert ["mean", "70.0%", "1.000", "80.0%", "0.500"] in lines
+    assert ["joint", "◂", "served", "90.0%", "0.300", "85.0%", "0.400"] in lines
+    assert ["twin", "90.0%", "0.300", "85.0%", "0.400"] in lines  # the first of equals is the one
+
+
+def test_the_summary_counts_rounds_in_lanes_and_joint_ones_apart():
+    assert "6 in 2 lanes, 1 joint" in shown(knot())
+    assert re.search(r"rounds +│ +3 │", shown(plain()))
+
+
+def test_the_curve_of_several_lanes_is_over_time_and_of_one_over_rounds():
+    lines = curve(knot(), width=50).splitlines()
+    assert lines[-1].split() == ["0", "s", "50", "s"]
+    # 20 of 50 seconds: the mark is 7 characters in, and 20/50 of 99 dots, two to a character
+    assert lines[0].index("▾") == 7 + round(20 / 50 * 99) // 2
+    assert curve(plain()).splitlines()[-1].split() == ["round", "1", "3"]
+
+
+# The page.
+
+
+def test_the_run_of_the_page_can_be_run_and_its_picture_is_there():
+    docs = Path(__file__).parents[2] / "docs"
+    (text,) = re.findall(r"```toml\n(.*?)```", (docs / "timelines.md").read_text(), flags=re.DOTALL)
+    fed = prepare(Experiment.of(tomllib.loads(text)))
+    assert (fed.method.name, len(fed.data)) == ("knot", 20)
+    picture = (docs / "pictures" / "timeline.svg").read_text()
+    assert "<!-- knot: 20 clients in 3 clusters, 57 rounds -->" in picture
+    assert "<!-- client 6 -->" in picture
