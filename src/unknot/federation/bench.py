@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -132,3 +133,27 @@ class Bench:
         gone = set(flights)
         lane.flights = [flight for flight in lane.flights if flight not in gone]
         self.costs = self.costs.plus(cancelled=len(gone))
+
+    def count(self, jobs: Sequence[Job], set_aside: int) -> None:
+        """Put what these jobs cost on the bill, and what is stored by now."""
+        read = [job.samples_read(self.data) for job in jobs]
+        held = [sum(len(self.data[client]) for client in job.clients) / len(job.clients) for job in jobs]
+        epochs = sum(n / own for n, own in zip(read, held, strict=True))
+        stored = (
+            self.archive.nbytes
+            + self.memo.nbytes
+            + (self._keepsakes.nbytes if self._keepsakes else 0)
+            + sum(node.weights.nbytes for lane in self.lanes.values() for node in lane.nodes.values())
+        )
+        size = sum(job.start.nbytes for job in jobs)
+        self.costs = replace(
+            self.costs.plus(
+                jobs=len(jobs),
+                client_epochs=epochs,
+                samples_read=sum(read),
+                bytes_down=size,
+                bytes_up=size,
+                set_aside=set_aside,
+            ),
+            bytes_stored=stored,
+        )

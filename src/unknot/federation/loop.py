@@ -161,7 +161,7 @@ class Federation(Bench):
         for job in jobs:
             self.ledger.check(job, f"train client {job.client}")
         good, bad = sort_out(jobs, self.engine.train(jobs, self.data))
-        self._count(jobs, len(bad))
+        self.count(jobs, len(bad))
         slowness = self.key.child("slowness")
         times = [self.clock.duration(job.client, job.samples_read(self.data), slowness) for job in jobs]
         self._apart += [
@@ -241,7 +241,7 @@ class Federation(Bench):
         lane.flights = [flight for flight in lane.flights if flight not in gone]
         lane.version += 1
         lane.rounds += 1
-        self._count(jobs, len(bad))
+        self.count(jobs, len(bad))
         reasons: dict[str, int] = {}
         for _, reason in bad:
             reasons[reason] = reasons.get(reason, 0) + 1
@@ -383,29 +383,6 @@ class Federation(Bench):
         if len(self.lanes) == 1 or "global" not in lane.nodes:
             return {}
         return {s: self.scores.of(lane.nodes["global"].weights, s) for s in self.scores.watched}
-
-    def _count(self, jobs: Sequence[Job], set_aside: int) -> None:
-        read = [job.samples_read(self.data) for job in jobs]
-        held = [sum(len(self.data[client]) for client in job.clients) / len(job.clients) for job in jobs]
-        epochs = sum(n / own for n, own in zip(read, held, strict=True))
-        stored = (
-            self.archive.nbytes
-            + self.memo.nbytes
-            + (self._keepsakes.nbytes if self._keepsakes else 0)
-            + sum(node.weights.nbytes for lane in self.lanes.values() for node in lane.nodes.values())
-        )
-        size = sum(job.start.nbytes for job in jobs)
-        self.costs = replace(
-            self.costs.plus(
-                jobs=len(jobs),
-                client_epochs=epochs,
-                samples_read=sum(read),
-                bytes_down=size,
-                bytes_up=size,
-                set_aside=set_aside,
-            ),
-            bytes_stored=stored,
-        )
 
     def _tell(self, event: Event) -> None:
         for observer in self._observers:

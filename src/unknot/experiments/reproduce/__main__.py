@@ -11,6 +11,7 @@ import sys
 from unknot.core.errors import UnknotError
 from unknot.experiments.reproduce.plan import SCALES, load, names, parse_seeds
 from unknot.experiments.reproduce.runner import reproduce
+from unknot.federation import Event, Served
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -31,12 +32,21 @@ def main(arguments: list[str] | None = None) -> int:
         return 0
     try:
         given["seeds"] = None if given["seeds"] is None else parse_seeds(given["seeds"])
-        file = reproduce(load(name), scale, tell=_say, **given)
+        file = reproduce(load(name), scale, tell=_say, observers=[_follow], **given)
     except UnknotError as error:
         sys.stderr.write(f"error: {error}\n")
         return 2
     sys.stdout.write(f"{file}\n")
     return 0
+
+
+def _follow(event: Event) -> None:
+    """A line now and then: a run at the paper's size can take an hour."""
+    if isinstance(event, Served):
+        _say(f"  {event.time:.0f} s: {event.request}")
+    elif event.round % 10 == 0:
+        found = ", ".join(f"{split} accuracy {score.accuracy:.3f}" for split, score in event.scores.items())
+        _say(f"  {event.time:.0f} s: round {event.round} of {event.lane}, {found}")
 
 
 def _say(text: str) -> None:
