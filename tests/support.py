@@ -68,6 +68,11 @@ class ToyEngine:
         vector = torch.cat([weights.vector for weights in models])
         return Score(float(vector.mean().sigmoid()), float(vector.square().mean()), len(samples))
 
+    def predict(self, model: Model, samples: Samples) -> torch.Tensor:
+        parts = model.parts if isinstance(model, Ensemble) else ((1.0, model),)
+        mean = sum(factor * weights.vector.double() for factor, weights in parts)
+        return torch.outer(samples.x.double().flatten(1).sum(1), mean[: samples.classes]).softmax(-1)
+
     def describe(self) -> dict[str, object]:
         return {"engine": self.name}
 

@@ -126,3 +126,50 @@ def test_help_names_the_commands():
     output = call("--help").output
     for command in ("run", "demo", "data", "methods"):
         assert command in output
+
+
+def test_game_is_a_command(tmp_path):
+    path = tmp_path / "game.toml"
+    path.write_text("psi = [150, 200]\nzeta = [12, 15]\nf_u = [90, 100]\nf_c = [32, 35]\ndata = [85, 100]\n")
+    assert set(json.loads(call("game", str(path), "--json").stdout)) == {
+        "evolutionary",
+        "random",
+        "round_robin",
+        "greedy",
+    }
+    path.write_text("psy = [1]\n")
+    assert "Did you mean 'psi'?" in " ".join(call("game", str(path), code=2).output.split())
+    assert "game" in call("--help").output
+
+
+def test_audit_shows_the_attacks_and_the_verdict(file, tmp_path):
+    pytest.importorskip("matplotlib")
+    out = tmp_path / "roc.svg"
+    output = call("audit", file, "--shadows", "4", "--others", "100", "--plot", str(out)).output
+    assert "client 1 erased, 20 samples; 100 others; 4 shadow models" in output
+    for text in ("LiRA", "RMIA", "Shokri", "control", "kept", "served", "too few others", "bit for bit"):
+        assert text in output
+    assert output.endswith(f"written: {out}\n")
+    assert out.read_bytes().startswith(b"<?xml")
+
+
+def test_an_audit_as_json_is_json_and_nothing_else(file):
+    record = json.loads(call("audit", file, "--shadows", "4", "--others", "100", "--json").stdout)
+    assert record["same"] is True
+    assert record["verdict"] in ("passed", "no power")
+    assert record["findings"][0]["attack"] == "LiRA"
+
+
+def test_an_audit_that_finds_something_fails(file, monkeypatch):
+    from unknot.experiments import audited
+
+    found = audited.audit(audited.Experiment.read(file), shadows=4, others=100)
+    guilty = {**found.to_dict(), "verdict": "flagged"}
+    monkeypatch.setattr(type(found), "to_dict", lambda self: guilty)
+    assert "flagged: the erased data shows" in call("audit", file, "--shadows", "4", code=1).output
+
+
+def test_what_cannot_be_audited_is_said(file, tmp_path):
+    assert "erase requests" in call("audit", file, "--set", "request=[]", code=2).output
+    assert "in pairs" in call("audit", file, "--shadows", "7", code=2).output
+    assert "must end in" in call("audit", file, "--plot", str(tmp_path / "roc.txt"), code=2).output

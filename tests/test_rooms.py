@@ -17,6 +17,8 @@ EVERYTHING = {
     "engine",
     "federation",
     "topology",
+    "incentive",
+    "select",
     "unlearn",
     "audit",
     "experiments",
@@ -29,14 +31,26 @@ MAY_IMPORT = {
     "engine": {"core"},
     "federation": {"core"},
     "topology": {"core"},
+    "incentive": {"core"},
+    "select": {"core"},
     "unlearn": {"core", "federation", "topology"},
     "audit": {"core"},
-    "experiments": {"core", "data", "models", "engine", "federation", "topology", "unlearn"},
-    "report": {"core", "federation", "topology"},
+    "experiments": {
+        "core",
+        "data",
+        "models",
+        "engine",
+        "federation",
+        "topology",
+        "select",
+        "unlearn",
+        "audit",
+    },
+    "report": {"core", "federation", "topology", "incentive"},
     "cli": EVERYTHING,
 }
 LIGHT = {"torch", "numpy", "unknot"}
-HEAVY_ALLOWED = {"report": {"rich", "matplotlib"}, "cli": {"rich", "typer"}}
+HEAVY_ALLOWED = {"incentive": {"scipy"}, "report": {"rich", "matplotlib"}, "cli": {"rich", "typer"}}
 
 
 def imports(room: str) -> dict[str, set[str]]:

@@ -35,10 +35,12 @@ from unknot.federation import (
     Trace,
     Uniform,
 )
+from unknot.select import DQN, KCenter
 from unknot.unlearn import BMT, FATS, KNOT, MMT, RFS, SISA, ExactFun, FedCIO, FedEraser, Rapid, Standalone
 
 __all__ = [
     "BMT",
+    "DQN",
     "FATS",
     "KNOT",
     "MMT",
@@ -68,6 +70,7 @@ __all__ = [
     "Guarantee",
     "History",
     "Iid",
+    "KCenter",
     "Labels",
     "MajorityClass",
     "Method",

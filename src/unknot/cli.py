@@ -84,6 +84,44 @@ def demo(seed: Seed = None, json_: Json = False, plot: Plot = None) -> None:
 
 
 @app.command()
+def audit(
+    file: Annotated[Path, typer.Argument(help="An experiment that erases something, a TOML file.")],
+    shadows: Annotated[int, typer.Option(help="How many shadow models the attacks learn from.")] = 64,
+    others: Annotated[
+        int | None, typer.Option(help="How many test samples are attacked beside the erased ones.")
+    ] = None,
+    set_: Set = None,
+    seed: Seed = None,
+    json_: Annotated[
+        bool, typer.Option("--json", help="Print figures, curves and scores as JSON, and nothing else.")
+    ] = False,
+    plot: Annotated[
+        Path | None, typer.Option(metavar="OUT.png|.svg", help="Also draw the ROC of every attack.")
+    ] = None,
+) -> None:
+    """Run an experiment, attack what it serves, and exit with 1 if the erased data still shows."""
+    from unknot.experiments.audited import audit as audit_experiment
+    from unknot.report import audit as report
+
+    console = Console()
+    with _errors_for_people():
+        if plot is not None:
+            timeline.check(plot)
+        experiment = Experiment.read(file, [*(set_ or []), *([] if seed is None else [f"seed={seed}"])])
+        with Console(stderr=True).status(experiment.name) as status:
+            found = audit_experiment(experiment, shadows, others, tell=status.update).to_dict()
+        if plot is not None:
+            report.draw(found, plot)
+        if json_:
+            sys.stdout.write(report.to_json(found) + "\n")
+        else:
+            console.print(report.tables(found))
+            if plot is not None:
+                sys.stdout.write(f"written: {plot}\n")
+        raise typer.Exit(1 if found["verdict"] == "flagged" else 0)
+
+
+@app.command()
 def data(
     verify: Annotated[
         str | None, typer.Option(metavar="NAME", help="Compare a set's files with their checksums.")
@@ -228,6 +266,33 @@ def cluster(
             sys.stdout.write(report.to_json(shown) + "\n")
             return
         sys.stdout.write(report.text(shown) + "\n")
+        if plot is not None:
+            sys.stdout.write(f"\nwritten: {plot}\n")
+
+
+@app.command()
+def game(
+    file: Annotated[Path, typer.Argument(help="The game, a TOML file: psi, zeta, f_u, f_c, data, ...")],
+    json_: Annotated[
+        bool, typer.Option("--json", help="Print shares and utilities as JSON, and nothing else.")
+    ] = False,
+    plot: Annotated[
+        Path | None, typer.Option(metavar="OUT.png|.svg", help="Also draw it into this file.")
+    ] = None,
+) -> None:
+    """Play the game that brings clients to servers, and compare it with simpler policies."""
+    from unknot.experiments.fields import read_toml
+    from unknot.incentive import Setting
+    from unknot.report import game as report
+
+    with _errors_for_people():
+        setting = Setting.of(read_toml(file), str(file))
+        if plot is not None:
+            report.draw(setting, plot)
+        if json_:
+            sys.stdout.write(report.to_json(setting) + "\n")
+            return
+        sys.stdout.write(report.text(setting) + "\n")
         if plot is not None:
             sys.stdout.write(f"\nwritten: {plot}\n")
 

@@ -109,6 +109,13 @@ class Engine(Protocol):
 
     def evaluate(self, model: Model, samples: Samples) -> Score: ...
 
+    def predict(self, model: Model, samples: Samples) -> Tensor:
+        """The probability of every class, ``[n, classes]``, or ``[n, t, classes]`` for text.
+
+        In double precision, on the CPU: where a model is sure, the small ones still tell how sure.
+        """
+        ...
+
     def describe(self) -> dict[str, object]:
         """Device, threads, precision, the path taken: recorded with every run."""
         ...

@@ -1,4 +1,4 @@
-"""How well weights do on some samples: in slices of one size, so that the score has one definition."""
+"""What weights say of some samples, and how well: in slices of one size, so that it has one definition."""
 
 from __future__ import annotations
 
@@ -50,20 +50,32 @@ def tally_together(ensemble: Ensemble, model: nn.Module, x: Tensor, y: Tensor) -
 
     The loss is that of the share of the votes (or of the mean probability) that the target got.
     """
-    shares: Tensor | float = 0.0
-    total = sum(factor for factor, _ in ensemble.parts)
-    for factor, weights in ensemble.parts:
-        logits = weights.load_into(model)(x)
-        plan.check_logits(logits, y, lead=1)
-        voice = logits.double().softmax(-1)
-        if ensemble.vote == "majority":
-            voice = nn.functional.one_hot(logits.argmax(-1), logits.shape[-1]).double()
-        shares = shares + voice * (factor / total)
-    assert isinstance(shares, Tensor)
-    given = shares.gather(-1, y.unsqueeze(-1)).squeeze(-1).clamp_min(1e-12)
-    loss = -given.log().view(len(x), -1).mean(1).sum().item()
-    correct = int((shares.argmax(-1) == y).sum().item())
+    given = shares(ensemble, model, x, y)
+    mine = given.gather(-1, y.unsqueeze(-1)).squeeze(-1).clamp_min(1e-12)
+    loss = -mine.log().view(len(x), -1).mean(1).sum().item()
+    correct = int((given.argmax(-1) == y).sum().item())
     return Tally(len(x), loss, correct, y.numel())
+
+
+@torch.no_grad()
+def probabilities(model: nn.Module, x: Tensor, y: Tensor) -> Tensor:
+    """The probability of every class for one slice; `y` says of what shape the answer must be."""
+    logits = model(x)
+    plan.check_logits(logits, y, lead=1)
+    return torch.as_tensor(logits.double().softmax(-1))
+
+
+@torch.no_grad()
+def shares(ensemble: Ensemble, model: nn.Module, x: Tensor, y: Tensor) -> Tensor:
+    """The share of the votes (or the mean probability) that every class gets for one slice."""
+    total = sum(factor for factor, _ in ensemble.parts)
+    added: Tensor | float = 0.0
+    for factor, weights in ensemble.parts:
+        voice = probabilities(weights.load_into(model), x, y)
+        if ensemble.vote == "majority":
+            voice = nn.functional.one_hot(voice.argmax(-1), voice.shape[-1]).double()
+        added = added + voice * (factor / total)
+    return torch.as_tensor(added)
 
 
 def score(tallies: Sequence[Tally]) -> Score:

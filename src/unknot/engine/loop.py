@@ -57,6 +57,14 @@ class LoopEngine:
             model.load_into(self.model)
             return evaluate.score([evaluate.tally(self.model, *part) for part in parts])
 
+    def predict(self, model: Model, samples: Samples) -> Tensor:
+        parts = evaluate.slices(plan.on_device(samples, self.device, self.dtype))
+        with intra_op_threads(self.threads):
+            if isinstance(model, Ensemble):
+                return torch.cat([evaluate.shares(model, self.model, *part) for part in parts]).cpu()
+            model.load_into(self.model)
+            return torch.cat([evaluate.probabilities(self.model, *part) for part in parts]).cpu()
+
     def describe(self) -> dict[str, object]:
         return {
             "engine": self.name,

@@ -29,7 +29,6 @@ from unknot.core.jobs import Job, Score, Update
 from unknot.core.recipe import AdaHessian, Recipe
 from unknot.core.weights import Layout
 from unknot.engine import chunks, evaluate, plan
-from unknot.engine.evaluate import Tally
 from unknot.engine.fused import train_fused
 from unknot.engine.fused_images import train_fused_images
 from unknot.engine.loop import train_alone
@@ -118,14 +117,12 @@ class StackedEngine:
 
     def evaluate(self, model: Model, samples: Samples) -> Score:
         """Accuracy and mean loss; slices of one size go to the workers, so threads change no bit."""
-        parts = evaluate.slices(self._place(samples))
-        if isinstance(model, Ensemble):
-            vote = partial(self._tally_together, model)
-            return evaluate.score(self._run([partial(vote, x, y) for x, y in parts], self._workers()))
-        with self._borrowed() as module, self._gpu_settings():
-            model.load_into(module.eval())
-            tasks = [partial(_tally, module, x, y) for x, y in parts]
-            return evaluate.score(self._run(tasks, self._workers()))
+        return evaluate.score(self._sliced(model, samples, evaluate.tally, evaluate.tally_together))
+
+    def predict(self, model: Model, samples: Samples) -> Tensor:
+        """The probability of every class, by the same slices."""
+        parts = self._sliced(model, samples, evaluate.probabilities, evaluate.shares)
+        return torch.cat(parts).cpu()
 
     def describe(self) -> dict[str, object]:
         choices = list(self._taken) or [self.paths.choose()]
@@ -272,9 +269,28 @@ class StackedEngine:
     def _workers(self) -> int:
         return self.threads or torch.get_num_threads()
 
-    def _tally_together(self, ensemble: Ensemble, x: Tensor, y: Tensor, stop: Event) -> Tally:
+    def _sliced(
+        self,
+        model: Model,
+        samples: Samples,
+        alone: Callable[[nn.Module, Tensor, Tensor], T],
+        together: Callable[[Ensemble, nn.Module, Tensor, Tensor], T],
+    ) -> list[T]:
+        """What one function gives for every slice of the samples, or the other for an ensemble."""
+
+        def vote(ensemble: Ensemble, x: Tensor, y: Tensor, stop: Event) -> T:
+            with self._borrowed() as module, self._gpu_settings():
+                return together(ensemble, module.eval(), x, y)
+
+        def ask(module: nn.Module, x: Tensor, y: Tensor, stop: Event) -> T:
+            return alone(module, x, y)
+
+        parts = evaluate.slices(self._place(samples))
+        if isinstance(model, Ensemble):
+            return self._run([partial(vote, model, x, y) for x, y in parts], self._workers())
         with self._borrowed() as module, self._gpu_settings():
-            return evaluate.tally_together(ensemble, module.eval(), x, y)
+            model.load_into(module.eval())
+            return self._run([partial(ask, module, x, y) for x, y in parts], self._workers())
 
     @contextmanager
     def _gpu_settings(self) -> Iterator[None]:
@@ -304,10 +320,6 @@ class StackedEngine:
         if samples not in self._placed:
             self._placed[samples] = plan.on_device(samples, self.device, self.dtype)
         return self._placed[samples]
-
-
-def _tally(model: nn.Module, x: Tensor, y: Tensor, stop: Event) -> Tally:
-    return evaluate.tally(model, x, y)
 
 
 def _default_memory(device: torch.device) -> int:

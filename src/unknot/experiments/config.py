@@ -1,6 +1,6 @@
 """An experiment as a value: what a TOML file says, checked, before anything is loaded.
 
-A file has the sections ``[data]``, ``[model]``, ``[train]``, ``[federation]``, ``[clock]``,
+A file has the sections ``[data]``, ``[model]``, ``[train]``, ``[federation]``, ``[select]``, ``[clock]``,
 ``[method]``, ``[engine]``, ``[scenario]`` and any number of ``[[request]]``. Every key that a section
 may have is a field of the value that it becomes; anything else is an error that names the nearest
 known key.
@@ -43,6 +43,7 @@ from unknot.federation import (
     Trace,
     Uniform,
 )
+from unknot.select import DQN, AtRandom, KCenter, Policy, Selector, Settings
 from unknot.unlearn import METHODS, RFS
 
 OPTIMIZERS: dict[str, type] = {"sgd": SGD, "adam": Adam, "adamw": AdamW, "adahessian": AdaHessian}
@@ -131,6 +132,7 @@ class Experiment:
     aggregate: Aggregate = field(default_factory=FedAvg)
     clock: Clock = field(default_factory=Clock)
     method: Method = field(default_factory=RFS)
+    select: Selector = field(default_factory=AtRandom)
     engine: EngineSpec = field(default_factory=EngineSpec)
     requests: tuple[Request, ...] = ()
     thresholds: tuple[float, ...] = ()
@@ -147,7 +149,7 @@ class Experiment:
     def of(table: Mapping[str, Any], overrides: Iterable[str] = ()) -> Experiment:
         """From nested dictionaries as TOML gives them."""
         merged = apply_overrides(table, overrides)
-        sections = ("data", "model", "train", "federation", "clock", "method", "engine", "scenario")
+        sections = ("data", "model", "train", "federation", "select", "clock", "method", "engine", "scenario")
         refuse_unknown(merged, ["name", "seed", *sections, "request"], "the file's")
         part = {name: _table(merged.get(name, {}), name) for name in sections}
         pace, aggregate, length = _federation(part["federation"])
@@ -162,6 +164,7 @@ class Experiment:
             aggregate=aggregate,
             clock=_clock(part["clock"]),
             method=_method(part["method"]),
+            select=_select(part["select"]),
             engine=fill(EngineSpec, part["engine"], "engine"),
             requests=tuple(
                 _request(item, f"request[{i}]") for i, item in enumerate(merged.get("request", []))
@@ -282,6 +285,20 @@ def _method(table: dict[str, Any]) -> Method:
         parts = split_by_owner(table, {"optimizer": field_names(kind), "own": own}, "method")
         table = {**parts["own"], "optimizer": fill(kind, parts["optimizer"], "method")}
     return fill(chosen, table, "method")
+
+
+def _select(table: dict[str, Any]) -> Selector:
+    name = table.pop("name", "uniform")
+    if name == "dqn":
+        policy = convert(table.pop("policy", None), str | None, "select.policy")
+        settings = fill(Settings, table, "select")
+        return DQN(settings, None if policy is None else Policy.load(policy, settings))
+    if name == "k-center":
+        refuse_unknown(table, ("groups",), "select")
+        return KCenter(convert(table.get("groups", KCenter.groups), int, "select.groups"))
+    choose(dict.fromkeys(("uniform", "k-center", "dqn")), name, "select.name")
+    refuse_unknown(table, (), "select")
+    return AtRandom()
 
 
 def _thresholds(table: dict[str, Any]) -> tuple[float, ...]:

@@ -21,6 +21,7 @@ from unknot.engine import make_engine
 from unknot.experiments.config import Experiment
 from unknot.federation import Aggregate, Clock, Event, Federation, History, Method, Pace
 from unknot.models import build
+from unknot.select import Selector
 from unknot.unlearn import make_method
 
 
@@ -33,6 +34,7 @@ def simulate(
     pace: Pace | None = None,
     aggregate: Aggregate | None = None,
     clock: Clock | None = None,
+    select: Selector | None = None,
     engine: str = "stacked",
     device: str = "cpu",
     dtype: str = "float32",
@@ -68,6 +70,7 @@ def simulate(
         pace=pace,
         aggregate=aggregate,
         clock=clock,
+        select=select,
         seed=seed,
         evaluate_every=evaluate_every,
         evaluate_on=evaluate_on,
@@ -117,6 +120,7 @@ def prepare(experiment: Experiment, observers: Sequence[Callable[[Event], None]]
         pace=experiment.pace,
         aggregate=experiment.aggregate,
         clock=experiment.clock,
+        select=experiment.select,
         engine=engine.name,
         device=engine.device,
         dtype=engine.dtype,

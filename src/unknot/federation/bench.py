@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import copy
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-
-import numpy as np
-from numpy.typing import NDArray
 
 from unknot.core.archive import Archive, Keepsakes, Memo
 from unknot.core.data import FederatedData
@@ -15,15 +13,13 @@ from unknot.core.jobs import Job
 from unknot.core.keys import Key
 from unknot.core.lineage import Ledger
 from unknot.core.recipe import Recipe
+from unknot.core.selection import AtRandom, Selector
 from unknot.core.store import MIB
 from unknot.core.weights import Weights, weighted_sum
 from unknot.federation.aggregate import Aggregate, FedAvg
 from unknot.federation.history import Costs
 from unknot.federation.lanes import Flight, Lane, Node
 from unknot.federation.pace import Pace, Synchronous
-
-Select = Callable[[NDArray[np.int64], int, Key], NDArray[np.int64]]
-"""Which k of these clients take part, given a key: `Key.smallest` by default."""
 
 
 class Bench:
@@ -40,7 +36,7 @@ class Bench:
         recipe: Recipe,
         pace: Pace | None,
         aggregate: Aggregate | None,
-        select: Select | None,
+        select: Selector | None,
         seed: int,
     ) -> None:
         self.initial = initial
@@ -48,7 +44,7 @@ class Bench:
         self.recipe = recipe
         self.pace = pace or Synchronous()
         self.aggregate = aggregate or FedAvg()
-        self.select = select or (lambda ids, k, key: key.smallest(ids, k))
+        self.select = select or AtRandom()
         self.seed = seed
         self.key = Key.root(seed)
         self.ledger = Ledger()
@@ -68,9 +64,13 @@ class Bench:
         return self._keepsakes
 
     def add_lane(self, name: str, members: Iterable[int]) -> Lane:
-        lane = Lane(name, set(members), self.recipe, self.pace)
+        lane = Lane(name, set(members), self.recipe, self.pace, self.new_selector())
         self.lanes[name] = lane
         return lane
+
+    def new_selector(self) -> Selector:
+        """As the federation was given it; one that has seen nothing, if erased data had a part in that."""
+        return self.select.fresh() if self.ledger.taint(self.select) else copy.deepcopy(self.select)
 
     def add_node(self, lane: Lane, name: str, members: Iterable[int], weights: Weights | None = None) -> Node:
         """A new model in a lane; it starts from the initial weights unless others are given."""
@@ -124,6 +124,7 @@ class Bench:
         if version < lane.version or lane.flights:
             self._restarted.append(lane.name)
         self.cancel(lane, lane.flights)
+        lane.selector, lane.meeting = self.new_selector(), False
         lane.version = version
         for name, old in weights.items():
             lane.nodes[name].weights = old

@@ -17,7 +17,10 @@ from numpy.typing import NDArray
 from unknot.core.jobs import Job
 from unknot.core.lineage import Ledger
 from unknot.core.recipe import Recipe
+from unknot.core.selection import Selector
 from unknot.core.weights import Weights
+from unknot.federation.clock import SECOND
+from unknot.federation.history import Trip
 from unknot.federation.pace import Pace
 
 
@@ -59,6 +62,9 @@ class Lane:
     members: set[int]
     recipe: Recipe
     pace: Pace
+    selector: Selector
+    meeting: bool = False
+    """Whether those in flight are only making their selector's acquaintance."""
     nodes: dict[str, Node] = field(default_factory=dict)
     version: int = 0
     """Aggregations since the lane's (last) start: what draws are keyed by."""
@@ -83,3 +89,18 @@ class Lane:
     @property
     def flying(self) -> set[int]:
         return {flight.client for flight in self.flights}
+
+    @property
+    def model(self) -> Weights:
+        """The lane's own model: that of the node called "global", or of its only one."""
+        return (self.nodes.get("global") or next(iter(self.nodes.values()))).weights
+
+    @property
+    def ready(self) -> int:
+        """When the lane has what it waits for: at a meeting, everybody."""
+        if self.meeting:
+            return max(flight.due for flight in self.flights)
+        return self.pace.ready(self.flights, self.version)
+
+    def trip(self, flight: Flight, ended: int) -> Trip:
+        return Trip(flight.client, self.name, flight.launched / SECOND, ended / SECOND)

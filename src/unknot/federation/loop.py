@@ -21,10 +21,11 @@ from unknot.core.errors import ConfigError
 from unknot.core.jobs import Engine, Job, Score, Update
 from unknot.core.recipe import Recipe
 from unknot.core.requests import Erase, Join, Request
+from unknot.core.selection import Selector
 from unknot.core.threads import one_thread
 from unknot.core.weights import Weights
 from unknot.federation.aggregate import Aggregate
-from unknot.federation.bench import Bench, Select
+from unknot.federation.bench import Bench
 from unknot.federation.clock import SECOND, Clock
 from unknot.federation.environment import environment
 from unknot.federation.history import Event, History, Round, Served, Trip
@@ -54,7 +55,7 @@ class Federation(Bench):
         pace: Pace | None = None,
         aggregate: Aggregate | None = None,
         clock: Clock | None = None,
-        select: Select | None = None,
+        select: Selector | None = None,
         seed: int = 0,
         evaluate_every: int = 1,
         evaluate_on: Sequence[str] = ("validation",),
@@ -63,6 +64,10 @@ class Federation(Bench):
         if evaluate_every < 0:
             raise ConfigError(f"evaluate_every must be 0 (never) or more, not {evaluate_every}")
         super().__init__(initial, data, recipe or Recipe(), pace, aggregate, select, seed)
+        if not method.selects and (self.select.curious or self.select.learns):
+            raise ConfigError(f"{method.name} draws its clients itself: leave select out")
+        if self.select.learns and data.validation is None:
+            raise ConfigError("a selector that learns is rewarded for accuracy on validation data: give some")
         self.engine = engine
         self.method = method
         if not method.exact:
@@ -126,9 +131,7 @@ class Federation(Bench):
                 break
             for lane in active:
                 self._launch(lane)
-            ready = {
-                lane.name: lane.pace.ready(lane.flights, lane.version) for lane in active if lane.flights
-            }
+            ready = {lane.name: lane.ready for lane in active if lane.flights}
             wakes = [round(r.at.time * SECOND) for r in pending if r.at.time is not None]
             if not ready and not wakes:
                 history.stopped = "no clients left"
@@ -174,11 +177,12 @@ class Federation(Bench):
     def train_alone(self, lane: Lane, rounds: int) -> None:
         """Train one lane for some rounds while the others stand still: for what comes after a run."""
         assert self._history is not None
-        for _ in range(rounds):
+        goal = lane.rounds + rounds
+        while lane.rounds < goal:
             self._launch(lane)
             if not lane.flights:
                 break
-            self.now = max(self.now, lane.pace.ready(lane.flights, lane.version))
+            self.now = max(self.now, lane.ready)
             self._absorb([lane], self._history)
         self.cancel(lane, lane.flights)
 
@@ -187,6 +191,10 @@ class Federation(Bench):
     def _launch(self, lane: Lane) -> None:
         """Send the model to as many clients as the pace has room for."""
         pool = self._pool(lane)
+        if lane.meeting or lane.selector.curious:
+            if not lane.flights:  # those who are out come back first
+                self._introduce(lane, pool)
+            return
         room = lane.pace.vacancies(len(lane.flights), len(pool))
         if room < 1 or not len(pool):
             return
@@ -194,14 +202,25 @@ class Federation(Bench):
         for client in self.method.choose(self, lane, idle, room):
             # Who is asked must not depend on what it holds: a client with nothing to train on takes
             # its place in the round and comes back with nothing.
-            asked = self.method.jobs(self, lane, client)
-            read = [job.samples_read(self.data) for job in asked]
-            jobs = tuple(job for job, samples in zip(asked, read, strict=True) if samples)
-            for job in jobs:
-                self.ledger.check(job, f"send a model to client {client}")
-            due = self.now + self.clock.duration(client, sum(read), self.key.child("slowness"))
-            lane.flights.append(Flight(client, jobs, lane.version, self.now, due))
-            lane.sent.update((client, *(other for job in asked for other in job.clients)))
+            self._send(lane, client, self.method.jobs(self, lane, client))
+
+    def _send(self, lane: Lane, client: int, asked: Sequence[Job]) -> None:
+        read = [job.samples_read(self.data) for job in asked]
+        jobs = tuple(job for job, samples in zip(asked, read, strict=True) if samples)
+        for job in jobs:
+            self.ledger.check(job, f"send a model to client {client}")
+        due = self.now + self.clock.duration(client, sum(read), self.key.child("slowness"))
+        lane.flights.append(Flight(client, jobs, lane.version, self.now, due))
+        lane.sent.update((client, *(other for job in asked for other in job.clients)))
+
+    def _introduce(self, lane: Lane, pool: NDArray[np.int64]) -> None:
+        """Everybody trains the lane's model for an epoch, for a selector that wants to know them first."""
+        lane.meeting = True
+        recipe, model = replace(lane.recipe, epochs=1), lane.model
+        for client in pool.tolist():
+            key = self.key.child("meet", lane.name, lane.version, client)
+            unit = self.ledger.unit(client)
+            self._send(lane, client, [Job(unit, model, key, recipe, "meet", lane.version)])
 
     def _absorb(self, lanes: Sequence[Lane], history: History) -> None:
         """Train what is due, in one call for all lanes, and put it into the models."""
@@ -213,17 +232,20 @@ class Federation(Bench):
         updates = self.engine.train(jobs, self.data) if jobs else []
         history.seconds["train"] += time.perf_counter() - started
         position = 0
-        records = []
+        records: dict[str, Round] = {}
         for lane in lanes:
             flights = landed[lane.name]
             count = sum(len(flight.jobs) for flight in flights)
             part = slice(position, position + count)
             position += count
-            records.append(self._absorb_lane(lane, flights, jobs[part], updates[part]))
+            if lane.meeting:
+                self._meet(lane, flights, jobs[part], updates[part])
+            else:
+                records[lane.name] = self._absorb_lane(lane, flights, jobs[part], updates[part])
         # What landed at one moment is measured once, when all of it is in.
-        measures = any(self._measures(record.round) for record in records)
+        measures = any(self._measures(record.round) for record in records.values())
         scores = self._scores() if measures else {}
-        for lane, record in zip(lanes, records, strict=True):
+        for lane, record in ((self.lanes[name], record) for name, record in records.items()):
             measured = record
             if self._measures(record.round):
                 measured = replace(record, scores=scores, own=self._own(lane))
@@ -236,6 +258,10 @@ class Federation(Bench):
         with one_thread():
             good, bad = sort_out(jobs, updates)
             self.method.absorb(self, lane, good)
+            if lane.selector.learns:
+                accuracy = self.scores.of(lane.model, "validation").accuracy
+                key = self.key.child("learn", lane.name, lane.version)
+                lane.selector.observe(lane.model, good, accuracy, key)
         staleness = float(np.mean([lane.version - flight.version for flight in flights]))
         gone = set(flights)
         lane.flights = [flight for flight in lane.flights if flight not in gone]
@@ -256,8 +282,18 @@ class Federation(Bench):
             set_aside=reasons,
             scores={},
             costs=self.costs,
-            trips=tuple(_trip(lane, flight, flight.due) for flight in flights),
+            trips=tuple(lane.trip(flight, flight.due) for flight in flights),
         )
+
+    def _meet(
+        self, lane: Lane, flights: Sequence[Flight], jobs: Sequence[Job], updates: Sequence[Update]
+    ) -> None:
+        with one_thread():
+            good, bad = sort_out(jobs, updates)
+            lane.selector.meet(lane.model, good, self.key.child("meet", lane.name, lane.version))
+        lane.flights, lane.meeting = [], False
+        self.count(jobs, len(bad))
+        self._apart += [lane.trip(flight, flight.due) for flight in flights]
 
     def _serve_due(self, pending: list[Request], history: History) -> None:
         """Serve the requests whose moment has come, in the order in which they were given."""
@@ -289,7 +325,7 @@ class Federation(Bench):
             self.method.admit(self, clients)
         self._pools.clear()
         still = {flight for lane in self.lanes.values() for flight in lane.flights}
-        trips = [_trip(lane, flight, self.now) for lane, flight in flying if flight not in still]
+        trips = [lane.trip(flight, self.now) for lane, flight in flying if flight not in still]
         record = Served(
             request=str(request),
             kind="erase" if isinstance(request, Erase) else "join",
@@ -323,6 +359,8 @@ class Federation(Bench):
             # By name too: a client without samples flies with no job that could be tainted.
             tainted = [f for f in lane.flights if any(self.ledger.taint(job) for job in f.jobs)]
             self.cancel(lane, [*tainted, *(f for f in lane.flights if f.client in gone)])
+            if self.ledger.taint(lane.selector):
+                lane.selector = self.new_selector()
         purged = len(self.archive.purge()) + (self._keepsakes.purge() if self._keepsakes else 0)
         self.scores.forget()
         if self._history:
@@ -382,12 +420,8 @@ class Federation(Bench):
         """How a lane's own model does, where there are several."""
         if len(self.lanes) == 1 or "global" not in lane.nodes:
             return {}
-        return {s: self.scores.of(lane.nodes["global"].weights, s) for s in self.scores.watched}
+        return {s: self.scores.of(lane.model, s) for s in self.scores.watched}
 
     def _tell(self, event: Event) -> None:
         for observer in self._observers:
             observer(event)
-
-
-def _trip(lane: Lane, flight: Flight, ended: int) -> Trip:
-    return Trip(flight.client, lane.name, flight.launched / SECOND, ended / SECOND)

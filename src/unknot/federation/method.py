@@ -35,6 +35,8 @@ class Method:
     """One model, trained by all. Subclasses say how it forgets."""
 
     name: ClassVar[str] = "method"
+    selects: ClassVar[bool] = True
+    """Whether clients are chosen by the federation's selector; otherwise the method draws them itself."""
     guarantee: ClassVar[Guarantee] = Guarantee.NONE
 
     @property
@@ -57,8 +59,8 @@ class Method:
 
     def choose(self, fed: Federation, lane: Lane, idle: NDArray[np.int64], room: int) -> Iterable[int]:
         """Which of the idle clients are sent a model now; by default as the federation selects."""
-        chosen: list[int] = fed.select(idle, room, fed.key.child("select", lane.name, lane.version)).tolist()
-        return chosen
+        chosen = lane.selector.choose(idle, room, fed.key.child("select", lane.name, lane.version))
+        return [int(client) for client in chosen]
 
     def jobs(self, fed: Federation, lane: Lane, client: int) -> list[Job]:
         """What a client that was chosen trains: every model of the lane that it is a member of."""

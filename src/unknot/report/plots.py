@@ -122,7 +122,7 @@ def _curves(axes: Any, panel: Shown, looks: Mapping[str, Any], over_time: bool) 
     for threshold in panel["thresholds"]:
         axes.axhline(factor * threshold, color="#999999", linewidth=0.8, linestyle="--", zorder=0)
     axes.set_title(textwrap.fill(panel["title"], 36), fontsize=10, pad=8)
-    axes.set_xlim(right=panel["until"])
+    axes.set_xlim(left=0 if over_time else None, right=panel["until"])
     axes.set_xlabel("simulated seconds" if over_time else "round")
     if panel["metric"] == "accuracy":
         axes.set_ylabel(f"{panel['split']} accuracy (%)")
@@ -178,8 +178,11 @@ def _bars(axes: Any, panels: Sequence[Shown], measure: str, looks: Mapping[str, 
         lines = panels[0]["lines"]
         places = [(names.index(line["name"]) - (len(names) - 1) / 2) * width for line in lines]
         labels = [line["label"] for line in lines]
-    room = max(8, 34 // len(labels))
-    axes.set_xticks(places, [textwrap.fill(label, room) for label in labels], fontsize=7.5)
+    if len(labels) > 4:  # too many to stand side by side
+        axes.set_xticks(places, labels, fontsize=7.5, rotation=30, ha="right", rotation_mode="anchor")
+    else:
+        room = max(8, 34 // len(labels))
+        axes.set_xticks(places, [textwrap.fill(label, room) for label in labels], fontsize=7.5)
     margin = 0.6 if len(panels) > 1 else 0.45
     axes.set_xlim(-margin, len(panels) - 1 + margin)
     axes.tick_params(axis="x", length=0)

@@ -37,6 +37,7 @@ class ExactFun(Method):
     disk: float = 4096.0
 
     name = "exact-fun"
+    selects = False
     guarantee = Guarantee.EXACT
 
     def __post_init__(self) -> None:
@@ -116,7 +117,7 @@ class ExactFun(Method):
     def _chosen(fed: Federation, lane: Lane, version: int) -> list[int]:
         present = lane.present(version)
         room = fed.pace.vacancies(0, len(present))
-        return [int(c) for c in fed.select(present, room, fed.key.child("select", lane.name, version))]
+        return [int(c) for c in fed.key.child("select", lane.name, version).smallest(present, room)]
 
     @staticmethod
     def _batch(fed: Federation, version: int, client: int) -> NDArray[np.int64]:

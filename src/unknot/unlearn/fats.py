@@ -42,6 +42,7 @@ class FATS(Method):
     disk: float = 4096.0
 
     name = "fats"
+    selects = False
     guarantee = Guarantee.EXACT
 
     def __post_init__(self) -> None:

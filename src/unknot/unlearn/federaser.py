@@ -28,13 +28,15 @@ class FedEraser(Method):
     """Begin again, and calibrate: new directions, each layer as long as the old update was.
 
     Every `interval`-th round is kept and calibrated, for `ratio` of the local epochs. What is kept takes
-    `memory` MiB at most: beyond that, training stops with an error. The old sizes were shaped by
-    everybody, the erased client included: that is why this is approximate.
+    `memory` MiB at most: beyond that, training stops with an error. Who calibrates a kept round: those
+    who took part in it ("kept"), or whom the federation selects now ("selected"). The old sizes were
+    shaped by everybody, the erased client included: that is why this is approximate.
     """
 
     interval: int = 2
     ratio: float = 0.5
     memory: float = 64.0
+    calibrate: str = "kept"
 
     name = "federaser"
     guarantee = Guarantee.APPROXIMATE
@@ -44,6 +46,8 @@ class FedEraser(Method):
             raise ConfigError(f"FedEraser: interval must be at least 1, not {self.interval}")
         if not 0 < self.ratio <= 1:
             raise ConfigError(f"FedEraser: ratio is a share of the local epochs, not {self.ratio}")
+        if self.calibrate not in ("kept", "selected"):
+            raise ConfigError(f"FedEraser: calibrate is 'kept' or 'selected', not {self.calibrate!r}")
         if not self.memory > 0:
             raise ConfigError(f"FedEraser: memory is MiB, above 0, not {self.memory}")
 
@@ -58,7 +62,7 @@ class FedEraser(Method):
 
     def choose(self, fed: Federation, lane: Lane, idle: NDArray[np.int64], room: int) -> Iterable[int]:
         """Who took part in the kept round that is gone through again; otherwise as ever."""
-        if not lane.notes["calibrating"]:
+        if not lane.notes["calibrating"] or self.calibrate == "selected":
             return super().choose(fed, lane, idle, room)
         _, clients = lane.notes["kept"][lane.version]
         return sorted(clients & {int(client) for client in idle})

@@ -23,6 +23,7 @@ class Standalone(Method):
     """
 
     name = "standalone"
+    selects = False
     guarantee = Guarantee.EXACT
 
     def open(self, fed: Federation) -> None:

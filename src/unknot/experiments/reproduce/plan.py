@@ -31,7 +31,7 @@ from unknot.experiments.fields import (
 from unknot.experiments.reproduce.parts import MEASURES, Claim, Draws, Line, Panel, Scale, Table
 
 SCALES = ("small", "paper")
-SECTIONS = ("data", "model", "train", "federation", "clock", "method", "engine")
+SECTIONS = ("data", "model", "train", "federation", "select", "clock", "method", "engine")
 LAYER = (*SECTIONS, "request", "phase", "phases", "scale")
 AXES = ("rounds", "time")
 

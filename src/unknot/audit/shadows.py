@@ -1,0 +1,89 @@
+"""Shadow models: what the answers look like with a sample in the training set, and without it.
+
+They are one cohort of jobs. Each shadow is a client of a federation of its own, and holds what the
+model under audit surely learned from, with a random half of the points under test. The auditor is the
+server: it knows all data and the first weights, which is the most that any attacker knows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from unknot.core.data import FederatedData, Samples, Shard
+from unknot.core.errors import ConfigError
+from unknot.core.jobs import Engine, Job
+from unknot.core.keys import Key
+from unknot.core.lineage import Unit
+from unknot.core.recipe import Recipe
+from unknot.core.weights import Weights
+
+
+@dataclass(frozen=True, eq=False)
+class Shadows:
+    """Points, which of them each shadow was trained on, and what each says of all of them."""
+
+    points: Samples
+    """The members under test, then samples of the same kind that nobody learned from."""
+    members: int
+    """How many of the points are members."""
+    inside: NDArray[np.bool_]
+    """``[shadows, points]``."""
+    answers: Tensor
+    """Probabilities, ``[shadows, points, classes]``, or with an axis of positions before the classes."""
+
+    def __len__(self) -> int:
+        return len(self.inside)
+
+    @property
+    def population(self) -> NDArray[np.bool_]:
+        """The points that are no members."""
+        return np.arange(len(self.points)) >= self.members
+
+
+def check_number(shadows: int) -> None:
+    """Asked before a long run rather than after it."""
+    if shadows < 4 or shadows % 2:
+        raise ConfigError(f"shadow models come in pairs, and at least 4 of them; not {shadows}")
+
+
+def halves(shadows: int, points: int, key: Key) -> NDArray[np.bool_]:
+    """Which points each shadow learns from: each point is in exactly half of the shadows."""
+    check_number(shadows)
+    draws = key.child("halves").words(np.arange(shadows * points)).reshape(shadows, points)
+    return draws.argsort(axis=0).argsort(axis=0) < shadows // 2
+
+
+def train_shadows(
+    engine: Engine,
+    start: Weights,
+    rest: Samples,
+    members: Samples,
+    others: Samples,
+    recipe: Recipe,
+    shadows: int,
+    key: Key,
+) -> Shadows:
+    """Train shadows centrally by `recipe`, from `start`, on `rest` and their half of the points."""
+    points = joined(members, others)
+    inside = halves(shadows, len(points), key)
+    train = joined(rest, points)
+    common = np.arange(len(rest))
+    shards = {
+        k: Shard.of(np.concatenate([common, len(rest) + np.flatnonzero(mine)]))
+        for k, mine in enumerate(inside)
+    }
+    data = FederatedData(train, shards, test=points, name="shadows")
+    jobs = [Job(Unit(k), start, key.child("train", k), recipe, node="shadow") for k in shards]
+    updates = engine.train(jobs, data)
+    answers = torch.stack([engine.predict(update.weights, points) for update in updates])
+    return Shadows(points, len(members), inside, answers)
+
+
+def joined(*parts: Samples) -> Samples:
+    """Samples of one kind, one after the other."""
+    return Samples(torch.cat([p.x for p in parts]), torch.cat([p.y for p in parts]), parts[0].classes)

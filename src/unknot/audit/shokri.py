@@ -1,0 +1,71 @@
+"""The first membership inference attack, with an attack model for each class.
+
+Shokri, Stronati, Song, Shmatikov: Membership Inference Attacks Against Machine Learning Models, 2017.
+
+Shadows answer for samples that they learned from and samples that they did not. From these answers, for
+each true class, a classifier learns to tell the one from the other, and is then asked about the answers
+of the audited model. The paper leaves the classifier open; here it is a logistic regression on the
+logarithms of the probabilities.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from unknot.audit.roc import Scores
+from unknot.audit.shadows import Shadows
+from unknot.core.errors import ConfigError
+
+FLOOR = 1e-12  # beneath it, a logarithm says more of rounding than of the model
+STEPS = 25
+
+
+@dataclass(frozen=True)
+class Shokri:
+    """The chance of membership by the class's attack model; above ½ it says "member"."""
+
+    decay: float = 1e-3
+    cut: ClassVar[float] = 0.5
+    name: ClassVar[str] = "Shokri"
+
+    def score(self, answers: Tensor, shadows: Shadows) -> Scores:
+        y = shadows.points.y.numpy()
+        if y.ndim > 1:
+            raise ConfigError("Shokri's attack is for samples with one label each, not for text")
+        asked, known = (np.log(a.numpy().clip(FLOOR)) for a in (answers, shadows.answers))
+        scores = np.zeros(len(y))
+        for label in np.unique(y):
+            mine = y == label
+            seen = known[:, mine].reshape(-1, known.shape[-1])
+            scores[mine] = self._attack(seen, shadows.inside[:, mine].reshape(-1), asked[mine])
+        return scores
+
+    def _attack(self, seen: Scores, inside: NDArray[np.bool_], asked: Scores) -> Scores:
+        centre, scale = seen.mean(0), seen.std(0).clip(1e-9)
+        weights = logistic(_with_one((seen - centre) / scale), inside, self.decay)
+        return _sigmoid(_with_one((asked - centre) / scale) @ weights)
+
+
+def logistic(x: Scores, inside: NDArray[np.bool_], decay: float) -> Scores:
+    """A logistic regression's weights, by Newton's steps; `decay` holds all but the last, the constant."""
+    weights = np.zeros(x.shape[1])
+    ridge = decay * len(x) * np.append(np.ones(x.shape[1] - 1), 1e-6)
+    for _ in range(STEPS):
+        p = _sigmoid(x @ weights)
+        slope = x.T @ (p - inside) + ridge * weights
+        bend = (x * (p * (1 - p))[:, None]).T @ x + np.diag(ridge)
+        weights = weights - np.linalg.solve(bend, slope)
+    return weights
+
+
+def _with_one(x: Scores) -> Scores:
+    return np.hstack([x, np.ones((len(x), 1))])
+
+
+def _sigmoid(x: Scores) -> Scores:
+    return np.asarray(0.5 * (1 + np.tanh(x / 2)))

@@ -1,0 +1,73 @@
+"""Who is asked next: the protocol of a selector, and the plain one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unknot.core.jobs import Update
+from unknot.core.keys import Key
+from unknot.core.lineage import NOBODY, Lineage
+from unknot.core.weights import Weights
+
+Ids = NDArray[np.int64]
+
+
+class Selector(Protocol):
+    """Chooses among idle clients. Every lane has one of its own, so that none learns from another.
+
+    What it has seen of updates shapes whom it asks, and so the model: `lineage` says whose data that
+    was. When any of it is erased, or the lane begins again, the lane gets a fresh one.
+    """
+
+    @property
+    def lineage(self) -> Lineage: ...
+
+    @property
+    def curious(self) -> bool:
+        """Whether it wants an update of every client before it can choose."""
+        ...
+
+    @property
+    def learns(self) -> bool:
+        """Whether it wants to know what came of its choices."""
+        ...
+
+    def fresh(self) -> Selector:
+        """One like this that has seen nothing."""
+        ...
+
+    def meet(self, model: Weights, updates: Sequence[Update], key: Key) -> None:
+        """Everybody's first updates, from the same model."""
+        ...
+
+    def choose(self, idle: Ids, k: int, key: Key) -> Ids:
+        """k of the idle clients (all, where there are fewer), in the order of their ids."""
+        ...
+
+    def observe(self, model: Weights, updates: Sequence[Update], accuracy: float, key: Key) -> None:
+        """What came of a choice: the new model, the updates that went into it, its validation accuracy."""
+        ...
+
+
+class AtRandom:
+    """Everybody alike: the k smallest keyed draws."""
+
+    lineage = NOBODY
+    curious = False
+    learns = False
+
+    def fresh(self) -> AtRandom:
+        return self
+
+    def meet(self, model: Weights, updates: Sequence[Update], key: Key) -> None:
+        """There is nothing to know."""
+
+    def choose(self, idle: Ids, k: int, key: Key) -> Ids:
+        return key.smallest(idle, k)
+
+    def observe(self, model: Weights, updates: Sequence[Update], accuracy: float, key: Key) -> None:
+        """There is nothing to learn."""

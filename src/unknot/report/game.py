@@ -1,0 +1,223 @@
+"""The game of incentives for people: tables of shares and utilities, the paper's Figure 4a to c, and JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unknot.core.errors import ConfigError
+from unknot.incentive import POLICIES, Crowd, Setting, compare, describe, optimum, play, settle, survey
+from unknot.report.plots import COLOURS, DASHES, GREY, load_matplotlib
+
+Floats = NDArray[np.float64]
+
+RATES = (0.5, 1.0, 2.0, 4.0)  # times the file's δ: the paper does not tell its four learning rates
+CLIENTS = range(10, 71, 10)
+AT = 50  # the period of Figures 4b and 4c
+SHOWN = 8  # equilibria that are listed
+DRAWN = 4  # populations whose shares are drawn
+MARKS = ("o", "s", "^", "D")
+SERVERS = (COLOURS[4], COLOURS[5], COLOURS[7], *COLOURS[:4])  # others than the policies', for a few servers
+
+
+def to_json(setting: Setting) -> str:
+    """One object, a policy each: final shares, total utility by period, and what the dynamics say of these.
+
+    An eigenvalue is a number, or [real, imaginary] where it is not real.
+    """
+    return json.dumps({name: _entry(setting, name) for name in POLICIES})
+
+
+def _entry(setting: Setting, name: str) -> dict[str, Any]:
+    outcome = setting.outcomes[name]
+    seen = describe(setting.game, outcome.shares)
+    return {
+        "shares": outcome.shares.tolist(),
+        "utilities": outcome.utilities.tolist(),
+        "residual": seen.residual,
+        "eigenvalues": [z.real if z.imag == 0 else [z.real, z.imag] for z in seen.eigenvalues],
+    }
+
+
+# Characters.
+
+
+def text(setting: Setting) -> str:
+    """Final shares, the four policies, the equilibrium, and the others that there are."""
+    game = setting.game
+    head = f"{game.populations} populations at {game.servers} servers, {sum(setting.clients)} clients; "
+    lines = [head + f"{setting.periods} periods, δ = {float(game.delta):g}", "", *_shares(setting), ""]
+    return "\n".join([*lines, *_totals(setting), "", *_equilibria(setting)])
+
+
+def _shares(setting: Setting) -> list[str]:
+    game, x = setting.game, setting.outcomes["evolutionary"].shares
+    servers = "".join(f"{f'server {j}':>10}" for j in range(game.servers))
+    lines = [f"the game's shares after {setting.periods} periods:"]
+    lines.append(f"{'population':>12}{'data':>9}{servers}{'utility':>10}")
+    for p, (row, mean) in enumerate(zip(x, game.means(x), strict=True)):
+        cells = "".join(f"{share:10.3f}" for share in row)
+        lines.append(f"{p:12}{game.data[p]:9.4g}{cells}{mean:10.1f}")
+    return lines
+
+
+def _totals(setting: Setting) -> list[str]:
+    best = float(setting.game.total(optimum(setting.game, setting.key)))
+    periods = sorted({min(t, setting.periods) for t in (1, AT, 100, setting.periods)})
+    heads = "".join(f"{f'period {t}':>12}" for t in periods)
+    lines = ["total utility:", f"{'policy':>14}{heads}{'mean':>12}{'of the best':>13}"]
+    for name, outcome in setting.outcomes.items():
+        cells = "".join(f"{outcome.utilities[t - 1]:12.2f}" for t in periods)
+        of_best = f"{outcome.utilities[-1] / best:13.1%}" if best > 0 else f"{'–':>13}"
+        lines.append(f"{name:>14}{cells}{outcome.utilities.mean():12.2f}{of_best}")
+    lines.append(
+        f"{'the best':>14}{'':{12 * (len(periods) - 1)}}{best:12.2f}{'':12}  found, for all together"
+    )
+    return lines
+
+
+def _equilibria(setting: Setting) -> list[str]:
+    game = setting.game
+    found = settle(game, setting.start)
+    lines = [f"from here the equations lead to this equilibrium: {found.kind}, residual {found.residual:.1e}"]
+    lines.append(f"{float(game.total(found.shares)):9.1f}  {_row(found.shares)}")
+    lines.append(f"{'':9}  eigenvalues a period: {_values(found.eigenvalues)}")
+    seen = survey(game, setting.key)
+    alike = [np.abs(place.shares - found.shares).max() < 1e-3 for place, _ in seen.reached]
+    others = [item for item, same in zip(seen.reached, alike, strict=True) if not same]
+    here = sum(part for (_, part), same in zip(seen.reached, alike, strict=True) if same)
+    said = f"of {seen.starts} starts drawn evenly, {here:.1%} lead there too"
+    if seen.moving:
+        said += f", {seen.moving / seen.starts:.1%} had not come to rest"
+    if not others:
+        return [*lines, "", f"{said}; no other equilibrium was found"]
+    lines += ["", f"{said}; {len(others)} other{'s were' if len(others) > 1 else ' was'} found:"]
+    lines.append(f"{'starts':>9}{'kind':>10}{'total':>9}  shares of population 0, 1, ..")
+    for place, part in others[:SHOWN]:
+        total = float(game.total(place.shares))
+        lines.append(f"{part:9.1%}{place.kind:>10}{total:9.1f}  {_row(place.shares)}")
+    if len(others) > SHOWN:
+        lines.append(f"{'':9} and {len(others) - SHOWN} more")
+    return lines
+
+
+def _row(x: Floats) -> str:
+    return "  ".join("(" + " ".join(f"{share:.3g}" for share in np.round(row, 3)) + ")" for row in x)
+
+
+def _values(values: Sequence[complex]) -> str:
+    shown = [f"{z.real:.3g}" if z.imag == 0 else f"{z.real:.3g}{z.imag:+.3g}i" for z in values]
+    return ", ".join(shown).replace("-", "−") or "none: there is but one server"
+
+
+# A file.
+
+
+def draw(setting: Setting, file: str | Path) -> None:
+    """Write the paper's Figure 4a to c, and the game's shares, to a file: .png, .svg, .pdf."""
+    file = Path(file)
+    if file.suffix.lower() not in (".png", ".svg", ".pdf"):
+        raise ConfigError(f"cannot draw {file.name}: the file must end in .png, .svg or .pdf")
+    figure_of, style = load_matplotlib()
+    shown = min(setting.game.populations, DRAWN)
+    with style:
+        figure = figure_of(figsize=(9.6, 5.6), layout="constrained")
+        upper, lower = figure.subfigures(2, 1, height_ratios=[3.2, 2.4])
+        axes = upper.subplots(1, 3)
+        _curves(axes[0], setting)
+        deltas, totals = rates(setting)
+        _lines(axes[1], (deltas, totals), "learning rate δ")
+        axes[1].set_xscale("log", base=2)
+        axes[1].set_xticks(deltas, [f"{delta:g}" for delta in deltas])
+        axes[1].minorticks_off()
+        axes[1].set_title(f"b  total utility in period {AT}", loc="left", fontsize=9.5)
+        _lines(axes[2], sizes(setting), "clients")
+        axes[2].set_title(f"c  utility of a client, period {AT}", loc="left", fontsize=9.5)
+        axes[2].set_ylim(bottom=min(0.0, axes[2].get_ylim()[0]))
+        handles, labels = axes[0].get_legend_handles_labels()
+        upper.legend(handles, labels, loc="outside lower center", ncols=4, frameon=False, fontsize=8.5)
+        below = lower.subplots(1, shown, sharey=True, squeeze=False)[0]
+        for p, panel in enumerate(below):
+            _stack(panel, setting, p)
+        below[0].set_ylabel("share")
+        handles, labels = below[0].get_legend_handles_labels()
+        lower.legend(
+            handles,
+            labels,
+            loc="outside lower center",
+            ncols=min(8, len(labels)),
+            frameon=False,
+            fontsize=8.5,
+        )
+        try:
+            dated = {"Date": None} if file.suffix.lower() == ".svg" else None
+            figure.savefig(file, dpi=200, metadata=dated)
+        except OSError as error:
+            raise ConfigError(f"cannot write {file}: {error.strerror or error}") from None
+
+
+Lines = tuple[list[float], Mapping[str, list[float]]]
+
+
+def rates(setting: Setting) -> Lines:
+    """Figure 4b: learning rates, and each policy's total utility in period 50. Only the game has a rate."""
+    deltas = [float(setting.game.delta) * factor for factor in RATES]
+    fixed = compare(setting.game, setting.crowd(), AT, setting.start)
+    many = np.stack([setting.start] * len(deltas))
+    path = play(replace(setting.game, delta=np.asarray(deltas)), many, AT)
+    values = {name: [float(outcome.utilities[-1])] * len(deltas) for name, outcome in fixed.items()}
+    return deltas, values | {"evolutionary": setting.game.total(path[-1]).tolist()}
+
+
+def sizes(setting: Setting) -> Lines:
+    """Figure 4c: numbers of clients, and each policy's utility in period 50 divided by that number."""
+    groups = setting.game.populations
+    numbers = [many for many in CLIENTS if many >= groups] or [groups]
+    values: dict[str, list[float]] = {name: [] for name in POLICIES}
+    for many in numbers:
+        clients = [many // groups + (p < many % groups) for p in range(groups)]
+        crowd = Crowd.of(setting.game, clients, setting.key)
+        for name, outcome in compare(setting.game, crowd, AT, setting.start).items():
+            values[name].append(float(outcome.utilities[-1]) / many)
+    return [float(many) for many in numbers], values
+
+
+def _curves(axes: Any, setting: Setting) -> None:
+    periods = np.arange(1, setting.periods + 1)
+    for i, (name, outcome) in enumerate(setting.outcomes.items()):
+        look = {"color": COLOURS[i], "linestyle": DASHES[i], "linewidth": 0.8 if name == "random" else 1.8}
+        axes.plot(periods, outcome.utilities, label=name.replace("_", "-"), zorder=3 - (i == 1), **look)
+    axes.set_title("a  total utility", loc="left", fontsize=9.5)
+    axes.set_xlabel("period")
+
+
+def _lines(axes: Any, found: Lines, label: str) -> None:
+    at, values = found
+    for i, (name, line) in enumerate((name, values[name]) for name in POLICIES):
+        look = {"color": COLOURS[i], "linestyle": DASHES[i], "marker": MARKS[i]}
+        axes.plot(at, line, label=name, linewidth=1.6, markersize=4.5, **look)
+    axes.set_xlabel(label)
+
+
+def _stack(axes: Any, setting: Setting, p: int) -> None:
+    """A population's shares over the periods, one upon the other."""
+    path = np.concatenate([setting.start[None, p], setting.outcomes["evolutionary"].path[:, p]])
+    servers = range(setting.game.servers)
+    axes.stackplot(
+        np.arange(len(path)),
+        path.T,
+        colors=[SERVERS[j % len(SERVERS)] for j in servers],
+        labels=[f"server {j}" for j in servers],
+        edgecolor="white",
+        linewidth=0.6,
+    )
+    axes.set_title(f"population {p}, data {setting.game.data[p]:g}", loc="left", fontsize=9.5)
+    axes.set(xlim=(0, len(path) - 1), ylim=(0, 1), xlabel="period")
+    axes.grid(visible=False)
+    axes.tick_params(color=GREY)

@@ -1,0 +1,220 @@
+"""A double deep Q-network that learns whom to ask.
+
+*Incentive and Dynamic Client Selection for Federated Unlearning*, after H. Wang, Z. Kaplan, D. Niu, B. Li:
+Optimizing Federated Learning on Non-IID Data with Reinforcement Learning (INFOCOM 2020). The state is how far
+each client's latest update points along the model; the network values every client; the k most valuable are
+asked, or with probability `epsilon` any k.
+"""
+
+from __future__ import annotations
+
+import copy
+import itertools
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from unknot.core.errors import ConfigError
+from unknot.core.jobs import Update
+from unknot.core.keys import Key
+from unknot.core.lineage import NOBODY, Lineage, Unit
+from unknot.core.selection import Ids
+from unknot.core.weights import Weights
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The paper's network and rates; the reward is `sensitivity` ^ (accuracy − `target`) − 1.
+
+    It does not name `discount`, nor `renew`: the learning steps between copies to the target network.
+    """
+
+    hidden: tuple[int, ...] = (8, 256)
+    epsilon: float = 0.1
+    target: float = 0.9
+    sensitivity: float = 64.0
+    discount: float = 0.9
+    memory: int = 1000
+    batch: int = 8
+    lr: float = 0.001
+    renew: int = 10
+
+    def __post_init__(self) -> None:
+        for name in ("epsilon", "discount"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise ConfigError(f"DQN: {name} is between 0 and 1, not {getattr(self, name)}")
+        for name in ("sensitivity", "memory", "batch", "lr", "renew"):
+            if not getattr(self, name) > 0:
+                raise ConfigError(f"DQN: {name} must be above 0, not {getattr(self, name)}")
+
+    def reward(self, accuracy: float) -> float:
+        return float(self.sensitivity ** (accuracy - self.target) - 1)
+
+
+@dataclass(frozen=True, eq=False)
+class Experience:
+    """What the clients looked like, who was asked, what it was worth, what they looked like then."""
+
+    state: Tensor
+    client: int
+    reward: float
+    after: Tensor
+
+
+class Policy:
+    """What was learned: the value of asking each of these clients, and whose data shaped that."""
+
+    def __init__(self, clients: Sequence[int], settings: Settings, key: Key) -> None:
+        self.clients = tuple(sorted(clients))
+        self.settings = settings
+        self.lineage: Lineage = NOBODY
+        self.steps = 0
+        with key.child("network").torch_seed():
+            self.values = _network(len(self.clients), settings.hidden)
+        self.target = copy.deepcopy(self.values)
+        self._optimizer = torch.optim.Adam(self.values.parameters(), lr=settings.lr)
+
+    @torch.no_grad()
+    def rate(self, state: Tensor) -> dict[int, float]:
+        """The value of asking each client."""
+        return dict(zip(self.clients, self.values(state).tolist(), strict=True))
+
+    def learn(self, some: Sequence[Experience]) -> float:
+        """One step towards reward + discount × the target network's value of the policy's next choice."""
+        states, after = (torch.stack([getattr(e, name) for e in some]) for name in ("state", "after"))
+        places = torch.tensor([self.clients.index(e.client) for e in some])
+        rewards = torch.tensor([e.reward for e in some], dtype=states.dtype)
+        with torch.no_grad():
+            best = self.values(after).argmax(1, keepdim=True)
+            wanted = rewards + self.settings.discount * self.target(after).gather(1, best).squeeze(1)
+        loss = nn.functional.mse_loss(self.values(states).gather(1, places[:, None]).squeeze(1), wanted)
+        self._optimizer.zero_grad()
+        loss.backward()  # type: ignore[no-untyped-call]
+        self._optimizer.step()
+        self.steps += 1
+        if self.steps % self.settings.renew == 0:
+            self.target.load_state_dict(self.values.state_dict())
+        return float(loss.detach())
+
+    def save(self, file: str | Path) -> None:
+        """To go on with it in another run: it keeps its lineage, and is refused where that is forbidden."""
+        torch.save(
+            {
+                "clients": list(self.clients),
+                "hidden": list(self.settings.hidden),
+                "values": self.values.state_dict(),
+                "lineage": [(unit.client, unit.revision) for unit in self.lineage],
+            },
+            file,
+        )
+
+    @staticmethod
+    def load(file: str | Path, settings: Settings | None = None) -> Policy:
+        try:
+            stored = torch.load(file, weights_only=True)
+        except OSError as error:
+            raise ConfigError(f"no policy in {file}: {error}") from None
+        settings = settings or Settings(hidden=tuple(stored["hidden"]))
+        if list(settings.hidden) != stored["hidden"]:
+            raise ConfigError(
+                f"{file}: its hidden layers are {stored['hidden']}, not {list(settings.hidden)}"
+            )
+        policy = Policy(stored["clients"], settings, Key.root(0))
+        for network in (policy.values, policy.target):
+            network.load_state_dict(stored["values"])
+        policy.lineage = Lineage(Unit(client, revision) for client, revision in stored["lineage"])
+        return policy
+
+
+@dataclass
+class DQN:
+    """Asks whom its network values most, and learns from what came of it.
+
+    `policy` is one that was learned in an earlier run, of the same clients. A newcomer is asked as soon as
+    it can be, and valued like the median client from then on: the network does not know it.
+    """
+
+    settings: Settings = field(default_factory=Settings)
+    policy: Policy | None = None
+    _state: dict[int, float] = field(default_factory=dict, init=False)
+    _asked: dict[int, Tensor] = field(default_factory=dict, init=False)
+    _memory: deque[Experience] = field(default_factory=deque, init=False)
+
+    learns = True
+
+    @property
+    def lineage(self) -> Lineage:
+        return self.policy.lineage if self.policy else NOBODY
+
+    @property
+    def curious(self) -> bool:
+        return not self._state
+
+    def fresh(self) -> DQN:
+        return DQN(self.settings)
+
+    def meet(self, model: Weights, updates: Sequence[Update], key: Key) -> None:
+        met = [update.client for update in updates]
+        if self.policy is None or not set(met) <= set(self.policy.clients):
+            self.policy = Policy(met, self.settings, key)
+        self._memory = deque(maxlen=self.settings.memory)
+        self._look(model, updates)
+
+    def choose(self, idle: Ids, k: int, key: Key) -> Ids:
+        if (
+            k >= len(idle)
+            or self.policy is None
+            or key.child("explore").uniform([0])[0] < self.settings.epsilon
+        ):
+            chosen = key.smallest(idle, k)
+        else:
+            values = self.policy.rate(self._seen())
+            usual = float(np.median(list(values.values())))
+            known = {client: values.get(client, usual) for client in self._state}
+            ranked = sorted(idle.tolist(), key=lambda client: (-known.get(client, np.inf), client))
+            chosen = np.sort(np.asarray(ranked[:k], dtype=np.int64))
+        if self.policy is not None:
+            seen = self._seen()
+            self._asked.update((int(c), seen) for c in chosen if int(c) in self.policy.clients)
+        return chosen
+
+    def observe(self, model: Weights, updates: Sequence[Update], accuracy: float, key: Key) -> None:
+        if self.policy is None:
+            return
+        self._look(model, updates)
+        after, reward = self._seen(), self.settings.reward(accuracy)
+        for update in updates:
+            before = self._asked.pop(update.client, None)
+            if before is not None:
+                self._memory.append(Experience(before, update.client, reward, after))
+        if len(self._memory) >= self.settings.batch:
+            places = key.child("replay").smallest(np.arange(len(self._memory)), self.settings.batch)
+            self.policy.learn([self._memory[place] for place in places])
+
+    def _look(self, model: Weights, updates: Sequence[Update]) -> None:
+        """Only those who were asked look different now."""
+        assert self.policy is not None
+        for update in updates:
+            step = (update.weights - update.job.start).vector.double()
+            cosine = nn.functional.cosine_similarity(step, model.vector.double(), dim=0, eps=1e-30)
+            self._state[update.client] = float(cosine)
+            self.policy.lineage |= update.lineage
+        self.policy.lineage |= model.lineage
+
+    def _seen(self) -> Tensor:
+        assert self.policy is not None
+        return torch.tensor([self._state.get(client, 0.0) for client in self.policy.clients])
+
+
+def _network(clients: int, hidden: Sequence[int]) -> nn.Module:
+    """clients → hidden … → a value a client, with ReLU between."""
+    sizes = [clients, *hidden, clients]
+    layers: list[nn.Module] = []
+    for before, after in itertools.pairwise(sizes):
+        layers += [nn.Linear(before, after), nn.ReLU()]
+    return nn.Sequential(*layers[:-1])

@@ -1,0 +1,57 @@
+import numpy as np
+import pytest
+import torch
+
+from support import ToyEngine, small_data, toy_weights
+from unknot.audit import train_shadows
+from unknot.audit.shadows import halves
+from unknot.core.errors import ConfigError
+from unknot.core.keys import Key
+from unknot.core.recipe import Recipe
+
+
+def test_each_point_is_in_half_of_the_shadows():
+    inside = halves(8, 40, Key.root(0))
+    assert inside.shape == (8, 40)
+    assert (inside.sum(0) == 4).all()
+    assert len({tuple(row) for row in inside.tolist()}) == 8
+    assert not np.array_equal(inside, halves(8, 40, Key.root(1)))
+
+
+@pytest.mark.parametrize("shadows", [2, 5])
+def test_shadows_come_in_pairs(shadows):
+    with pytest.raises(ConfigError, match="in pairs"):
+        halves(shadows, 10, Key.root(0))
+
+
+def test_shadows_are_one_cohort_and_each_holds_the_rest_and_its_half():
+    engine, data = ToyEngine(), small_data()
+    seen = {}
+
+    class Watching(ToyEngine):
+        def train(self, jobs, data):
+            seen.update({job.client: job.shard(data).rows for job in jobs})
+            return engine.train(jobs, data)
+
+    rest, members = data.train.subset(np.arange(10)), data.train.subset(np.arange(10, 14))
+    shadows = train_shadows(Watching(), toy_weights(), rest, members, data.test, Recipe(), 6, Key.root(3))
+    assert [len(call) for call in engine.calls] == [6]
+    assert len(shadows) == 6
+    assert shadows.members == 4
+    assert shadows.population.tolist() == [False] * 4 + [True] * 12
+    assert torch.equal(shadows.points.x[:4], members.x)
+    for k, rows in seen.items():
+        assert rows[:10].tolist() == list(range(10))
+        assert np.array_equal(rows[10:] - 10, np.flatnonzero(shadows.inside[k]))
+    assert shadows.answers.shape == (6, 16, 3)
+    trained = engine.train(engine.calls[0], _as_federation(rest, shadows, seen))
+    for update, answers in zip(trained, shadows.answers, strict=True):
+        assert torch.equal(engine.predict(update.weights, shadows.points), answers)
+
+
+def _as_federation(rest, shadows, rows):
+    from unknot.audit.shadows import joined
+    from unknot.core.data import FederatedData, Shard
+
+    shards = {k: Shard.of(mine) for k, mine in rows.items()}
+    return FederatedData(joined(rest, shadows.points), shards, shadows.points)

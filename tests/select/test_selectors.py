@@ -1,0 +1,305 @@
+"""Selectors: whom they choose by hand, what they learn, and that they forget like everything else."""
+
+import itertools
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from support import LAYOUT, ToyEngine, small_data, toy_federation, toy_weights
+from unknot.audit import interference
+from unknot.core.errors import ConfigError
+from unknot.core.jobs import Job
+from unknot.core.keys import Key
+from unknot.core.lineage import Lineage, Unit
+from unknot.core.recipe import Recipe
+from unknot.core.requests import erase, join
+from unknot.core.weights import Weights
+from unknot.experiments import Experiment
+from unknot.federation import Buffered, Clock, FedBuff, Pareto, Synchronous
+from unknot.select import DQN, AtRandom, KCenter, Policy, Settings
+from unknot.select.dqn import Experience
+from unknot.select.groups import centres
+from unknot.unlearn import BMT, FATS, KNOT, RFS, ExactFun, FedEraser
+
+SIZES = (5, 8, 3, 6, 7, 4, 9, 2, 6, 5)
+DATA = small_data(SIZES)
+KEY = Key.root(0)
+SELECTORS = {"k-center": KCenter(3), "dqn": DQN(Settings(batch=2, target=0.5))}
+
+
+def update(client: int, step: list[float]):
+    job = Job(Unit(client), toy_weights(), KEY, Recipe())
+    vector = torch.zeros(LAYOUT.size)
+    vector[: len(step)] = torch.tensor(step)
+    return job.done(job.start.vector + vector, 5, 0.1)
+
+
+# K-Center ----------------------------------------------------------------------------------------
+
+
+def test_groups_are_those_of_the_nearest_centre():
+    """Three heaps on a line: whoever is drawn first, the farthest two heaps give the other centres."""
+    points = {0: 0.0, 1: 0.1, 2: 10.0, 3: 10.1, 4: -7.0, 5: -7.1}
+    vectors = {c: np.asarray([x], dtype=np.float32) for c, x in points.items()}
+    for seed in range(6):
+        group = centres(vectors, 3, Key.root(seed))
+        assert [group[0] == group[1], group[2] == group[3], group[4] == group[5]] == [True] * 3
+        assert len(set(group.values())) == 3
+
+
+@given(
+    st.lists(st.tuples(st.integers(-9, 9), st.integers(-9, 9)), min_size=2, max_size=7),
+    st.integers(1, 3),
+    st.integers(0, 99),
+)
+def test_nobody_is_farther_than_twice_the_best_possible(places, groups, seed):
+    """Gonzalez' bound: the diameter of a group is at most four times the best radius; here by brute force."""
+    groups = min(groups, len(places))
+    points = np.asarray(places, dtype=np.float64)
+    group = centres({i: p.astype(np.float32) for i, p in enumerate(points)}, groups, Key.root(seed))
+    distance = np.linalg.norm(points[:, None] - points[None], axis=2)
+    best = min(
+        distance[list(some)].min(axis=0).max() for some in itertools.combinations(range(len(points)), groups)
+    )
+    apart = max(distance[i, j] for i in group for j in group if group[i] == group[j])
+    assert apart <= 4 * best + 1e-6
+
+
+def test_one_client_of_each_group_is_chosen():
+    selector = KCenter(3)
+    updates = [update(c, [10.0 * (c % 3), 0.1 * c]) for c in range(9)]
+    selector.meet(toy_weights(), updates, KEY)
+    for turn in range(20):
+        chosen = selector.choose(np.arange(9), 3, KEY.child(turn))
+        assert sorted(int(c) % 3 for c in chosen) == [0, 1, 2]
+    seen = {int(c) for turn in range(60) for c in selector.choose(np.arange(9), 3, KEY.child(turn))}
+    assert seen == set(range(9))
+    assert selector.choose(np.arange(9), 20, KEY).tolist() == list(range(9))
+    assert len(selector.choose(np.asarray([0, 3, 6, 1]), 3, KEY)) == 3  # fewer groups than seats
+
+
+# The network -------------------------------------------------------------------------------------
+
+
+def test_a_learning_step_goes_towards_the_double_dqn_target():
+    """r + γ · target(s')[argmax policy(s')], of the asked client alone, by hand; one plain gradient."""
+    settings = Settings(hidden=(4,), discount=0.5, lr=0.01, renew=1000)
+    policy = Policy([3, 5, 8], settings, KEY)
+    with torch.no_grad():
+        for p in policy.target.parameters():
+            p.mul_(-1.5)
+    s, t = torch.tensor([0.1, -0.2, 0.3]), torch.tensor([0.5, 0.4, -0.1])
+    best = int(policy.values(t).argmax())
+    wanted = 2.0 + 0.5 * policy.target(t)[best].item()
+    before = policy.values(s)[1].item()
+    others = policy.values(s)[[0, 2]].detach().clone()
+    loss = policy.learn([Experience(s, 5, 2.0, t)])
+    assert loss == pytest.approx((wanted - before) ** 2, rel=1e-5)
+    assert abs(policy.values(s)[1].item() - wanted) < abs(before - wanted)
+    assert (policy.values(s)[[0, 2]] - others).abs().max() < abs(policy.values(s)[1].item() - before)
+
+
+def test_rewards_are_the_papers():
+    assert Settings(target=0.9).reward(0.9) == 0.0
+    assert Settings(target=0.5).reward(1.0) == pytest.approx(7.0)  # 64^0.5 - 1
+    assert Settings(target=0.75).reward(0.25) == pytest.approx(-0.875)  # 64^-0.5 - 1
+
+
+def test_it_finds_the_best_subset_of_a_toy_environment():
+    """Of ten clients three are worth asking: accuracy is the share of them among those asked."""
+    good = {1, 4, 8}
+    selector = DQN(Settings(target=0.5, epsilon=0.3))
+    model = Weights(torch.ones(LAYOUT.size), LAYOUT)
+    selector.meet(model, [update(c, [1.0 if c in good else -1.0, 0.3 * c]) for c in range(10)], KEY)
+    for turn in range(1000):
+        key = KEY.child(turn)
+        chosen = [int(c) for c in selector.choose(np.arange(10), 3, key)]
+        found = [update(c, [1.0 if c in good else -1.0, 0.3 * c]) for c in chosen]
+        selector.observe(model, found, len(good & set(chosen)) / 3, key)
+    values = selector.policy.rate(selector._seen())
+    assert set(sorted(values, key=values.get)[-3:]) == good
+
+
+def test_a_policy_is_saved_with_its_lineage_and_loaded(tmp_path):
+    policy = Policy([2, 4], Settings(hidden=(3,)), KEY)
+    policy.lineage = Lineage([Unit(2), Unit(4, 1)])
+    policy.save(tmp_path / "policy.pt")
+    again = Policy.load(tmp_path / "policy.pt")
+    state = torch.tensor([0.3, -0.7])
+    assert again.rate(state) == policy.rate(state)
+    assert set(again.lineage) == {Unit(2), Unit(4, 1)}
+    with pytest.raises(ConfigError, match="hidden layers"):
+        Policy.load(tmp_path / "policy.pt", Settings(hidden=(8,)))
+    with pytest.raises(ConfigError, match="no policy"):
+        Policy.load(tmp_path / "nothing.pt")
+
+
+# In a federation ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", SELECTORS)
+def test_everybody_is_met_before_the_first_choice(name):
+    """One epoch each, from the lane's model; timed by the slowest, counted, and no round of training."""
+    clock = Clock(Pareto())
+    fed = toy_federation(
+        RFS(), DATA, pace=Synchronous(3), clock=clock, select=SELECTORS[name], recipe=Recipe(epochs=3)
+    )
+    history = fed.run(2)
+    first = fed.engine.calls[0]
+    assert [job.client for job in first] == list(range(10))
+    assert {job.recipe.epochs for job in first} == {1}
+    assert all(len(call) == 3 for call in fed.engine.calls[1:])
+    assert fed.costs.jobs == 16
+    slowness = fed.key.child("slowness")
+    slowest = max(clock.duration(c, SIZES[c], slowness) for c in range(10)) / 1e9
+    assert max(trip.ended for trip in history.apart) == pytest.approx(slowest)
+    assert min(trip.launched for trip in history.rounds[0].trips) == pytest.approx(slowest)
+
+
+@pytest.mark.parametrize("name", SELECTORS)
+@pytest.mark.parametrize(
+    "request_", [erase(4, round=3), erase([1, 4, 7], round=3), erase({6: [0, 3]}, round=3)]
+)
+def test_whom_it_asks_does_not_depend_on_the_erased_data(name, request_):
+    def served(data):
+        fed = toy_federation(RFS(), data, pace=Synchronous(4), select=SELECTORS[name])
+        fed.run(8, requests=[request_])
+        return fed.model
+
+    assert interference(served, DATA, request_.targets).none
+
+
+@pytest.mark.parametrize("name", SELECTORS)
+def test_after_an_erasure_it_is_that_of_a_federation_that_never_had_the_client(name):
+    fed = toy_federation(RFS(), DATA, pace=Synchronous(4), select=SELECTORS[name])
+    fed.run(8, requests=[erase(4, round=3)])
+    rest = DATA.fork()
+    rest.erase(4)
+    twin = toy_federation(
+        RFS(),
+        rest.replaced(shards={c: rest[c] for c in range(10) if c != 4}),
+        pace=Synchronous(4),
+        select=SELECTORS[name],
+    )
+    twin.run(5)
+    assert fed.model.equal(twin.model)
+
+
+@pytest.mark.parametrize("name", SELECTORS)
+def test_what_it_has_seen_is_dropped_with_the_erased_client(name):
+    fed = toy_federation(FedEraser(interval=1), DATA, pace=Synchronous(4), select=SELECTORS[name])
+    fed.run(4)
+    old = fed.lanes["global"].selector
+    assert 4 in {unit.client for unit in old.lineage}
+    fed._serve(erase(4, round=4), fed._history)
+    new = fed.lanes["global"].selector
+    assert new is not old
+    assert not new.lineage
+
+
+@pytest.mark.parametrize("name", SELECTORS)
+def test_clusters_have_selectors_of_their_own_and_do_not_notice_a_request(name):
+    options = {"pace": Buffered(9, 6, 3), "aggregate": FedBuff(), "clock": Clock(Pareto())}
+    method = KNOT(clusters=3, by="random")
+    quiet, disturbed = (toy_federation(method, DATA, select=SELECTORS[name], **options) for _ in range(2))
+    calm = quiet.run(6)
+    noisy = disturbed.run(6, requests=[erase(4, time=0.2)])
+    (hit,) = noisy.served[0].restarted
+    for lane in quiet.lanes:
+        if lane != hit:
+            assert quiet.lanes[lane].model.equal(disturbed.lanes[lane].model)
+            times = [[r.time for r in h.rounds if r.lane == lane] for h in (calm, noisy)]
+            assert times[0] == times[1]
+        seen = {unit.client for unit in quiet.lanes[lane].selector.lineage}
+        assert seen <= quiet.lanes[lane].members
+
+
+@pytest.mark.parametrize("name", SELECTORS)
+def test_newcomers_are_asked_too(name):
+    fed = toy_federation(RFS(), DATA, pace=Synchronous(4), select=SELECTORS[name])
+    history = fed.run(25, requests=[join(9, round=2)])
+    assert any(9 in record.clients for record in history.rounds)
+
+
+@pytest.mark.parametrize("name", SELECTORS)
+def test_after_an_erasure_that_leaves_others_in_flight_everybody_is_met_again(name):
+    """BMT goes on from what is left, asynchronously: those who are out come back first."""
+    options = {"pace": Buffered(6, 3), "aggregate": FedBuff(), "clock": Clock(Pareto())}
+    fed = toy_federation(BMT(), DATA, select=SELECTORS[name], **options)
+    fed.run(12, requests=[erase(4, round=4)])
+    meetings = [call for call in fed.engine.calls if call and call[0].node == "meet"]
+    assert [len(call) for call in meetings] == [10, 9]
+    assert not fed.lanes["global"].selector.curious
+    assert 4 not in {unit.client for unit in fed.lanes["global"].selector.lineage}
+
+
+def test_a_learned_policy_goes_on_and_is_refused_once_it_is_tainted(tmp_path):
+    file = tmp_path / "policy.pt"
+    first = toy_federation(RFS(), DATA, pace=Synchronous(4), select=SELECTORS["dqn"])
+    first.run(6)
+    first.lanes["global"].selector.policy.save(file)
+    learned = Policy.load(file, SELECTORS["dqn"].settings)
+    patient = DQN(Settings(batch=64), learned)
+    second = toy_federation(RFS(), DATA, pace=Synchronous(4), select=patient)
+    second.run(1)
+    mine = second.lanes["global"].selector.policy
+    state = torch.zeros(10)
+    assert mine.rate(state) == learned.rate(state)  # not yet enough experience to learn from
+    second._serve(erase(4, round=1), second._history)
+    assert second.lanes["global"].selector.policy is None
+
+
+def test_selected_clients_calibrate_if_so_asked():
+    kept, selected = (
+        toy_federation(FedEraser(interval=1, calibrate=by), DATA, pace=Synchronous(3))
+        for by in ("kept", "selected")
+    )
+    gone = toy_federation(RFS(), DATA, pace=Synchronous(3)).run(1).rounds[0].clients[0]
+    for fed in (kept, selected):
+        fed.run(6, requests=[erase(gone, round=3)])
+    rounds = [[r.clients for r in fed._history.rounds] for fed in (kept, selected)]
+    assert [set(b) == set(a) - {gone} for a, b in zip(rounds[0][:3], rounds[0][3:], strict=True)] == [
+        True
+    ] * 3
+    assert all(len(clients) == 3 for clients in rounds[1])
+    with pytest.raises(ConfigError, match="calibrate"):
+        FedEraser(calibrate="all")
+
+
+def test_who_draws_its_clients_itself_takes_no_selector():
+    for method in (ExactFun(), FATS()):
+        with pytest.raises(ConfigError, match="draws its clients itself"):
+            toy_federation(method, DATA, select=KCenter())
+    with pytest.raises(ConfigError, match="validation"):
+        toy_federation(RFS(), DATA.replaced(validation=None), select=DQN())
+
+
+def test_selectors_are_read_from_a_file(tmp_path):
+    assert isinstance(Experiment.of({}).select, AtRandom)
+    assert Experiment.of({"select": {"name": "k-center", "groups": 4}}).select == KCenter(4)
+    made = Experiment.of({"select": {"name": "dqn", "epsilon": 0.2, "hidden": [8, 16]}}).select
+    assert made.settings == Settings(hidden=(8, 16), epsilon=0.2)
+    Policy([0, 1], Settings(), KEY).save(tmp_path / "p.pt")
+    assert Experiment.of(
+        {"select": {"name": "dqn", "policy": str(tmp_path / "p.pt")}}
+    ).select.policy.clients == (0, 1)
+    for wrong in (
+        {"name": "k-centre"},
+        {"groups": 3},
+        {"name": "dqn", "epsilon": 2},
+        {"name": "k-center", "k": 1},
+    ):
+        with pytest.raises(ConfigError):
+            Experiment.of({"select": wrong})
+
+
+def test_a_meeting_reads_no_erased_sample():
+    """The tripwire of the data: erased shards raise when they are read."""
+    engine = ToyEngine()
+    fed = toy_federation(RFS(), DATA, engine, pace=Synchronous(4), select=KCenter(3))
+    fed.run(6, requests=[erase(4, round=3)])
+    meetings = [call for call in engine.calls if call and call[0].node == "meet"]
+    assert [4 in {job.client for job in call} for call in meetings] == [True, False]
