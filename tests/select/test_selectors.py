@@ -123,6 +123,23 @@ def test_it_finds_the_best_subset_of_a_toy_environment():
     assert set(sorted(values, key=values.get)[-3:]) == good
 
 
+def test_principal_components_tell_apart_what_differs():
+    """Two kinds of clients that differ along one axis: the first component is that axis, up to its sign."""
+    selector = DQN(Settings(components=2, batch=2))
+    updates = [update(c, [3.0 if c % 2 else -3.0, 0.01 * c]) for c in range(6)]
+    selector.meet(toy_weights(), updates, KEY)
+    basis = selector.policy.basis
+    assert basis.shape == (6, 2)
+    assert (basis.T @ basis - torch.eye(2)).abs().max() < 1e-5
+    kinds = torch.tensor([-1.0, 1.0] * 3) / 6**0.5
+    assert abs(float(kinds @ basis[:, 0])) > 0.999
+    selector.choose(np.arange(6), 3, KEY)
+    selector.observe(toy_weights(), updates[:3], 0.9, KEY)
+    assert next(selector.policy.values.parameters()).shape == (8, 2)
+    with pytest.raises(ConfigError, match="components"):
+        Settings(components=0)
+
+
 def test_a_policy_is_saved_with_its_lineage_and_loaded(tmp_path):
     policy = Policy([2, 4], Settings(hidden=(3,)), KEY)
     policy.lineage = Lineage([Unit(2), Unit(4, 1)])

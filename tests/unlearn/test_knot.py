@@ -109,11 +109,12 @@ def test_what_is_served_does_not_depend_on_the_erased_data(retrain, request_):
     assert interference(served, DATA, request_.targets).none
 
 
-@pytest.mark.parametrize("by", ["knot", "similar"])
+@pytest.mark.parametrize("by", ["knot", "similar", "shares"])
 @pytest.mark.parametrize("what", [{4: None}, {0: None, 9: None}, {6: [0, 3]}])
 def test_reassigned_without_the_client_it_is_the_federation_that_never_had_it(by, what):
     """Every cluster, at the version that it has reached; clusters that changed have begun again."""
-    method = knot(by=by, reassign="without")
+    shares = ((0.1, 0.4, 0.5), (0.8, 0.1, 0.1)) if by == "shares" else ()
+    method = knot(by=by, reassign="without", shares=shares)
     fed = toy_federation(method, DATA)
     fed.run(8, requests=[erase(what, round=4)])
     rest = DATA.fork()

@@ -9,6 +9,7 @@ from unknot.core.errors import ConfigError
 from unknot.core.jobs import Job
 from unknot.core.recipe import Recipe
 from unknot.core.requests import erase
+from unknot.experiments import Experiment
 from unknot.federation import Buffered, Clock, FedBuff, Pareto, Synchronous
 from unknot.unlearn import KNOT, MMT, FedEraser
 
@@ -202,3 +203,20 @@ def test_the_mean_of_clusters_trained_apart_is_their_data_weighted_mean_in_the_c
     stack = torch.stack([lane.nodes["global"].weights.vector for lane in lanes])
     mean = (stack * (held / held.sum())[:, None]).sum(0)
     assert (fed.method.choices(fed)["mean"].vector - mean).abs().max() < 1e-6
+
+
+SHARES = ((0.1, 0.4, 0.5), (0.8, 0.1, 0.1))
+
+
+def test_clusters_by_the_shares_of_a_game():
+    """Six clients with the least data, six with the most: 1, 2, 3 and 5, 1, 0, the largest remainders."""
+    fed = toy_federation(KNOT(by="shares", shares=SHARES), DATA)
+    assert fed.run(2).apart == []  # nobody is profiled
+    small = set(sorted(range(12), key=lambda client: (SIZES[client], client))[:6])
+    found = [(len(lane.members & small), len(lane.members - small)) for lane in fed.lanes.values()]
+    assert found == [(1, 5), (2, 1), (3, 0)]
+    made = Experiment.of({"method": {"name": "knot", "by": "shares", "shares": [[0.5, 0.5]]}}).method
+    assert made == KNOT(by="shares", shares=((0.5, 0.5),))
+    for wrong in ({"by": "shares"}, {"shares": ((1.0,),)}):
+        with pytest.raises(ConfigError, match="shares"):
+            KNOT(**wrong)

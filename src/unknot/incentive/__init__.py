@@ -1,6 +1,5 @@
 """What clients gain by helping to unlearn, and where that leads them: an evolutionary game, its baselines."""
 
-from unknot.incentive.assign import assign
 from unknot.incentive.dynamics import flow, play, step
 from unknot.incentive.equilibrium import Equilibrium, Survey, describe, settle, survey
 from unknot.incentive.game import Game
@@ -16,7 +15,6 @@ __all__ = [
     "Outcome",
     "Setting",
     "Survey",
-    "assign",
     "compare",
     "describe",
     "flow",

@@ -31,7 +31,9 @@ from unknot.core.weights import Weights
 class Settings:
     """The paper's network and rates; the reward is `sensitivity` ^ (accuracy − `target`) − 1.
 
-    It does not name `discount`, nor `renew`: the learning steps between copies to the target network.
+    It does not name `discount`, nor `renew`: the learning steps between copies to the target network. For
+    many clients, the network looks at the state along so many principal `components` of the clients' first
+    updates, not at each client.
     """
 
     hidden: tuple[int, ...] = (8, 256)
@@ -43,8 +45,11 @@ class Settings:
     batch: int = 8
     lr: float = 0.001
     renew: int = 10
+    components: int | None = None
 
     def __post_init__(self) -> None:
+        if self.components is not None and self.components < 1:
+            raise ConfigError(f"DQN: components must be at least 1, not {self.components}")
         for name in ("epsilon", "discount"):
             if not 0 <= getattr(self, name) <= 1:
                 raise ConfigError(f"DQN: {name} is between 0 and 1, not {getattr(self, name)}")
@@ -69,24 +74,29 @@ class Experience:
 class Policy:
     """What was learned: the value of asking each of these clients, and whose data shaped that."""
 
-    def __init__(self, clients: Sequence[int], settings: Settings, key: Key) -> None:
+    def __init__(
+        self, clients: Sequence[int], settings: Settings, key: Key, basis: Tensor | None = None
+    ) -> None:
         self.clients = tuple(sorted(clients))
         self.settings = settings
+        self.basis = torch.eye(len(self.clients)) if basis is None else basis
         self.lineage: Lineage = NOBODY
         self.steps = 0
         with key.child("network").torch_seed():
-            self.values = _network(len(self.clients), settings.hidden)
+            self.values = _network([self.basis.shape[1], *settings.hidden, len(self.clients)])
         self.target = copy.deepcopy(self.values)
         self._optimizer = torch.optim.Adam(self.values.parameters(), lr=settings.lr)
 
     @torch.no_grad()
     def rate(self, state: Tensor) -> dict[int, float]:
         """The value of asking each client."""
-        return dict(zip(self.clients, self.values(state).tolist(), strict=True))
+        return dict(zip(self.clients, self.values(state @ self.basis).tolist(), strict=True))
 
     def learn(self, some: Sequence[Experience]) -> float:
         """One step towards reward + discount × the target network's value of the policy's next choice."""
-        states, after = (torch.stack([getattr(e, name) for e in some]) for name in ("state", "after"))
+        states, after = (
+            torch.stack([getattr(e, name) for e in some]) @ self.basis for name in ("state", "after")
+        )
         places = torch.tensor([self.clients.index(e.client) for e in some])
         rewards = torch.tensor([e.reward for e in some], dtype=states.dtype)
         with torch.no_grad():
@@ -107,6 +117,7 @@ class Policy:
             {
                 "clients": list(self.clients),
                 "hidden": list(self.settings.hidden),
+                "basis": self.basis,
                 "values": self.values.state_dict(),
                 "lineage": [(unit.client, unit.revision) for unit in self.lineage],
             },
@@ -124,7 +135,7 @@ class Policy:
             raise ConfigError(
                 f"{file}: its hidden layers are {stored['hidden']}, not {list(settings.hidden)}"
             )
-        policy = Policy(stored["clients"], settings, Key.root(0))
+        policy = Policy(stored["clients"], settings, Key.root(0), stored["basis"])
         for network in (policy.values, policy.target):
             network.load_state_dict(stored["values"])
         policy.lineage = Lineage(Unit(client, revision) for client, revision in stored["lineage"])
@@ -161,7 +172,7 @@ class DQN:
     def meet(self, model: Weights, updates: Sequence[Update], key: Key) -> None:
         met = [update.client for update in updates]
         if self.policy is None or not set(met) <= set(self.policy.clients):
-            self.policy = Policy(met, self.settings, key)
+            self.policy = Policy(met, self.settings, key, self._basis(updates))
         self._memory = deque(maxlen=self.settings.memory)
         self._look(model, updates)
 
@@ -196,6 +207,16 @@ class DQN:
             places = key.child("replay").smallest(np.arange(len(self._memory)), self.settings.batch)
             self.policy.learn([self._memory[place] for place in places])
 
+    def _basis(self, updates: Sequence[Update]) -> Tensor | None:
+        """The directions in which the clients' updates differ most, as one number a client."""
+        if self.settings.components is None:
+            return None
+        ordered = sorted(updates, key=lambda update: update.client)
+        steps = torch.stack([(u.weights - u.job.start).vector.double().cpu() for u in ordered])
+        directions, _, _ = torch.linalg.svd(steps - steps.mean(0), full_matrices=False)
+        basis: Tensor = directions[:, : self.settings.components].float()
+        return basis
+
     def _look(self, model: Weights, updates: Sequence[Update]) -> None:
         """Only those who were asked look different now."""
         assert self.policy is not None
@@ -211,9 +232,8 @@ class DQN:
         return torch.tensor([self._state.get(client, 0.0) for client in self.policy.clients])
 
 
-def _network(clients: int, hidden: Sequence[int]) -> nn.Module:
-    """clients → hidden … → a value a client, with ReLU between."""
-    sizes = [clients, *hidden, clients]
+def _network(sizes: Sequence[int]) -> nn.Module:
+    """Linear layers of these sizes, with ReLU between."""
     layers: list[nn.Module] = []
     for before, after in itertools.pairwise(sizes):
         layers += [nn.Linear(before, after), nn.ReLU()]

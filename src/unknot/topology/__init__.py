@@ -7,6 +7,7 @@ from unknot.topology.kinds import KINDS, best_within, build
 from unknot.topology.profiles import Profiles, read_profiles
 from unknot.topology.ratings import Anchors, anchors, ratings
 from unknot.topology.reuse import rebuild_proven
+from unknot.topology.shares import populations_by_size, share_clusters
 from unknot.topology.table import Table, read_table
 from unknot.topology.tree import Tree, aggregated, parts, score
 
@@ -25,6 +26,7 @@ __all__ = [
     "build",
     "keep",
     "parts",
+    "populations_by_size",
     "random_clusters",
     "ratings",
     "read_profiles",
@@ -32,5 +34,6 @@ __all__ = [
     "rebuild",
     "rebuild_proven",
     "score",
+    "share_clusters",
     "similar_clusters",
 ]

@@ -30,7 +30,15 @@ from unknot.federation.clustered import (
     joint_model,
     mean_of_clusters,
 )
-from unknot.topology import Assignment, assign, random_clusters, ratings, similar_clusters
+from unknot.topology import (
+    Assignment,
+    assign,
+    populations_by_size,
+    random_clusters,
+    ratings,
+    share_clusters,
+    similar_clusters,
+)
 
 SERVED = {
     "mean": mean_of_clusters,
@@ -38,14 +46,15 @@ SERVED = {
     "ensemble": ensemble_of_clusters,
     "joint": joint_model,
 }
-CLUSTERED = ("knot", "random", "similar")
+CLUSTERED = ("knot", "random", "similar", "shares")
 
 
 @dataclass(frozen=True)
 class KNOT(Clustered):
     """Isolated clusters by speed and similarity; a request retrains its own, the others go on.
 
-    `by`: "knot" (the paper's assignment, with its `a`, `b`, `c1`, `c2`, `c3`), "random" or "similar".
+    `by`: "knot" (the paper's assignment, with its `a`, `b`, `c1`, `c2`, `c3`), "random", "similar", or
+    "shares": `shares` has a row a population, by how much data its clients hold, and a share a cluster.
     `retrain` is the method that rules in each cluster; without one, it begins again from scratch.
     `served`: the data-weighted "mean" (the paper's), the "best" cluster on the validation data, the
     "ensemble", or "joint": when a run is over, `joint_rounds` of all clients from the mean. Profiles take
@@ -61,6 +70,7 @@ class KNOT(Clustered):
     c1: int = 1
     c2: int | None = None
     c3: int | None = None
+    shares: tuple[tuple[float, ...], ...] = ()
     retrain: Method | None = None
     served: str = "mean"
     joint_rounds: int = 3
@@ -73,6 +83,8 @@ class KNOT(Clustered):
     def __post_init__(self) -> None:
         if self.clusters < 1:
             raise ConfigError(f"KNOT needs at least 1 cluster, not {self.clusters}")
+        if bool(self.shares) != (self.by == "shares"):
+            raise ConfigError('KNOT: shares go with by = "shares", and it with them')
         if self.by not in CLUSTERED:
             raise ConfigError(f"KNOT clusters by {self.by!r}?{nearest(self.by, CLUSTERED)}")
         if self.served not in SERVED:
@@ -93,6 +105,8 @@ class KNOT(Clustered):
         inner = self.guarantee.value if self.retrain is None else self.retrain.promise
         if self.by != "random" and self.reassign != "without":
             learned = "what the clustering learned from the erased client's profile"
+            if self.by == "shares":
+                learned = "how much data the erased client held, which the clustering goes by"
             inner = f"{inner}, but for {learned}" if self.exact else f"{inner}; so is {learned}"
         if self.served == "joint":
             inner += "; joint rounds join the clusters' lineages, and a later request undoes them"
@@ -136,7 +150,7 @@ class KNOT(Clustered):
         newcomers = [client for lane in fed.lanes.values() for client in lane.joined]
         first = sorted(fed.members - set(newcomers))
         dealt = [list(members) for members in self._clusters(fed, first)] if first else []
-        dealt += [[] for _ in range(self.clusters - len(dealt))]
+        dealt += [[] for _ in range((len(self.shares[0]) if self.shares else self.clusters) - len(dealt))]
         for client in sorted(set(newcomers) & fed.members, key=lambda c: _came(fed, c)):
             min(dealt, key=len).append(client)
         return dealt
@@ -144,6 +158,9 @@ class KNOT(Clustered):
     def _clusters(self, fed: Federation, clients: Sequence[int]) -> Sequence[Sequence[int]]:
         if self.by == "random":
             return random_clusters(clients, min(self.clusters, len(clients)), fed.key)
+        if self.by == "shares":
+            sizes = {client: len(fed.data[client]) for client in clients}
+            return share_clusters(self.shares, populations_by_size(sizes, len(self.shares)), fed.key)
         recipe = replace(fed.recipe, epochs=self.profile_epochs)
         profiles = _profiles(fed, clients, recipe)
         if self.by == "similar":

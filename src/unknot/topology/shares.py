@@ -1,8 +1,8 @@
-"""From shares to clients: who trains at which server."""
+"""Clusters by shares: a population's clients divided among servers, as a game of incentives has it."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
 import numpy as np
@@ -12,7 +12,18 @@ from unknot.core.errors import ConfigError
 from unknot.core.keys import Key
 
 
-def assign(
+def populations_by_size(sizes: Mapping[int, int], count: int) -> list[list[int]]:
+    """`count` populations, from the clients with the least data to those with the most.
+
+    As many clients in each as in any other, or one more; of clients with as much data, the lower ids first.
+    """
+    if count < 1:
+        raise ConfigError(f"there is at least 1 population, not {count}")
+    ranked = sorted(sizes, key=lambda client: (sizes[client], client))
+    return [sorted(part.tolist()) for part in np.array_split(np.asarray(ranked, dtype=np.int64), count)]
+
+
+def share_clusters(
     shares: ArrayLike, populations: Sequence[Sequence[int]], key: Key | None = None
 ) -> tuple[tuple[int, ...], ...]:
     """The clients of each server, in the order of ids, from shares[p][j] and the clients of each population.
@@ -37,7 +48,7 @@ def assign(
     for row, clients in zip(x.tolist(), populations, strict=True):
         queue = sorted(clients)
         if key is not None:
-            queue = [queue[i] for i in key.child("assign").order(queue)]
+            queue = [queue[i] for i in key.child("shares").order(queue)]
         for server, count in enumerate(_whole(row, len(queue))):
             servers[server] += queue[:count]
             queue = queue[count:]
