@@ -267,6 +267,20 @@ def test_a_learned_policy_goes_on_and_is_refused_once_it_is_tainted(tmp_path):
     assert mine.rate(state) == learned.rate(state)  # not yet enough experience to learn from
     second._serve(erase(4, round=1), second._history)
     assert second.lanes["global"].selector.policy is None
+    others = DQN(Settings(), Policy([0, 1, 2], Settings(), KEY))
+    with pytest.raises(ConfigError, match=r"without clients \[3, 4, 5, 6, 7\]"):
+        toy_federation(RFS(), DATA, pace=Synchronous(4), select=others).run(1)
+
+
+@pytest.mark.parametrize("name", SELECTORS)
+def test_where_nobody_has_anything_to_show_the_run_goes_on(name):
+    """Clients without samples are met with nothing; who is asked is then drawn."""
+    empty = small_data((0, 0, 0, 0))
+    history = toy_federation(RFS(), empty, pace=Synchronous(2), select=SELECTORS[name]).run(3)
+    assert [len(record.clients) for record in history.rounds] == [2, 2, 2]
+    some = toy_federation(RFS(), small_data((0, 4, 0, 5)), pace=Synchronous(2), select=SELECTORS[name])
+    some.run(6, requests=[erase([1, 3], round=3)])
+    assert some.model.equal(some.initial)
 
 
 def test_selected_clients_calibrate_if_so_asked():

@@ -152,6 +152,7 @@ class DQN:
 
     settings: Settings = field(default_factory=Settings)
     policy: Policy | None = None
+    curious: bool = field(default=True, init=False)
     _state: dict[int, float] = field(default_factory=dict, init=False)
     _asked: dict[int, Tensor] = field(default_factory=dict, init=False)
     _memory: deque[Experience] = field(default_factory=deque, init=False)
@@ -162,16 +163,17 @@ class DQN:
     def lineage(self) -> Lineage:
         return self.policy.lineage if self.policy else NOBODY
 
-    @property
-    def curious(self) -> bool:
-        return not self._state
-
     def fresh(self) -> DQN:
         return DQN(self.settings)
 
     def meet(self, model: Weights, updates: Sequence[Update], key: Key) -> None:
+        self.curious = False
         met = [update.client for update in updates]
-        if self.policy is None or not set(met) <= set(self.policy.clients):
+        if not met:
+            return
+        if self.policy is not None and (unknown := sorted(set(met) - set(self.policy.clients))):
+            raise ConfigError(f"the policy was learned without clients {unknown[:5]}: leave it out, or them")
+        if self.policy is None:
             self.policy = Policy(met, self.settings, key, self._basis(updates))
         self._memory = deque(maxlen=self.settings.memory)
         self._look(model, updates)

@@ -30,6 +30,7 @@ class KCenter:
 
     groups: int = 10
     lineage: Lineage = field(default=NOBODY, init=False)
+    curious: bool = field(default=True, init=False)
     _group: dict[int, int] = field(default_factory=dict, init=False)
 
     learns = False
@@ -38,18 +39,15 @@ class KCenter:
         if self.groups < 1:
             raise ConfigError(f"KCenter: groups must be at least 1, not {self.groups}")
 
-    @property
-    def curious(self) -> bool:
-        return not self._group
-
     def fresh(self) -> KCenter:
         return KCenter(self.groups)
 
     def meet(self, model: Weights, updates: Sequence[Update], key: Key) -> None:
+        self.curious = False
         for update in updates:
             self.lineage |= update.lineage
         steps = {u.client: (u.weights - u.job.start).vector.cpu().numpy() for u in updates}
-        self._group = centres(steps, min(self.groups, len(steps)), key)
+        self._group = centres(steps, min(self.groups, len(steps)), key) if steps else {}
 
     def choose(self, idle: Ids, k: int, key: Key) -> Ids:
         if k >= len(idle):
