@@ -160,6 +160,15 @@ def test_an_audit_as_json_is_json_and_nothing_else(file):
     assert record["findings"][0]["attack"] == "LiRA"
 
 
+def test_a_backdoor_audit_says_who_answers_to_the_mark(file):
+    output = call("audit", file, "--backdoor").output
+    assert "client 1 erased, all of it marked as class 0" in output
+    for text in ("nobody forgot anything", "served after the erasure", "retrained without it"):
+        assert text in output
+    record = json.loads(call("audit", file, "--backdoor", "--json").stdout)
+    assert record["answers"]["served"] == record["answers"]["control"]
+
+
 def test_an_audit_that_finds_something_fails(file, monkeypatch):
     from unknot.experiments import audited
 

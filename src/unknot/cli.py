@@ -98,25 +98,31 @@ def audit(
     plot: Annotated[
         Path | None, typer.Option(metavar="OUT.png|.svg", help="Also draw the ROC of every attack.")
     ] = None,
+    backdoor: Annotated[
+        bool, typer.Option("--backdoor", help="Instead: mark the erased clients' images; who answers to it?")
+    ] = False,
 ) -> None:
     """Run an experiment, attack what it serves, and exit with 1 if the erased data still shows."""
-    from unknot.experiments.audited import audit as audit_experiment
+    from unknot.experiments import audited
     from unknot.report import audit as report
 
     console = Console()
     with _errors_for_people():
-        if plot is not None:
+        if plot is not None and not backdoor:
             timeline.check(plot)
         experiment = Experiment.read(file, [*(set_ or []), *([] if seed is None else [f"seed={seed}"])])
         with Console(stderr=True).status(experiment.name) as status:
-            found = audit_experiment(experiment, shadows, others, tell=status.update).to_dict()
-        if plot is not None:
+            if backdoor:
+                found = audited.backdoor(experiment, tell=status.update).to_dict()
+            else:
+                found = audited.audit(experiment, shadows, others, tell=status.update).to_dict()
+        if plot is not None and not backdoor:
             report.draw(found, plot)
         if json_:
             sys.stdout.write(report.to_json(found) + "\n")
         else:
-            console.print(report.tables(found))
-            if plot is not None:
+            console.print(report.marks(found) if backdoor else report.tables(found))
+            if plot is not None and not backdoor:
                 sys.stdout.write(f"written: {plot}\n")
         raise typer.Exit(1 if found["verdict"] == "flagged" else 0)
 

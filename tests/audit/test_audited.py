@@ -11,7 +11,7 @@ from unknot.core.errors import ConfigError
 from unknot.core.recipe import SGD, Recipe
 from unknot.core.requests import erase, join
 from unknot.experiments import Experiment, audited, prepare
-from unknot.experiments.audited import audit, central
+from unknot.experiments.audited import audit, backdoor, central
 
 FILE = """
 name = "by heart"
@@ -54,7 +54,7 @@ def test_an_exact_method_passes_and_is_the_control():
 def test_what_forgot_nothing_is_flagged(monkeypatch):
     """The run claims to have served the request, and serves what it had before."""
 
-    def negligent(asked):
+    def negligent(asked, change):
         history = prepare(asked).run(60)
         return replace(history, unserved=[])
 
@@ -121,3 +121,24 @@ def test_an_audit_repeats():
     for a, b in zip(first.findings, again.findings, strict=True):
         assert np.array_equal(a.served.curve.members, b.served.curve.members)
         assert a.served.auc == b.served.auc
+
+
+def test_a_mark_is_forgotten_by_an_exact_method_and_kept_by_what_forgets_nothing(monkeypatch):
+    """The kept model answers to it, what is retrained does not; a run that only claims to is flagged."""
+    found = backdoor(experiment())
+    assert found.answers["kept"].value > 0.9
+    assert found.answers["served"] == found.answers["control"]
+    assert found.verdict == "passed"
+    assert json.loads(json.dumps(found.to_dict()))["verdict"] == "passed"
+
+    def negligent(asked, change):
+        return replace(prepare(asked, change=change).run(60), unserved=[])
+
+    monkeypatch.setattr(audited, "run", negligent)
+    assert backdoor(experiment()).verdict == "flagged"
+
+
+def test_only_whole_clients_are_marked():
+    some = replace(experiment(), requests=(erase({1: [0, 1]}, round=10),))
+    with pytest.raises(ConfigError, match="all of a client's samples"):
+        backdoor(some)

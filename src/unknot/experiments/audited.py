@@ -14,7 +14,17 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from unknot.audit import Divergence, Finding, divergence, membership, train_shadows
+from unknot.audit import (
+    Divergence,
+    Estimate,
+    Finding,
+    Trigger,
+    answers_to,
+    divergence,
+    marked,
+    membership,
+    train_shadows,
+)
 from unknot.audit.shadows import check_number
 from unknot.core.data import FederatedData
 from unknot.core.ensemble import Model
@@ -23,7 +33,7 @@ from unknot.core.keys import Key
 from unknot.core.recipe import Recipe
 from unknot.core.requests import Erase
 from unknot.experiments.config import Experiment
-from unknot.experiments.simulate import prepare, prepare_without, run
+from unknot.experiments.simulate import Change, prepare, prepare_without, run
 from unknot.federation import Federation
 
 Rows = NDArray[np.int64]
@@ -89,9 +99,7 @@ def audit(
     by default at most as many as there are training samples, so that a shadow, which learns from half of
     them, does not know far more than the model. `tell` is told what is being trained.
     """
-    erasures = [request for request in experiment.requests if isinstance(request, Erase)]
-    if not erasures or len(erasures) < len(experiment.requests):
-        raise ConfigError("an audit needs an experiment with erase requests, and with no others")
+    erasures = _erasures(experiment)
     check_number(shadows)
     seconds: dict[str, float] = {}
     fed = prepare(experiment)
@@ -99,15 +107,8 @@ def audit(
     rest, erased = _parted(data, erasures)
     sizes = [len(data[client]) for client in data]
     tested = _some(len(data.test), min(len(data.test), sum(sizes)) if others is None else others, key)
-    with _timed("served", seconds, tell):
-        history = run(experiment)
-    if history.model is None or history.unserved:
-        raise ConfigError("the run ended before the erasure: give it more rounds, or ask earlier")
-    rounds = history.rounds[-1].version
-    with _timed("control", seconds, tell):
-        control = _trained(prepare_without(experiment), rounds)
-    with _timed("kept", seconds, tell):
-        kept = _trained(prepare(experiment), rounds)
+    models, rounds = _three(experiment, seconds, tell)
+    kept, served, control = models["kept"], models["served"], models["control"]
     steps = rounds * experiment.recipe.steps(int(np.median(sizes)))
     learned = len(rest) + (len(erased) + len(tested)) // 2
     members = data.train.subset(erased)
@@ -122,7 +123,6 @@ def audit(
             shadows,
             key.child("shadows"),
         )
-    models = {"kept": kept, "served": history.model, "control": control}
     return Audit(
         experiment=experiment.name,
         erased=", ".join(str(target) for request in erasures for target in request.targets),
@@ -130,13 +130,89 @@ def audit(
         others=len(tested),
         shadows=shadows,
         steps=steps,
-        same=history.model.equal(control),
-        findings=tuple(membership(fed.engine, known, history.model, control, kept, key)),
+        same=served.equal(control),
+        findings=tuple(membership(fed.engine, known, served, control, kept, key)),
         divergence={
             name: divergence(fed.engine, model, control, members, data.test) for name, model in models.items()
         },
         seconds=seconds,
     )
+
+
+@dataclass(frozen=True, eq=False)
+class Backdoor:
+    """Which of three models answer to a mark that only the erased clients' samples bore."""
+
+    experiment: str
+    erased: str
+    target: int
+    answers: dict[str, Estimate]
+    """Of marked test samples, the share that is taken for the target: kept, served, control."""
+
+    @property
+    def verdict(self) -> str:
+        """As an audit's: "no power" where not even the kept model answers."""
+        bound = self.answers["control"].high
+        if self.answers["served"].value > bound:
+            return "flagged"
+        return "passed" if self.answers["kept"].value > bound else "no power"
+
+    def to_dict(self) -> dict[str, object]:
+        return {
+            **{name: getattr(self, name) for name in ("experiment", "erased", "target", "verdict")},
+            "answers": {name: found.to_dict() for name, found in self.answers.items()},
+        }
+
+
+def backdoor(
+    experiment: Experiment, trigger: Trigger | None = None, tell: Callable[[str], None] = lambda text: None
+) -> Backdoor:
+    """Mark all samples of the erased clients, run the experiment, and see who still answers to the mark."""
+    trigger = trigger or Trigger()
+    targets = [target for request in _erasures(experiment) for target in request.targets]
+    if any(target.samples is not None for target in targets):
+        raise ConfigError("a mark is on all of a client's samples: erase clients, not some of their samples")
+    clients = {target.client for target in targets}
+
+    def change(data: FederatedData) -> FederatedData:
+        return marked(data, clients, trigger)
+
+    fed = prepare(experiment, change=change)
+    models, _ = _three(experiment, {}, tell, change)
+    return Backdoor(
+        experiment=experiment.name,
+        erased=", ".join(str(target) for target in targets),
+        target=trigger.target,
+        answers={
+            name: answers_to(fed.engine, model, fed.data.test, trigger) for name, model in models.items()
+        },
+    )
+
+
+def _erasures(experiment: Experiment) -> list[Erase]:
+    erasures = [request for request in experiment.requests if isinstance(request, Erase)]
+    if not erasures or len(erasures) < len(experiment.requests):
+        raise ConfigError("an audit needs an experiment with erase requests, and with no others")
+    return erasures
+
+
+def _three(
+    experiment: Experiment,
+    seconds: dict[str, float],
+    tell: Callable[[str], None],
+    change: Change = lambda data: data,
+) -> tuple[dict[str, Model], int]:
+    """What never forgot, what is served, and what never knew; and for how many rounds each was trained."""
+    with _timed("served", seconds, tell):
+        history = run(experiment, change=change)
+    if history.model is None or history.unserved:
+        raise ConfigError("the run ended before the erasure: give it more rounds, or ask earlier")
+    rounds = history.rounds[-1].version
+    with _timed("control", seconds, tell):
+        control = _trained(prepare_without(experiment, change), rounds)
+    with _timed("kept", seconds, tell):
+        kept = _trained(prepare(experiment, change=change), rounds)
+    return {"kept": kept, "served": history.model, "control": control}, rounds
 
 
 def central(recipe: Recipe, steps: int, samples: int) -> Recipe:

@@ -89,7 +89,15 @@ def _check_device(device: str) -> None:
         ) from error
 
 
-def prepare(experiment: Experiment, observers: Sequence[Callable[[Event], None]] = ()) -> Federation:
+Change = Callable[[FederatedData], FederatedData]
+"""What is done to the clients' data before anything else: an audit marks some of it."""
+
+
+def prepare(
+    experiment: Experiment,
+    observers: Sequence[Callable[[Event], None]] = (),
+    change: Change = lambda data: data,
+) -> Federation:
     """The federation of an experiment; everything but the requests is checked here."""
     spec = experiment.data
     dataset = load(spec.name, spec.root, **spec.options)
@@ -104,6 +112,7 @@ def prepare(experiment: Experiment, observers: Sequence[Callable[[Event], None]]
         data = _tested_on_shares(data)
     if spec.corrupt:
         data = corrupt(data, spec.corrupt, spec.corruption, key=Key.root(experiment.seed))
+    data = change(data)
     per_round = getattr(experiment.pace, "per_round", None)
     if per_round is not None and per_round > len(data):
         raise ConfigError(
@@ -140,9 +149,9 @@ def _tested_on_shares(data: FederatedData) -> FederatedData:
     return data.replaced(test=data.test.subset(rows), test_rows=shares)
 
 
-def prepare_without(experiment: Experiment) -> Federation:
+def prepare_without(experiment: Experiment, change: Change = lambda data: data) -> Federation:
     """The same federation, but what the experiment's requests erase was never part of it."""
-    fed = prepare(experiment)
+    fed = prepare(experiment, change=change)
     for request in experiment.requests:
         if isinstance(request, Erase):
             for target in request.targets:
@@ -150,10 +159,14 @@ def prepare_without(experiment: Experiment) -> Federation:
     return fed
 
 
-def run(experiment: Experiment, observers: Sequence[Callable[[Event], None]] = ()) -> History:
+def run(
+    experiment: Experiment,
+    observers: Sequence[Callable[[Event], None]] = (),
+    change: Change = lambda data: data,
+) -> History:
     """Prepare and run an experiment."""
     length = experiment.length
-    return prepare(experiment, observers).run(
+    return prepare(experiment, observers, change).run(
         length.rounds,
         seconds=length.seconds,
         accuracy=length.accuracy,

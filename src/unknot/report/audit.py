@@ -39,6 +39,21 @@ def tables(audit: Shown) -> RenderableType:
     return Group(Text(about), _attacks(audit), Text(""), _divergence(audit), Text(""), conclusion(audit))
 
 
+def marks(found: Shown) -> RenderableType:
+    """Who answers to the mark that the erased clients' samples bore."""
+    table = Table("model", "marked test samples taken for the target")
+    for model in MODELS:
+        table.add_row(MEANING[model], _estimate(found["answers"][model]))
+    said = {
+        "flagged": "what is served still answers to the mark.",
+        "passed": "what is served answers to it no more than a model that never saw it.",
+        "no power": "not even the model that was kept answers to it. This shows nothing.",
+    }
+    about = f"{found['experiment']}: {found['erased']} erased, all of it marked as class {found['target']}"
+    verdict = found["verdict"]
+    return Group(Text(about), table, Text.assemble((f"{verdict}: ", STYLES[verdict]), said[verdict]))
+
+
 def conclusion(audit: Shown) -> Text:
     """One sentence that does not promise more than the audit holds."""
     verdict = audit["verdict"]
