@@ -238,10 +238,8 @@ def tree(
             trees.write_svg(shown, svg)
         if json_:
             sys.stdout.writelines(trees.to_json(shown))
-            return
-        sys.stdout.write(trees.text(shown) + "\n")
-        if svg is not None:
-            sys.stdout.write(f"\nwritten: {svg}\n")
+        else:
+            _show(trees.text(shown), svg)
 
 
 @app.command()
@@ -268,12 +266,7 @@ def cluster(
         shown = report.view(read_profiles(file), clusters, a, b, c1, c2, c3)
         if plot is not None:
             report.draw(shown, plot)
-        if json_:
-            sys.stdout.write(report.to_json(shown) + "\n")
-            return
-        sys.stdout.write(report.text(shown) + "\n")
-        if plot is not None:
-            sys.stdout.write(f"\nwritten: {plot}\n")
+        _show(report.to_json(shown) if json_ else report.text(shown), None if json_ else plot)
 
 
 @app.command()
@@ -295,12 +288,14 @@ def game(
         setting = Setting.of(read_toml(file), str(file))
         if plot is not None:
             report.draw(setting, plot)
-        if json_:
-            sys.stdout.write(report.to_json(setting) + "\n")
-            return
-        sys.stdout.write(report.text(setting) + "\n")
-        if plot is not None:
-            sys.stdout.write(f"\nwritten: {plot}\n")
+        _show(report.to_json(setting) if json_ else report.text(setting), None if json_ else plot)
+
+
+def _show(text: str, drawn: Path | None) -> None:
+    """A plan on the screen, and where its picture is, if that is to be told."""
+    sys.stdout.write(text + "\n")
+    if drawn is not None:
+        sys.stdout.write(f"\nwritten: {drawn}\n")
 
 
 def _run(file: Path, overrides: list[str], as_json: bool, plot: Path | None) -> tuple[Experiment, History]:

@@ -37,6 +37,15 @@ def test_the_archive_refuses_purges_and_counts(room):
     assert archive.nbytes == 12
 
 
+def test_what_is_dropped_is_of_one_kind_alone():
+    archive = Archive(Ledger())
+    for name in (("profile", 1), ("profile", 2), ("joint", 1), "profile", 3):
+        archive[name] = carrying(1)
+    archive.drop("profile")
+    assert list(archive) == [("joint", 1), "profile", 3]
+    assert archive.nbytes == 36
+
+
 def job(ledger: Ledger, client: int, start: Weights, samples=(0, 1), name: str = "job") -> Job:
     unit = ledger.draw(client, samples)
     return Job(unit, start, Key.root(0).child(name), Recipe(), batches=(np.asarray(samples),))

@@ -51,6 +51,11 @@ class Archive:
     def nbytes(self) -> int:
         return self._shelf.nbytes
 
+    def drop(self, kind: str) -> None:
+        """Drop what is kept under names that begin so: ``("profile", 3)``."""
+        for name in [name for name in self._about if isinstance(name, tuple) and name[0] == kind]:
+            del self[name]
+
     def purge(self) -> list[object]:
         """Drop everything that carries a forbidden unit; the names that went."""
         gone = [name for name, (_, lineage) in self._about.items() if lineage & self._ledger.forbidden]

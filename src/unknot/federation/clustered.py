@@ -64,6 +64,7 @@ class Clustered(Method):
 
 _PLAIN = Method()
 JOINT = "joint"
+"""The lane of the rounds that all clusters take part in."""
 
 
 def mean_of_clusters(fed: Federation) -> Model:
@@ -90,8 +91,7 @@ def join_clusters(fed: Federation, rounds: int) -> None:
 
     It carries everybody's lineage, so that any request drops it.
     """
-    for name in [name for name in fed.archive if isinstance(name, tuple) and name[0] == JOINT]:
-        del fed.archive[name]
+    fed.archive.drop(JOINT)
     lane = fed.add_lane(JOINT, fed.members)
     node = fed.add_node(lane, JOINT, lane.members, fed.mean(_models(fed), "join clusters"))
     fed.train_alone(lane, rounds)

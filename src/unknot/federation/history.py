@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -60,11 +61,8 @@ class Round:
 
     @property
     def accuracy(self) -> float | None:
-        """On the validation data (on the test data where there is no other)."""
-        for split in ("validation", "test"):
-            if split in self.scores:
-                return self.scores[split].accuracy
-        return None
+        """The served model's, as `accuracy_of` has it."""
+        return accuracy_of(self.scores)
 
 
 @dataclass(frozen=True)
@@ -155,10 +153,10 @@ class History:
 
     def recovery(self, served: Served, fraction: float = 1.0) -> Recovery | None:
         """The cost of getting back to `fraction` of the accuracy before a request."""
-        before = next((served.before[s] for s in ("validation", "test") if s in served.before), None)
+        before = accuracy_of(served.before)
         if before is None:
             return None
-        target = fraction * before.accuracy
+        target = fraction * before
         after = [r for r in self.rounds if r.time >= served.time and r.round > served.round]
         for record in after:
             if record.accuracy is not None and record.accuracy >= target:
@@ -199,6 +197,11 @@ class History:
             "environment": self.environment,
         }
         return {name: _finite(value) for name, value in record.items()}
+
+
+def accuracy_of(scores: Mapping[str, Score]) -> float | None:
+    """The accuracy that is shown: on the validation data, on the test data where there is no other."""
+    return next((scores[split].accuracy for split in ("validation", "test") if split in scores), None)
 
 
 def _finite(value: Any) -> Any:

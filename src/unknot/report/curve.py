@@ -2,17 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-from unknot.core.jobs import Score
 from unknot.federation import History
 
 _DOTS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))
-
-
-def measured(scores: Mapping[str, Score]) -> float | None:
-    """The accuracy that curves show: on the validation data, on the test data where there is no other."""
-    return next((scores[split].accuracy for split in ("validation", "test") if split in scores), None)
 
 
 def curve(history: History, width: int = 64, height: int = 10) -> str:

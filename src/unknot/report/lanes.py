@@ -8,9 +8,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from unknot.federation import Event, History, Round, Trip
-from unknot.report.curve import measured
+from unknot.federation.clustered import JOINT
+from unknot.federation.history import accuracy_of
 
-JOINT = "joint"  # the lane of rounds that all clusters take part in
 NOWHERE = "in none"  # profiled, or asked in joint rounds alone
 Point = tuple[float, float]
 
@@ -91,7 +91,7 @@ def served_curve(history: History) -> list[Point]:
     points = []
     for event in _events(history):
         for scores in (event.scores,) if isinstance(event, Round) else (event.before, event.after):
-            accuracy = measured(scores)
+            accuracy = accuracy_of(scores)
             if accuracy is not None:
                 points.append((event.time, accuracy))
     return points
@@ -104,7 +104,7 @@ def own_curves(history: History) -> dict[str, list[Point]]:
         if not isinstance(event, Round):
             for name in found.keys() & set(event.restarted):
                 found[name].append((event.time, math.nan))
-        elif event.lane in found and (accuracy := measured(event.own)) is not None:
+        elif event.lane in found and (accuracy := accuracy_of(event.own)) is not None:
             found[event.lane].append((event.time, accuracy))
     return found if len(found) > 1 else {}
 

@@ -8,8 +8,10 @@ from rich.table import Table
 from rich.text import Text
 
 from unknot.federation import History, Served
-from unknot.report.curve import curve, measured
-from unknot.report.lanes import JOINT, lanes
+from unknot.federation.clustered import JOINT
+from unknot.federation.history import accuracy_of
+from unknot.report.curve import curve
+from unknot.report.lanes import lanes
 
 REGAINED = 0.99  # of the accuracy before a request, for it to count as recovered
 
@@ -99,7 +101,7 @@ def _requests(history: History) -> Text:
     for served in history.served:
         text.append(f"▾ {served.request}", style="bold yellow")
         text.append(f"  at round {served.round}, {served.time:.1f} s\n")
-        before, after = measured(served.before), measured(served.after)
+        before, after = accuracy_of(served.before), accuracy_of(served.after)
         if before is not None and after is not None:
             text.append(f"  accuracy {share(before)} before, {share(after)} right after\n")
         if served.cancelled:

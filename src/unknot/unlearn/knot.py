@@ -121,8 +121,7 @@ class KNOT(Clustered):
             raise ConfigError('served = "best" needs validation data')
         super().open(fed)
         if self.reassign == "keep":  # what nobody will read again is not kept
-            for name in list(fed.archive):
-                del fed.archive[name]
+            fed.archive.drop("profile")
 
     def forget(self, fed: Federation, request: Erase, touched: Sequence[Lane]) -> None:
         if self.retrain is not None:

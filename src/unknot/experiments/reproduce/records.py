@@ -81,9 +81,6 @@ class Record:
             values[name] = None if values[name] is None else Rates(**values[name])
         return Record(**values)
 
-    def fits(self, run: Run) -> bool:
-        return _nameless(self.config) == _nameless(plain_json(run.table))
-
 
 def read(file: Path) -> dict[str, Record]:
     """The records of a file by key; none where there is no file."""
@@ -102,10 +99,11 @@ def read(file: Path) -> dict[str, Record]:
 
 def find(run: Run, stores: Iterable[Mapping[str, Record]]) -> Record | None:
     """The record of a run: its own or, of the same configuration, another panel's or reproduction's."""
+    wanted = _nameless(plain_json(run.table))
     for store in stores:
         own = [store[run.key]] if run.key in store else []
         for record in (*own, *store.values()):
-            if record.fits(run):
+            if _nameless(record.config) == wanted:
                 return record
     return None
 
