@@ -35,7 +35,7 @@ from unknot.federation import (
     Trace,
     Uniform,
 )
-from unknot.select import DQN, KCenter
+from unknot.select import DQN, Balanced, KCenter
 from unknot.unlearn import BMT, FATS, KNOT, MMT, RFS, SISA, ExactFun, FedCIO, FedEraser, Rapid, Standalone
 
 __all__ = [
@@ -50,6 +50,7 @@ __all__ = [
     "AdaHessian",
     "Adam",
     "AdamW",
+    "Balanced",
     "Buffered",
     "ByOwner",
     "Clock",

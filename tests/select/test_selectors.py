@@ -19,7 +19,7 @@ from unknot.core.requests import erase, join
 from unknot.core.weights import Weights
 from unknot.experiments import Experiment
 from unknot.federation import Buffered, Clock, FedBuff, Pareto, Synchronous
-from unknot.select import DQN, AtRandom, KCenter, Policy, Settings
+from unknot.select import DQN, AtRandom, Balanced, KCenter, Policy, Settings
 from unknot.select.dqn import Experience
 from unknot.select.groups import centres
 from unknot.unlearn import BMT, FATS, KNOT, RFS, ExactFun, FedEraser
@@ -27,14 +27,14 @@ from unknot.unlearn import BMT, FATS, KNOT, RFS, ExactFun, FedEraser
 SIZES = (5, 8, 3, 6, 7, 4, 9, 2, 6, 5)
 DATA = small_data(SIZES)
 KEY = Key.root(0)
-SELECTORS = {"k-center": KCenter(3), "dqn": DQN(Settings(batch=2, target=0.5))}
+SELECTORS = {"k-center": KCenter(3), "balanced": Balanced(), "dqn": DQN(Settings(batch=2, target=0.5))}
 
 
-def update(client: int, step: list[float]):
+def update(client: int, step: list[float], samples: int = 5):
     job = Job(Unit(client), toy_weights(), KEY, Recipe())
     vector = torch.zeros(LAYOUT.size)
     vector[: len(step)] = torch.tensor(step)
-    return job.done(job.start.vector + vector, 5, 0.1)
+    return job.done(job.start.vector + vector, samples, 0.1)
 
 
 # K-Center ----------------------------------------------------------------------------------------
@@ -152,6 +152,55 @@ def test_a_policy_is_saved_with_its_lineage_and_loaded(tmp_path):
         Policy.load(tmp_path / "policy.pt", Settings(hidden=(8,)))
     with pytest.raises(ConfigError, match="no policy"):
         Policy.load(tmp_path / "nothing.pt")
+
+
+# Balanced ----------------------------------------------------------------------------------------
+
+
+def rounds_of(selector, clients, k, rounds):
+    idle = np.arange(clients)
+    return [selector.choose(idle, k, KEY.child("round", i)).tolist() for i in range(rounds)]
+
+
+@given(st.integers(2, 30), st.integers(1, 30), st.integers(0, 99))
+def test_everybody_is_asked_once_before_anybody_twice(clients, k, seed):
+    draws = np.random.default_rng(seed).normal(size=(clients, 3))
+    selector = Balanced()
+    selector.meet(toy_weights(), [update(i, step.tolist()) for i, step in enumerate(draws)], KEY)
+    asked = np.zeros(clients, dtype=int)
+    for chosen in rounds_of(selector, clients, k, 12):
+        assert len(chosen) == len(set(chosen)) == min(k, clients)
+        asked[chosen] += 1
+        assert asked.max() - asked.min() <= 1
+
+
+def test_every_round_has_one_of_each_kind():
+    """Four kinds of clients, three of each: whoever is drawn first, a round of four has all kinds."""
+    kinds = [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0], [-1.0, -1.0, -1.0]]
+    selector = Balanced()
+    selector.meet(toy_weights(), [update(client, kinds[client % 4]) for client in range(12)], KEY)
+    for chosen in rounds_of(selector, 12, 4, 9):
+        assert {client % 4 for client in chosen} == {0, 1, 2, 3}
+
+
+def test_a_client_counts_by_its_samples():
+    """One of 9 samples that steps up against two of 3 that step down: their mean is 0.2."""
+    selector = Balanced()
+    steps = [update(0, [1.0], 9), update(1, [-1.0], 3), update(2, [-1.0], 3)]
+    selector.meet(toy_weights(), steps, KEY)
+    apart = np.array([9 * 0.8, 3 * -1.2, 3 * -1.2])
+    assert selector._pairs == pytest.approx(np.outer(apart, apart), abs=1e-4)
+
+
+def test_rounds_are_far_closer_to_the_whole_than_drawn_ones():
+    draws = np.random.default_rng(0).normal(size=(60, 4))
+    selector = Balanced()
+    selector.meet(toy_weights(), [update(i, step.tolist()) for i, step in enumerate(draws)], KEY)
+
+    def distance(rounds):
+        return np.mean([np.sum((draws[chosen].mean(0) - draws.mean(0)) ** 2) for chosen in rounds])
+
+    assert distance(rounds_of(selector, 60, 6, 40)) < 0.2 * distance(rounds_of(AtRandom(), 60, 6, 40))
 
 
 # In a federation ---------------------------------------------------------------------------------
@@ -283,6 +332,28 @@ def test_where_nobody_has_anything_to_show_the_run_goes_on(name):
     assert some.model.equal(some.initial)
 
 
+@pytest.mark.parametrize("name", SELECTORS)
+@pytest.mark.parametrize("method", [RFS(), BMT(), FedEraser(interval=1)])
+def test_a_selector_for_the_unlearning_leaves_the_training_as_it_was(name, method):
+    plain = toy_federation(method, DATA, pace=Synchronous(4))
+    late = toy_federation(method, DATA, pace=Synchronous(4), select=SELECTORS[name], select_when="unlearning")
+    before, after = plain.run(5), late.run(5)
+    assert plain.model.equal(late.model)
+    assert [r.clients for r in before.rounds] == [r.clients for r in after.rounds]
+    assert not late._apart
+    gone = before.rounds[0].clients[0]
+    late._serve(erase(gone, round=5), late._history)
+    late.run(5)
+    assert isinstance(late.lanes["global"].selector, type(SELECTORS[name]))
+    assert {trip.client for trip in late._apart} == set(range(10)) - {gone}
+
+
+def test_a_selector_serves_always_or_the_unlearning():
+    assert Experiment.of({"select": {"name": "k-center", "when": "unlearning"}}).select_when == "unlearning"
+    with pytest.raises(ConfigError, match="select_when"):
+        toy_federation(RFS(), DATA, select_when="sometimes")
+
+
 def test_selected_clients_calibrate_if_so_asked():
     kept, selected = (
         toy_federation(FedEraser(interval=1, calibrate=by), DATA, pace=Synchronous(3))
@@ -311,6 +382,7 @@ def test_who_draws_its_clients_itself_takes_no_selector():
 def test_selectors_are_read_from_a_file(tmp_path):
     assert isinstance(Experiment.of({}).select, AtRandom)
     assert Experiment.of({"select": {"name": "k-center", "groups": 4}}).select == KCenter(4)
+    assert isinstance(Experiment.of({"select": {"name": "balanced"}}).select, Balanced)
     made = Experiment.of({"select": {"name": "dqn", "epsilon": 0.2, "hidden": [8, 16]}}).select
     assert made.settings == Settings(hidden=(8, 16), epsilon=0.2)
     Policy([0, 1], Settings(), KEY).save(tmp_path / "p.pt")

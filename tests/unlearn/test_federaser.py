@@ -7,7 +7,7 @@ from support import LAYOUT, ToyEngine, small_data, toy_federation
 from unknot.core.errors import ConfigError, StoreFullError, UnknotError
 from unknot.core.recipe import SGD, Recipe
 from unknot.core.requests import erase
-from unknot.federation import Buffered, Clock, FedBuff, Guarantee, Method, Pareto
+from unknot.federation import Buffered, Clock, FedBuff, Guarantee, Method, Pareto, Synchronous
 from unknot.unlearn import KNOT, RFS, FedEraser
 
 DATA = small_data((5, 8, 3, 6))
@@ -36,6 +36,31 @@ def test_a_calibrated_round_by_hand():
         now = update.weights.vector - update.job.start.vector
         step = torch.cat([n / n.norm() * w.norm() for n, w in zip(layers(now), layers(was), strict=True)])
         expected += step.double() * (update.samples / total)
+    assert torch.allclose(fed.model.vector.double(), expected, atol=1e-6)
+
+
+def test_who_was_not_asked_then_steps_as_far_as_the_others_did_on_average():
+    """Three of four take part in a round. One of them leaves, and the fourth calibrates in its place."""
+    engine = ToyEngine()
+    method = FedEraser(interval=1, calibrate="selected")
+    fed = toy_federation(method, DATA, engine, recipe=RECIPE, pace=Synchronous(3))
+    fed.run(1)
+    old = {u.client: u for u in ToyEngine().train(engine.calls[0], DATA)}
+    gone, *stay = sorted(old)
+    fed.run(1, requests=[erase(gone, round=1)])
+    done = ToyEngine().train(engine.calls[1], DATA)
+    assert {u.client for u in done} == {0, 1, 2, 3} - {gone}
+
+    def lengths(update):
+        return torch.stack([part.norm() for part in layers(update.weights.vector - update.job.start.vector)])
+
+    mean = sum(lengths(old[client]) for client in stay) / 2
+    expected = fed.initial.vector.double().clone()
+    for update in done:
+        wanted = lengths(old[update.client]) if update.client in stay else mean
+        parts = zip(layers(update.weights.vector - update.job.start.vector), wanted, strict=True)
+        step = torch.cat([part / part.norm() * length for part, length in parts])
+        expected += step.double() * (update.samples / sum(u.samples for u in done))
     assert torch.allclose(fed.model.vector.double(), expected, atol=1e-6)
 
 

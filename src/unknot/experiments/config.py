@@ -43,7 +43,7 @@ from unknot.federation import (
     Trace,
     Uniform,
 )
-from unknot.select import DQN, AtRandom, KCenter, Policy, Selector, Settings
+from unknot.select import DQN, AtRandom, Balanced, KCenter, Policy, Selector, Settings
 from unknot.unlearn import METHODS, RFS
 
 OPTIMIZERS: dict[str, type] = {"sgd": SGD, "adam": Adam, "adamw": AdamW, "adahessian": AdaHessian}
@@ -133,6 +133,7 @@ class Experiment:
     clock: Clock = field(default_factory=Clock)
     method: Method = field(default_factory=RFS)
     select: Selector = field(default_factory=AtRandom)
+    select_when: str = "always"
     engine: EngineSpec = field(default_factory=EngineSpec)
     requests: tuple[Request, ...] = ()
     thresholds: tuple[float, ...] = ()
@@ -164,6 +165,7 @@ class Experiment:
             aggregate=aggregate,
             clock=_clock(part["clock"]),
             method=_method(part["method"]),
+            select_when=convert(part["select"].pop("when", "always"), str, "select.when"),
             select=_select(part["select"]),
             engine=fill(EngineSpec, part["engine"], "engine"),
             requests=tuple(
@@ -296,9 +298,9 @@ def _select(table: dict[str, Any]) -> Selector:
     if name == "k-center":
         refuse_unknown(table, ("groups",), "select")
         return KCenter(convert(table.get("groups", KCenter.groups), int, "select.groups"))
-    choose(dict.fromkeys(("uniform", "k-center", "dqn")), name, "select.name")
+    choose(dict.fromkeys(("uniform", "balanced", "k-center", "dqn")), name, "select.name")
     refuse_unknown(table, (), "select")
-    return AtRandom()
+    return Balanced() if name == "balanced" else AtRandom()
 
 
 def _thresholds(table: dict[str, Any]) -> tuple[float, ...]:

@@ -35,6 +35,7 @@ def simulate(
     aggregate: Aggregate | None = None,
     clock: Clock | None = None,
     select: Selector | None = None,
+    select_when: str = "always",
     engine: str = "stacked",
     device: str = "cpu",
     dtype: str = "float32",
@@ -71,6 +72,7 @@ def simulate(
         aggregate=aggregate,
         clock=clock,
         select=select,
+        select_when=select_when,
         seed=seed,
         evaluate_every=evaluate_every,
         evaluate_on=evaluate_on,
@@ -130,6 +132,7 @@ def prepare(
         aggregate=experiment.aggregate,
         clock=experiment.clock,
         select=experiment.select,
+        select_when=experiment.select_when,
         engine=engine.name,
         device=engine.device,
         dtype=engine.dtype,
@@ -165,8 +168,13 @@ def run(
     change: Change = lambda data: data,
 ) -> History:
     """Prepare and run an experiment."""
+    return go(prepare(experiment, observers, change), experiment)
+
+
+def go(fed: Federation, experiment: Experiment) -> History:
+    """Run a federation for as long as its experiment says, and with its requests."""
     length = experiment.length
-    return prepare(experiment, observers, change).run(
+    return fed.run(
         length.rounds,
         seconds=length.seconds,
         accuracy=length.accuracy,

@@ -37,14 +37,18 @@ class Bench:
         pace: Pace | None,
         aggregate: Aggregate | None,
         select: Selector | None,
+        select_when: str,
         seed: int,
     ) -> None:
+        if select_when not in ("always", "unlearning"):
+            raise ConfigError(f"select_when is 'always' or 'unlearning', not {select_when!r}")
         self.initial = initial
         self.data = data.fork()
         self.recipe = recipe
         self.pace = pace or Synchronous()
         self.aggregate = aggregate or FedAvg()
         self.select = select or AtRandom()
+        self.select_when = select_when
         self.seed = seed
         self.key = Key.root(seed)
         self.ledger = Ledger()
@@ -64,7 +68,8 @@ class Bench:
         return self._keepsakes
 
     def add_lane(self, name: str, members: Iterable[int]) -> Lane:
-        lane = Lane(name, set(members), self.recipe, self.pace, self.new_selector())
+        late = self.select_when == "unlearning"
+        lane = Lane(name, set(members), self.recipe, self.pace, AtRandom() if late else self.new_selector())
         self.lanes[name] = lane
         return lane
 

@@ -56,6 +56,7 @@ class Federation(Bench):
         aggregate: Aggregate | None = None,
         clock: Clock | None = None,
         select: Selector | None = None,
+        select_when: str = "always",
         seed: int = 0,
         evaluate_every: int = 1,
         evaluate_on: Sequence[str] = ("validation",),
@@ -63,7 +64,7 @@ class Federation(Bench):
     ) -> None:
         if evaluate_every < 0:
             raise ConfigError(f"evaluate_every must be 0 (never) or more, not {evaluate_every}")
-        super().__init__(initial, data, recipe or Recipe(), pace, aggregate, select, seed)
+        super().__init__(initial, data, recipe or Recipe(), pace, aggregate, select, select_when, seed)
         if not method.selects and (self.select.curious or self.select.learns):
             raise ConfigError(f"{method.name} draws its clients itself: leave select out")
         if self.select.learns and data.validation is None:
@@ -359,7 +360,7 @@ class Federation(Bench):
             # By name too: a client without samples flies with no job that could be tainted.
             tainted = [f for f in lane.flights if any(self.ledger.taint(job) for job in f.jobs)]
             self.cancel(lane, [*tainted, *(f for f in lane.flights if f.client in gone)])
-            if self.ledger.taint(lane.selector):
+            if self.ledger.taint(lane.selector) or (self.select_when == "unlearning" and lane in touched):
                 lane.selector = self.new_selector()
         purged = len(self.archive.purge()) + (self._keepsakes.purge() if self._keepsakes else 0)
         self.scores.forget()

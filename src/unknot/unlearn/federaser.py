@@ -29,8 +29,9 @@ class FedEraser(Method):
 
     Every `interval`-th round is kept and calibrated, for `ratio` of the local epochs. What is kept takes
     `memory` MiB at most: beyond that, training stops with an error. Who calibrates a kept round: those
-    who took part in it ("kept"), or whom the federation selects now ("selected"). The old sizes were
-    shaped by everybody, the erased client included: that is why this is approximate.
+    who took part in it ("kept"), or whom the federation selects now ("selected"); who took no part then
+    steps as far as the others did on average. The old sizes were shaped by everybody, the erased client
+    included: that is why this is approximate.
     """
 
     interval: int = 2
@@ -104,15 +105,25 @@ class FedEraser(Method):
 
     @staticmethod
     def _stretched(fed: Federation, lane: Lane, update: Update) -> Weights:
-        step = update.weights - update.job.start
-        number, _ = lane.notes["kept"][update.job.version]
-        old = fed.keepsakes.get((lane.name, number, update.client))
-        if old is None:  # its samples were erased, and its old sizes with them: it walks as it does now
+        step, new = update.weights - update.job.start, _sizes(update)
+        old = FedEraser._old_sizes(fed, lane, update)
+        if old is None:
             return step
-        new = _sizes(update)
         factors = torch.where(new.vector > 0, old.vector / new.vector, torch.zeros_like(new.vector))
         lengths = torch.tensor(step.layout.sizes, device=factors.device)
         return step.like(step.vector * factors.repeat_interleave(lengths), old)
+
+    @staticmethod
+    def _old_sizes(fed: Federation, lane: Lane, update: Update) -> Weights | None:
+        """The client's in that round; where it has none (not asked, or samples erased), the others' mean."""
+        number, clients = lane.notes["kept"][update.job.version]
+        own = fed.keepsakes.get((lane.name, number, update.client))
+        if own is not None:
+            return own
+        found = (fed.keepsakes.get((lane.name, number, client)) for client in sorted(clients))
+        others = [sizes for sizes in found if sizes is not None]
+        terms = [(1 / len(others), sizes) for sizes in others]
+        return weighted_sum(terms, fed.ledger, "average old sizes") if terms else None
 
 
 def _sizes(update: Update) -> Weights:
