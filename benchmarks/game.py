@@ -18,29 +18,32 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unknot.core.keys import Key
-from unknot.incentive import Crowd, Equilibrium, Game, compare, optimum, play, settle, survey
+from unknot.incentive import (
+    Crowd,
+    Equilibrium,
+    Game,
+    beside,
+    by_rate,
+    compare,
+    drawn,
+    highest_offer,
+    optimum,
+    settle,
+    settling,
+    survey,
+)
+from unknot.incentive.sweeps import RATES, SAME
 
-RANGES = {"psi": (100, 300), "zeta": (10, 20), "f_u": (80, 120), "f_c": (30, 40), "data": (80, 120)}
 PERIODS, CLIENTS, LIMIT = 300, 30, 5.0
-SAME = 1e-3  # of a total utility near 900: the game nears a vertex, and never quite arrives
 SURVEYED = 20  # games whose equilibria are sought from 200 starts each
-RATES = (0.0005, 0.001, 0.002, 0.004)
+DELTAS = tuple(0.001 * factor for factor in RATES)
 
 Floats = NDArray[np.float64]
 
 
-def paper(keys: Sequence[Key]) -> Game:
-    """3 populations and 3 servers a key, its numbers drawn from the paper's ranges."""
-    drawn = {
-        name: np.stack([low + (high - low) * key.child(name).uniform(np.arange(3)) for key in keys])
-        for name, (low, high) in RANGES.items()
-    }
-    return Game.of(**drawn)
-
-
 def speed(settings: int = 1000) -> float:
     keys = [Key.root(0).child("setting", i) for i in range(settings)]
-    game = paper(keys)
+    game = drawn(keys)
     start = time.perf_counter()
     compare(game, Crowd.of(game, CLIENTS, keys), PERIODS)
     return time.perf_counter() - start
@@ -49,10 +52,11 @@ def speed(settings: int = 1000) -> float:
 def against(game: Floats, other: Floats) -> dict[str, object]:
     gain = game - other
     lost = -gain[gain < -SAME]
+    above, level, below = beside(game, other)
     return {
-        "game above": int((gain > SAME).sum()),
-        "same": int((np.abs(gain) <= SAME).sum()),
-        "below": len(lost),
+        "game above": above,
+        "same": level,
+        "below": below,
         "mean gain": round(float(gain.mean()), 1),
         "mean loss where below": round(float(lost.mean()), 1) if len(lost) else 0.0,
     }
@@ -60,25 +64,20 @@ def against(game: Floats, other: Floats) -> dict[str, object]:
 
 def claims(draws: int) -> dict[str, object]:
     keys = [Key.root(0).child("draw", i) for i in range(draws)]
-    game = paper(keys)
+    game = drawn(keys)
     totals = {
         name: outcome.utilities
         for name, outcome in compare(game, Crowd.of(game, CLIENTS, keys), PERIODS).items()
     }
     last = {name: values[-1] for name, values in totals.items()}
-    # The other reading of "greedy": everybody goes where the most is offered, whoever is there.
-    offered = game.psi + game.f_u + game.f_c
-    last["greedy, all to the highest offer"] = game.total(
-        np.repeat(np.eye(3)[offered.argmax(-1)][:, None], 3, axis=1)
-    )
+    crowded = highest_offer(game, Crowd.of(game, CLIENTS, keys), 1)[-1]
+    last["greedy, all to the highest offer"] = game.total(crowded)
     best = np.array([game.pick(i).total(optimum(game.pick(i), key)) for i, key in enumerate(keys)])
     evolved = last["evolutionary"]
     three = np.max([last[name] for name in ("random", "round_robin", "greedy")], axis=0)
     rest = [settle(game.pick(i), game.pick(i).even) for i in range(draws)]
     settled = [settling(totals["evolutionary"][:, i]) for i in range(draws)]
-    by_rate = [
-        game.total(play(Game.of(**_drawn(game), delta=rate), game.even, 50)[-1]).round(6) for rate in RATES
-    ]
+    rates = by_rate(game, Crowd.of(game, CLIENTS, keys), DELTAS)["evolutionary"].round(6)
     return {
         "draws": draws,
         "mean total in the last period": {name: round(float(v.mean()), 1) for name, v in last.items()}
@@ -96,18 +95,12 @@ def claims(draws: int) -> dict[str, object]:
             float(game.pick(i).total(place.shares)) >= best[i] - SAME for i, place in enumerate(rest)
         ),
         "mean total in period 50 by δ": dict(
-            zip(map(str, RATES), (round(float(v.mean()), 1) for v in by_rate), strict=True)
+            zip(map(str, DELTAS), (round(float(v.mean()), 1) for v in rates), strict=True)
         ),
-        "falls with every δ": int(np.all(np.diff(by_rate, axis=0) < 0, axis=0).sum()),
-        "rises with every δ": int(np.all(np.diff(by_rate, axis=0) > 0, axis=0).sum()),
+        "falls with every δ": int(np.all(np.diff(rates, axis=0) < 0, axis=0).sum()),
+        "rises with every δ": int(np.all(np.diff(rates, axis=0) > 0, axis=0).sum()),
         "stable equilibria": stable(game, keys[:SURVEYED]),
     }
-
-
-def settling(utilities: Floats) -> int:
-    """The first period from which the total stays within 1 % of where it ends."""
-    away = np.flatnonzero(np.abs(utilities - utilities[-1]) > 0.01 * abs(utilities[-1]))
-    return int(away[-1]) + 2 if len(away) else 1
 
 
 def stable(game: Game, keys: Sequence[Key]) -> dict[str, object]:
@@ -125,10 +118,6 @@ def stable(game: Game, keys: Sequence[Key]) -> dict[str, object]:
 def _sort(place: Equilibrium) -> str:
     alone = (place.shares.max(-1) > 1 - 1e-9).all() and (place.shares.sum(-2) > 0.5).all()
     return f"{place.kind}, {'a server for each' if alone else 'two populations share a server'}"
-
-
-def _drawn(game: Game) -> dict[str, Floats]:
-    return {name: getattr(game, name) for name in RANGES}
 
 
 def main() -> int:

@@ -1,9 +1,9 @@
 """Whom to ask where each client has mostly one class: at random, balanced, by K-Center, by a DQN.
 
-``python -m benchmarks.selection [--data mnist] [--episodes 40] [--seeds 0,1,2] [--json]``. An MLP, 100
-clients of 100 samples, 80 % of one class each, 10 clients a round, 40 rounds; the accuracy over all rounds.
-The network goes on learning over the episodes: each is a training of its own, from another start, with the
-policy of the one before. One thread, 2 to 4 seconds a training.
+``python -m benchmarks.selection [--data mnist] [--per-round 10] [--episodes 40] [--seeds 0,1,2] [--json]``.
+An MLP, 100 clients of 100 samples, 80 % of one class each, 40 rounds; the accuracy over all rounds. The
+network goes on learning over the episodes: each is a training of its own, from another start, with the policy
+of the one before. One thread, 2 to 4 seconds a training.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ from unknot.experiments.reproduce.plan import parse_seeds
 from unknot.federation import Synchronous
 from unknot.select import DQN, AtRandom, Balanced, KCenter
 
-ROUNDS, CLIENTS, SAMPLES, SHARE, PER_ROUND = 40, 100, 100, 0.8, 10
+ROUNDS, CLIENTS, SAMPLES, SHARE = 40, 100, 100, 0.8
 RECIPE = Recipe(SGD(0.005), epochs=5, batch_size=64)
 
 
-def train(data: FederatedData, select: Selector, seed: int) -> tuple[float, Selector]:
+def train(data: FederatedData, select: Selector, per_round: int, seed: int) -> tuple[float, Selector]:
     """The accuracy over the rounds, and the selector as it is then."""
     fed = unknot.simulate(
         "mlp",
         data,
         "rfs",
         RECIPE,
-        pace=Synchronous(PER_ROUND),
+        pace=Synchronous(per_round),
         select=select,
         threads=1,
         seed=seed,
@@ -47,14 +47,14 @@ def train(data: FederatedData, select: Selector, seed: int) -> tuple[float, Sele
     return float(np.mean(accuracies)), fed.lanes["global"].selector
 
 
-def compare(name: str, seed: int, episodes: int) -> dict[str, float]:
+def compare(name: str, per_round: int, episodes: int, seed: int) -> dict[str, float]:
     partition = DominantClass(CLIENTS, share=SHARE, samples=SAMPLES)
     data = federate(load(name), partition, key=Key.root(seed), validation=600)
     plain: dict[str, Selector] = {"at random": AtRandom(), "balanced": Balanced(), "K-Center": KCenter()}
-    found = {label: train(data, selector, seed)[0] for label, selector in plain.items()}
+    found = {label: train(data, selector, per_round, seed)[0] for label, selector in plain.items()}
     policy = None
     for episode in range(episodes):
-        accuracy, selector = train(data, DQN(policy=policy), seed + 1000 * episode)
+        accuracy, selector = train(data, DQN(policy=policy), per_round, seed + 1000 * episode)
         assert isinstance(selector, DQN)
         policy = selector.policy
         if episode in (0, episodes - 1):
@@ -65,11 +65,12 @@ def compare(name: str, seed: int, episodes: int) -> dict[str, float]:
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.selection", description=__doc__)
     parser.add_argument("--data", default="mnist")
+    parser.add_argument("--per-round", type=int, default=10)
     parser.add_argument("--episodes", type=int, default=40)
     parser.add_argument("--seeds", default="0,1,2")
     parser.add_argument("--json", action="store_true")
     given = parser.parse_args(arguments)
-    runs = [compare(given.data, seed, given.episodes) for seed in parse_seeds(given.seeds)]
+    runs = [compare(given.data, given.per_round, given.episodes, seed) for seed in parse_seeds(given.seeds)]
     table = {label: [run[label] for run in runs] for label in runs[0]}
     if given.json:
         sys.stdout.write(json.dumps(table) + "\n")

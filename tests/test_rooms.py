@@ -42,6 +42,7 @@ MAY_IMPORT = {
         "engine",
         "federation",
         "topology",
+        "incentive",
         "select",
         "unlearn",
         "audit",

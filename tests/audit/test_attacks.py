@@ -124,3 +124,15 @@ def test_shokri_is_not_for_text():
     shadows = Shadows(text, 1, np.array([[True], [False]]), torch.full((2, 1, 2, 2), 0.5).double())
     with pytest.raises(ConfigError, match="not for text"):
         Shokri().score(shadows.answers[0], shadows)
+
+
+def test_shokri_learns_from_some_points_and_is_asked_about_others():
+    """Shadows are sure of what they learned from: who is answered so is a member, whichever point it is."""
+    shadows = made([[1, 1, 0, 0], [0, 0, 1, 1]], [[0.99, 0.98, 0.6, 0.55], [0.6, 0.5, 0.97, 0.99]], 4)
+    asked, labels = two_classes([0.99, 0.5, 0.98]), torch.zeros(3, dtype=torch.long)
+    found = Shokri().score_others(asked, labels, shadows) > Shokri.cut
+    assert found.tolist() == [True, False, True]
+    same = Shokri().score_others(shadows.answers[0], shadows.points.y, shadows)
+    assert np.array_equal(same, Shokri().score(shadows.answers[0], shadows))
+    with pytest.raises(ConfigError, match="class 1"):
+        Shokri().score_others(asked, labels + 1, shadows)

@@ -79,11 +79,11 @@ def test_where_there_is_nothing_to_find_the_audit_does_not_pass():
 def test_the_members_are_the_erased_samples_that_nobody_else_holds():
     asked = experiment("data.overlap=true", "data.samples=4000")
     data = prepare(asked).data
-    rest, erased = audited._parted(data, [erase(1, round=1)])
+    rest, erased = audited.parted(data, [erase(1, round=1)])
     assert not set(erased) & (set(data[0].rows) | set(data[2].rows))
     assert set(erased) == set(data[1].rows) - set(data[0].rows) - set(data[2].rows)
     assert len(rest) == 8000
-    rest, erased = audited._parted(prepare(experiment()).data, [erase({1: [5, 2]}, round=1)])
+    rest, erased = audited.parted(prepare(experiment()).data, [erase({1: [5, 2]}, round=1)])
     assert set(erased) == set(prepare(experiment()).data[1].rows[[2, 5]])
     assert len(rest) == 298
 
@@ -107,7 +107,7 @@ def test_what_cannot_be_audited_is_said():
     with pytest.raises(ConfigError, match="in pairs"):
         audit(few, shadows=3)
     with pytest.raises(ConfigError, match="nobody else holds"):
-        audited._parted(_twins(), [erase(1, round=1)])
+        audited.parted(_twins(), [erase(1, round=1)])
 
 
 def _twins():

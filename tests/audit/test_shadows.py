@@ -3,8 +3,9 @@ import pytest
 import torch
 
 from support import ToyEngine, small_data, toy_weights
-from unknot.audit import train_shadows
+from unknot.audit import matched, train_shadows
 from unknot.audit.shadows import halves
+from unknot.core.data import Samples
 from unknot.core.errors import ConfigError
 from unknot.core.keys import Key
 from unknot.core.recipe import Recipe
@@ -55,3 +56,26 @@ def _as_federation(rest, shadows, rows):
 
     shards = {k: Shard.of(mine) for k, mine in rows.items()}
     return FederatedData(joined(rest, shadows.points), shards, shadows.points)
+
+
+def labelled(*y):
+    return Samples(torch.arange(len(y), dtype=torch.float32)[:, None], torch.tensor(y), 3)
+
+
+def test_others_have_the_class_mix_of_the_members():
+    members, others = labelled(0, 0, 0, 0, 1), labelled(0, 1, 2, 0, 1, 2, 0, 1, 2, 0, 0)
+    mine, theirs = matched(members, others, Key.root(0))
+    assert members.y[mine].tolist() == others.y[theirs].tolist() == [0, 0, 0, 0, 1]
+    assert len(set(theirs.tolist())) == 5
+
+
+def test_where_others_of_a_class_are_few_fewer_members_are_taken():
+    mine, theirs = matched(labelled(0, 0, 0, 1), labelled(2, 0, 0), Key.root(0))
+    assert len(mine) == 2
+    assert set(mine.tolist()) < {0, 1, 2}
+    assert theirs.tolist() == [1, 2]
+    with pytest.raises(ConfigError, match="members' classes"):
+        matched(labelled(1), labelled(0), Key.root(0))
+    text = Samples(torch.zeros(2, 3), torch.zeros(2, 3, dtype=torch.long), 3)
+    with pytest.raises(ConfigError, match="not for text"):
+        matched(text, text, Key.root(0))

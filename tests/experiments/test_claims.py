@@ -130,3 +130,20 @@ def test_bounds_and_gaps():
     (grows,) = judged(gap, {"a": [0.9], "b": [0.8]}, q={"a": [0.9], "b": [0.5]})
     assert (grows.held, grows.held_in, grows.seeds) == (False, 0, 1)
     assert judged(gap, {"a": [0.9], "b": [0.8]}) == []
+
+
+def test_lines_are_alike_within_a_bound():
+    claim = Claim("alike", measure="f1_after", alike=0.05, lines=("a", "b", "c"))
+    (held,) = judged(claim, {"a": [0.30, 0.3], "b": [0.34, 0.3], "c": [0.32, 0.4]})
+    assert (held.held, held.held_in) == (False, 1)  # means 0.30, 0.32, 0.36
+    assert held.detail == "a 0.30, b 0.32, c 0.36"
+    assert judged(claim, {"a": [0.3], "b": [0.34], "c": [0.32]})[0].held
+
+
+def test_how_far_an_f1_falls_is_judged_where_it_was_measured():
+    claim = Claim("falls by 45 %", measure="f1_fall", above=0.45, lines=("a", "b"))
+    (held,) = judged(claim, {"a": [0.5], "b": [0.6], "c": [None]})
+    assert held.held
+    assert held.detail == "a 50 %, b 60 %"
+    assert not judged(claim, {"a": [0.5], "b": [0.4]})[0].held
+    assert judged(claim, {"a": [0.5], "b": [None]}) == []  # a run without an audit

@@ -101,7 +101,7 @@ def test_all_of_the_papers_figures_are_there():
     assert tuple(name for name in names() if name.startswith("exact-")) == EXACT
 
 
-@pytest.mark.parametrize("name", names())
+@pytest.mark.parametrize("name", [name for name in names() if isinstance(load(name), Reproduction)])
 @pytest.mark.parametrize("scale", ["small", "paper"])
 def test_every_file_resolves_to_experiments(name, scale):
     plan = load(name)
@@ -226,7 +226,7 @@ def test_draws_count_how_often_each_client_leaves():
         (lambda t: t["line"][1].update(name="fast"), "name of its own"),
         (lambda t: t["claims"][0].update(order=["fast", "slwo"]), "Did you mean 'slow'"),
         (lambda t: t["claims"][0].update(measure="speed"), "measure"),
-        (lambda t: t["claims"][0].update(above=0.0), "one of order, above, never, gap and less"),
+        (lambda t: t["claims"][0].update(above=0.0), "one of order, above, never, gap, less and alike"),
         (lambda t: t.update(bars=["speed"]), "bars"),
         (lambda t: t["scale"].update(huge={}), "huge"),
         (lambda t: t.update(draws={"probabilities": []}), "probabilities"),
@@ -403,3 +403,43 @@ def test_a_corrupt_client_reaches_the_federation():
         tiny().runs("small", [0], ["data.corruption=zeros"])[0].experiment  # noqa: B018
     with pytest.raises(ConfigError, match="Did you mean 'clients'"):
         tiny().runs("small", [0], ["data.test=client"])[0].experiment  # noqa: B018
+
+
+# Audits of runs ---------------------------------------------------------------------------------
+
+
+def test_a_run_with_an_audit_has_its_measures_and_one_without_has_not(tmp_path):
+    def audited(table):
+        table["base"]["audit"] = {"shadows": 4, "samples": 30}
+
+    plain, asked = tiny(), tiny(audited)
+    file = reproduce(plain, out=tmp_path, seeds=[0], only=["digits", "fast"])
+    (line,) = findings(plain, "small", file, [0]).panels[0].lines
+    assert not any(name.startswith(("f1", "auc", "sees")) for name in line.measures)
+    assert not findings(asked, "small", file, [0]).panels[0].lines  # an audit is part of the configuration
+
+    reproduce(asked, out=tmp_path, seeds=[0], only=["digits", "fast"])
+    (line,) = findings(asked, "small", file, [0]).panels[0].lines
+    f1 = {name: line.measures[f"f1_{name}"].mean for name in ("before", "after", "control", "fall")}
+    assert f1["fall"] == pytest.approx(1 - f1["after"] / f1["before"])
+    assert f1["after"] == f1["control"]  # it was retrained
+    assert line.measures["asked"].mean == 2
+    with pytest.raises(ConfigError, match="in pairs"):
+        reproduce(asked, out=tmp_path, overrides=["audit.shadows=3"])
+    with pytest.raises(ConfigError, match=r"audit.*shadows"):
+        reproduce(asked, out=tmp_path, overrides=["audit.shadow=4"])
+
+
+@pytest.mark.parametrize("name", ["incentive-fig3", "incentive-fig5d"])
+@pytest.mark.parametrize("scale", ["small", "paper"])
+def test_figures_of_the_attack_take_the_runs_of_the_accuracies(name, scale):
+    """All but the panel that no other figure has."""
+
+    def tables(plan):
+        return [{**run.table, "name": ""} for run in plan.runs(scale) if run.panel.name != "few-clients"]
+
+    there = [table for letter in "abc" for table in tables(load(f"incentive-fig5{letter}"))]
+    mine = tables(load(name))
+    assert all(table in there for table in mine)
+    assert all("audit" in table for table in mine)
+    assert {f"incentive-fig5{letter}" for letter in "abc"} <= set(load(name).uses)

@@ -3,10 +3,9 @@
 import numpy as np
 import pytest
 
-from benchmarks.game import paper, settling
 from unknot.core.errors import ConfigError
 from unknot.core.keys import Key
-from unknot.incentive import POLICIES, Crowd, Game, compare
+from unknot.incentive import POLICIES, Crowd, Game, compare, drawn, settling
 
 GAME = Game.of([150, 200, 250], [12, 15, 18], [90, 100, 110], [32, 35, 38], [85, 100, 115])
 KEY = Key.root(0)
@@ -53,7 +52,7 @@ def test_greedy_looks_at_rewards_alone():
 
 def test_many_games_are_assigned_as_one_by_one():
     keys = [Key.root(i) for i in range(4)]
-    game = paper(keys)
+    game = drawn(keys)
     found = compare(game, Crowd.of(game, 30, keys), 12)
     for i, key in enumerate(keys):
         single = compare(game.pick(i), Crowd.of(game.pick(i), 30, key), 12)
@@ -65,7 +64,7 @@ def test_many_games_are_assigned_as_one_by_one():
 def test_the_papers_claim_at_100_draws_of_its_setting():
     """Above random and round-robin always, mostly level with greedy as read here: docs/incentives.md."""
     keys = [Key.root(0).child("draw", i) for i in range(100)]
-    game = paper(keys)
+    game = drawn(keys)
     totals = {
         name: outcome.utilities for name, outcome in compare(game, Crowd.of(game, 30, keys), 300).items()
     }

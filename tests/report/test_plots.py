@@ -56,6 +56,7 @@ FOUND = {
     "axis": "rounds",
     "baseline": None,
     "bars": ["recovering", "ids"],
+    "curves": True,
     "counted": True,
     "panels": [
         {

@@ -71,6 +71,7 @@ FOUND = {
     "axis": "time",
     "baseline": "fedbuff",
     "bars": ["seconds", "total", "final"],
+    "curves": True,
     "counted": False,
     "panels": [
         {

@@ -7,7 +7,7 @@ from unknot.audit.lira import LiRA
 from unknot.audit.membership import Attack, Figures, Finding, attacked, membership
 from unknot.audit.rmia import RMIA
 from unknot.audit.roc import Curve, Estimate, proportion
-from unknot.audit.shadows import Shadows, train_shadows
+from unknot.audit.shadows import Shadows, matched, train_shadows
 from unknot.audit.shokri import Shokri
 
 __all__ = [
@@ -29,6 +29,7 @@ __all__ = [
     "gap",
     "interference",
     "marked",
+    "matched",
     "membership",
     "proportion",
     "train_shadows",

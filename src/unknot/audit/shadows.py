@@ -84,6 +84,27 @@ def train_shadows(
     return Shadows(points, len(members), inside, answers)
 
 
+def matched(members: Samples, others: Samples, key: Key) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Rows of both, as many of each class from the one as from the other; who has more is drawn from.
+
+    Otherwise an attack need only tell classes apart: a client's samples may be of one class, and the
+    others of all.
+    """
+    labels = [part.y.numpy() for part in (members, others)]
+    if any(label.ndim > 1 for label in labels):
+        raise ConfigError("samples are matched by their class: that is for one label each, not for text")
+    found: tuple[list[NDArray[np.int64]], ...] = ([], [])
+    for label in np.unique(labels[0]):
+        rows = [np.flatnonzero(y == label) for y in labels]
+        wanted = min(map(len, rows))
+        for side, mine, name in zip(found, rows, ("members", "others"), strict=True):
+            side.append(key.child("matched", name, int(label)).smallest(mine, wanted))
+    mine, theirs = (np.concatenate(side) for side in found)
+    if not len(mine):
+        raise ConfigError("there are no others of the members' classes")
+    return mine, theirs
+
+
 def joined(*parts: Samples) -> Samples:
     """Samples of one kind, one after the other."""
     return Samples(torch.cat([p.x for p in parts]), torch.cat([p.y for p in parts]), parts[0].classes)

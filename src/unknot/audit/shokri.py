@@ -34,15 +34,21 @@ class Shokri:
     name: ClassVar[str] = "Shokri"
 
     def score(self, answers: Tensor, shadows: Shadows) -> Scores:
-        y = shadows.points.y.numpy()
+        return self.score_others(answers, shadows.points.y, shadows)
+
+    def score_others(self, answers: Tensor, labels: Tensor, shadows: Shadows) -> Scores:
+        """Of samples with these labels, which need not be the points that the shadows answer for."""
+        y, own = labels.numpy(), shadows.points.y.numpy()
         if y.ndim > 1:
             raise ConfigError("Shokri's attack is for samples with one label each, not for text")
         asked, known = (np.log(a.numpy().clip(FLOOR)) for a in (answers, shadows.answers))
         scores = np.zeros(len(y))
         for label in np.unique(y):
-            mine = y == label
-            seen = known[:, mine].reshape(-1, known.shape[-1])
-            scores[mine] = self._attack(seen, shadows.inside[:, mine].reshape(-1), asked[mine])
+            mine, theirs = y == label, own == label
+            if not theirs.any():
+                raise ConfigError(f"no shadow answers for a sample of class {label}: give them more samples")
+            seen = known[:, theirs].reshape(-1, known.shape[-1])
+            scores[mine] = self._attack(seen, shadows.inside[:, theirs].reshape(-1), asked[mine])
         return scores
 
     def _attack(self, seen: Scores, inside: NDArray[np.bool_], asked: Scores) -> Scores:

@@ -18,6 +18,7 @@ from unknot.audit import (
     Divergence,
     Estimate,
     Finding,
+    Shadows,
     Trigger,
     answers_to,
     divergence,
@@ -26,7 +27,7 @@ from unknot.audit import (
     train_shadows,
 )
 from unknot.audit.shadows import check_number
-from unknot.core.data import FederatedData
+from unknot.core.data import FederatedData, Samples
 from unknot.core.ensemble import Model
 from unknot.core.errors import ConfigError
 from unknot.core.keys import Key
@@ -99,29 +100,20 @@ def audit(
     by default at most as many as there are training samples, so that a shadow, which learns from half of
     them, does not know far more than the model. `tell` is told what is being trained.
     """
-    erasures = _erasures(experiment)
+    erasures = erasures_of(experiment)
     check_number(shadows)
     seconds: dict[str, float] = {}
     fed = prepare(experiment)
     data, key = fed.data, Key.root(experiment.seed).child("audit")
-    rest, erased = _parted(data, erasures)
+    rest, erased = parted(data, erasures)
     sizes = [len(data[client]) for client in data]
     tested = _some(len(data.test), min(len(data.test), sum(sizes)) if others is None else others, key)
     models, rounds = _three(experiment, seconds, tell)
     kept, served, control = models["kept"], models["served"], models["control"]
-    steps = rounds * experiment.recipe.steps(int(np.median(sizes)))
-    learned = len(rest) + (len(erased) + len(tested)) // 2
     members = data.train.subset(erased)
     with _timed("shadows", seconds, tell):
-        known = train_shadows(
-            fed.engine,
-            fed.initial,
-            data.train.subset(rest),
-            members,
-            data.test.subset(tested),
-            central(experiment.recipe, steps, learned),
-            shadows,
-            key.child("shadows"),
+        known, steps = shadows_of(
+            fed, data.train.subset(rest), members, data.test.subset(tested), rounds, shadows, key
         )
     return Audit(
         experiment=experiment.name,
@@ -169,7 +161,7 @@ def backdoor(
 ) -> Backdoor:
     """Mark all samples of the erased clients, run the experiment, and see who still answers to the mark."""
     trigger = trigger or Trigger()
-    targets = [target for request in _erasures(experiment) for target in request.targets]
+    targets = [target for request in erasures_of(experiment) for target in request.targets]
     if any(target.samples is not None for target in targets):
         raise ConfigError("a mark is on all of a client's samples: erase clients, not some of their samples")
     clients = {target.client for target in targets}
@@ -189,7 +181,7 @@ def backdoor(
     )
 
 
-def _erasures(experiment: Experiment) -> list[Erase]:
+def erasures_of(experiment: Experiment) -> list[Erase]:
     erasures = [request for request in experiment.requests if isinstance(request, Erase)]
     if not erasures or len(erasures) < len(experiment.requests):
         raise ConfigError("an audit needs an experiment with erase requests, and with no others")
@@ -215,6 +207,16 @@ def _three(
     return {"kept": kept, "served": history.model, "control": control}, rounds
 
 
+def shadows_of(
+    fed: Federation, rest: Samples, members: Samples, others: Samples, rounds: int, number: int, key: Key
+) -> tuple[Shadows, int]:
+    """Shadows of a federation that has not begun, as if trained for so many rounds; the steps of each."""
+    steps = rounds * fed.recipe.steps(int(np.median([len(fed.data[client]) for client in fed.data])))
+    recipe = central(fed.recipe, steps, len(rest) + (len(members) + len(others)) // 2)
+    key = key.child("shadows")
+    return train_shadows(fed.engine, fed.initial, rest, members, others, recipe, number, key), steps
+
+
 def central(recipe: Recipe, steps: int, samples: int) -> Recipe:
     """The same training in one place: as many steps as one client takes in all rounds.
 
@@ -225,7 +227,7 @@ def central(recipe: Recipe, steps: int, samples: int) -> Recipe:
     return replace(recipe, epochs=epochs, max_steps=steps, proximal=0.0)
 
 
-def _parted(data: FederatedData, erasures: Sequence[Erase]) -> tuple[Rows, Rows]:
+def parted(data: FederatedData, erasures: Sequence[Erase]) -> tuple[Rows, Rows]:
     """The rows that remain, and those that are erased; what another client holds as well is no secret."""
     rest = data.fork()
     gone = [np.empty(0, dtype=np.int64)]

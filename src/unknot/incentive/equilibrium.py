@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 
 import numpy as np
 
@@ -60,6 +61,15 @@ def settle(game: Game, start: Floats) -> Equilibrium:
     """Follow the differential equations from `start` until nobody gains by moving."""
     _, x = flow(game, start, until=1e4 / float(game.delta), rest=REST)
     return describe(game, polish(game, x))
+
+
+def stable_corners(game: Game) -> int:
+    """How many all-or-nothing assignments, every population at one server, are stable equilibria.
+
+    There may be more stable equilibria, with shares between: `survey` looks for all.
+    """
+    corners = np.eye(game.servers)[list(product(range(game.servers), repeat=game.populations))]
+    return sum(describe(game, x).kind == "stable" for x in corners)
 
 
 @dataclass(frozen=True)

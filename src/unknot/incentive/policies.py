@@ -94,12 +94,17 @@ def greedy(game: Game, crowd: Crowd, periods: int) -> Floats:
     return np.broadcast_to(final, (periods, *final.shape))
 
 
-BASELINES: Mapping[str, Callable[[Game, Crowd, int], Floats]] = {
-    "random": random,
-    "round_robin": round_robin,
-    "greedy": greedy,
-}
+def highest_offer(game: Game, crowd: Crowd, periods: int) -> Floats:
+    """The other reading of greedy: everybody goes where ψ + F^u + F^c is highest, whoever else is there."""
+    best = np.eye(game.servers)[(game.psi + game.f_u + game.f_c).argmax(-1)]
+    return np.broadcast_to(best[..., None, :], (periods, *game.even.shape))
+
+
+Policy = Callable[[Game, Crowd, int], Floats]
+BASELINES: Mapping[str, Policy] = {"random": random, "round_robin": round_robin, "greedy": greedy}
 POLICIES = ("evolutionary", *BASELINES)
+READINGS: Mapping[str, Policy] = {**BASELINES, "highest_offer": highest_offer}
+"""The baselines, greedy in both readings."""
 
 
 @dataclass(frozen=True)
@@ -118,10 +123,16 @@ class Outcome:
         return final
 
 
-def compare(game: Game, crowd: Crowd, periods: int, start: Floats | None = None) -> dict[str, Outcome]:
-    """All four policies, by name. A period's utility is that of the shares after its step."""
+def compare(
+    game: Game,
+    crowd: Crowd,
+    periods: int,
+    start: Floats | None = None,
+    baselines: Mapping[str, Policy] = BASELINES,
+) -> dict[str, Outcome]:
+    """The game and the other policies, by name. A period's utility is that of the shares after its step."""
     if periods < 1:
         raise ConfigError(f"periods is {periods}: it must be 1 or more")
     paths = {"evolutionary": play(game, game.even if start is None else start, periods)}
-    paths |= {name: policy(game, crowd, periods) for name, policy in BASELINES.items()}
+    paths |= {name: policy(game, crowd, periods) for name, policy in baselines.items()}
     return {name: Outcome(path, game.total(path)) for name, path in paths.items()}

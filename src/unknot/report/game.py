@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,17 +11,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unknot.core.errors import ConfigError
-from unknot.incentive import POLICIES, Crowd, Setting, compare, describe, optimum, play, settle, survey
-from unknot.report.plots import COLOURS, DASHES, GREY, load_matplotlib
+from unknot.incentive import POLICIES, Setting, by_clients, by_rate, describe, optimum, settle, survey
+from unknot.incentive.sweeps import AT, CLIENTS, RATES
+from unknot.report import game_plots
+from unknot.report.plots import COLOURS, GREY, load_matplotlib
 
 Floats = NDArray[np.float64]
 
-RATES = (0.5, 1.0, 2.0, 4.0)  # times the file's δ: the paper does not tell its four learning rates
-CLIENTS = range(10, 71, 10)
-AT = 50  # the period of Figures 4b and 4c
 SHOWN = 8  # equilibria that are listed
 DRAWN = 4  # populations whose shares are drawn
-MARKS = ("o", "s", "^", "D")
 SERVERS = (COLOURS[4], COLOURS[5], COLOURS[7], *COLOURS[:4])  # others than the policies', for a few servers
 
 
@@ -131,15 +128,10 @@ def draw(setting: Setting, file: str | Path) -> None:
         upper, lower = figure.subfigures(2, 1, height_ratios=[3.2, 2.4])
         axes = upper.subplots(1, 3)
         _curves(axes[0], setting)
-        deltas, totals = rates(setting)
-        _lines(axes[1], (deltas, totals), "learning rate δ")
-        axes[1].set_xscale("log", base=2)
-        axes[1].set_xticks(deltas, [f"{delta:g}" for delta in deltas])
-        axes[1].minorticks_off()
+        _lines(axes[1], rates(setting), "rates")
         axes[1].set_title(f"b  total utility in period {AT}", loc="left", fontsize=9.5)
         _lines(axes[2], sizes(setting), "clients")
         axes[2].set_title(f"c  utility of a client, period {AT}", loc="left", fontsize=9.5)
-        axes[2].set_ylim(bottom=min(0.0, axes[2].get_ylim()[0]))
         handles, labels = axes[0].get_legend_handles_labels()
         upper.legend(handles, labels, loc="outside lower center", ncols=4, frameon=False, fontsize=8.5)
         below = lower.subplots(1, shown, sharey=True, squeeze=False)[0]
@@ -166,43 +158,33 @@ Lines = tuple[list[float], Mapping[str, list[float]]]
 
 
 def rates(setting: Setting) -> Lines:
-    """Figure 4b: learning rates, and each policy's total utility in period 50. Only the game has a rate."""
+    """Figure 4b: learning rates, and each policy's total utility in period 50."""
     deltas = [float(setting.game.delta) * factor for factor in RATES]
-    fixed = compare(setting.game, setting.crowd(), AT, setting.start)
-    many = np.stack([setting.start] * len(deltas))
-    path = play(replace(setting.game, delta=np.asarray(deltas)), many, AT)
-    values = {name: [float(outcome.utilities[-1])] * len(deltas) for name, outcome in fixed.items()}
-    return deltas, values | {"evolutionary": setting.game.total(path[-1]).tolist()}
+    found = by_rate(setting.game, setting.crowd(), deltas, AT, setting.start)
+    return deltas, {name: values.tolist() for name, values in found.items()}
 
 
 def sizes(setting: Setting) -> Lines:
     """Figure 4c: numbers of clients, and each policy's utility in period 50 divided by that number."""
     groups = setting.game.populations
     numbers = [many for many in CLIENTS if many >= groups] or [groups]
-    values: dict[str, list[float]] = {name: [] for name in POLICIES}
-    for many in numbers:
-        clients = [many // groups + (p < many % groups) for p in range(groups)]
-        crowd = Crowd.of(setting.game, clients, setting.key)
-        for name, outcome in compare(setting.game, crowd, AT, setting.start).items():
-            values[name].append(float(outcome.utilities[-1]) / many)
-    return [float(many) for many in numbers], values
+    found = by_clients(setting.game, setting.key, numbers, AT, setting.start)
+    return [float(many) for many in numbers], {name: values.tolist() for name, values in found.items()}
 
 
 def _curves(axes: Any, setting: Setting) -> None:
-    periods = np.arange(1, setting.periods + 1)
-    for i, (name, outcome) in enumerate(setting.outcomes.items()):
-        look = {"color": COLOURS[i], "linestyle": DASHES[i], "linewidth": 0.8 if name == "random" else 1.8}
-        axes.plot(periods, outcome.utilities, label=name.replace("_", "-"), zorder=3 - (i == 1), **look)
+    periods = range(1, setting.periods + 1)
+    for name, outcome in setting.outcomes.items():
+        game_plots.plot(axes, name, periods, outcome.utilities.tolist(), few=False)
+    game_plots.along(axes, "periods", periods)
     axes.set_title("a  total utility", loc="left", fontsize=9.5)
-    axes.set_xlabel("period")
 
 
-def _lines(axes: Any, found: Lines, label: str) -> None:
+def _lines(axes: Any, found: Lines, over: str) -> None:
     at, values = found
-    for i, (name, line) in enumerate((name, values[name]) for name in POLICIES):
-        look = {"color": COLOURS[i], "linestyle": DASHES[i], "marker": MARKS[i]}
-        axes.plot(at, line, label=name, linewidth=1.6, markersize=4.5, **look)
-    axes.set_xlabel(label)
+    for name in POLICIES:
+        game_plots.plot(axes, name, at, values[name], few=True)
+    game_plots.along(axes, over, at)
 
 
 def _stack(axes: Any, setting: Setting, p: int) -> None:

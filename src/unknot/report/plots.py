@@ -28,11 +28,36 @@ MEASURES = {
     "stopped": "simulated seconds from the leave until the paper's stopping rule",
     "speedup": "times as fast as {baseline}, from the start to the threshold",
     "final": "test accuracy at the end (%)",
+    "f1_before": "F1 of the attack before the request",
+    "f1_after": "F1 of the attack on the erased data",
+    "f1_control": "F1 of the attack on the control",
+    "f1_fall": "share by which the F1 of the attack falls",
+    "auc_before": "AUC of the attack before the request",
+    "auc_after": "AUC of the attack on the erased data",
+    "auc_control": "AUC of the attack on the control",
+    "tpr_before": "TPR of the attack at 1 % of false alarms, before the request",
+    "tpr_after": "TPR of the attack at 1 % of false alarms",
+    "tpr_control": "TPR of the attack at 1 % of false alarms, on the control",
+    "asked": "rounds in which the erased client took part",
+    "sees": "share of seeds in which the attack sees the erased data",
+    "flagged": "share of seeds in which it still does after the unlearning",
 }
 QUALITIES = ("recovering", "first", "end", "final")
 ARRIVALS = ("rounds", "seconds", "total", "kept", "stopped")
 WIDTH, HEIGHT = 3.2, 2.7  # inches an axes: three in a row can still be read at 800 pixels
 GREY = "#555555"
+BESIDE: dict[str, tuple[dict[str, Any], str]] = {
+    "before": ({"marker": "D", "markerfacecolor": "black"}, "before the request (FedAvg)"),
+    "control": ({"marker": "o", "markerfacecolor": "white"}, "control: never had the client"),
+}
+"""What of an attack stands beside the figure after the unlearning, and how it is marked."""
+GUESSES = {
+    "f1": {0.5: "a coin", 2 / 3: "always \u201cmember\u201d"},
+    "auc": {0.5: "guessing"},
+    "tpr": {0.01: "guessing"},
+}
+SPANS = {"f1": (0.0, 0.75), "auc": (0.4, 0.6), "tpr": (0.0, 0.05)}
+"""Of an axis, at least: what lies close to guessing is to look so."""
 MARKS = {"erase": ("v", "a client leaves"), "join": ("^", "a client joins")}
 
 
@@ -42,7 +67,8 @@ def draw(findings: Shown, *files: str | Path) -> bool:
     if not panels:
         return False
     figure_of, style = load_matplotlib()
-    axes_count = len(panels) + len(findings["bars"])
+    curved = panels if findings["curves"] or not findings["bars"] else []
+    axes_count = len(curved) + len(findings["bars"])
     columns = axes_count if axes_count <= 3 else math.ceil(axes_count / math.ceil(axes_count / 3))
     rows = math.ceil(axes_count / columns)
     width = WIDTH * max(columns, 1.6)
@@ -52,15 +78,15 @@ def draw(findings: Shown, *files: str | Path) -> bool:
         )
         figure.subplots(rows, columns, squeeze=False)
         looks = _looks(panels)
-        for axes, panel in zip(figure.axes, panels, strict=False):
+        for axes, panel in zip(figure.axes, curved, strict=False):
             _curves(axes, panel, looks, findings["axis"] == "time")
-        for axes, measure in zip(figure.axes[len(panels) :], findings["bars"], strict=False):
+        for axes, measure in zip(figure.axes[len(curved) :], findings["bars"], strict=False):
             _bars(axes, panels, measure, looks)
             baseline = panels[0]["labels"].get(findings["baseline"], "")
             axes.set_title(textwrap.fill(MEASURES[measure].format(baseline=baseline), 30), fontsize=9)
         for axes in figure.axes[axes_count:]:
             axes.set_axis_off()
-        _legend(figure, panels, looks, columns=max(2, int(width / 1.4)))
+        _legend(figure, panels, looks, findings["bars"], bool(curved), columns=max(2, int(width / 1.4)))
         title = f"{findings['title']} ({findings['figure']}, {findings['scale']} scale)"
         figure.suptitle(textwrap.fill(title, int(13.5 * width)), fontsize=10.5)
         for file in files:
@@ -147,7 +173,9 @@ def _bars(axes: Any, panels: Sequence[Shown], measure: str, looks: Mapping[str, 
     Accuracies are dots: where differences of a point matter the axis cannot begin at 0, and a bar
     that does not begin at 0 lies.
     """
-    dots = measure in QUALITIES
+    attack, _, model = measure.partition("_")
+    attacked = attack in GUESSES and model == "after"
+    dots = measure in QUALITIES or (attacked and attack != "f1")
     names = list(looks)
     width = 0.8 / len(names)
     places: list[float]
@@ -164,6 +192,8 @@ def _bars(axes: Any, panels: Sequence[Shown], measure: str, looks: Mapping[str, 
                     _write(axes, place, "never", color)
                 continue
             value, whisker = factor * stat["mean"], factor * (stat["std"] or 0.0)
+            if attacked:
+                _beside(axes, place, width, attack, line["measures"])
             if dots:
                 axes.errorbar(place, value, whisker, fmt="o", markersize=5, color=color, elinewidth=1.4)
             else:
@@ -172,6 +202,13 @@ def _bars(axes: Any, panels: Sequence[Shown], measure: str, looks: Mapping[str, 
                     _write(axes, place, f"{stat['n']} of {stat['asked']} seeds", "white" if value else color)
                 elif measure in ARRIVALS and value == 0:
                     _write(axes, place, "at once", color)
+    if attacked:
+        (low, high), (least, most) = axes.get_ylim(), SPANS[attack]
+        axes.set_ylim(max(0.0, min(low, least)), max(high, most))
+    for level, words in GUESSES[attack].items() if attacked else ():
+        axes.axhline(level, color=GREY, linewidth=0.8, linestyle=":")
+        side = axes.get_yaxis_transform()  # x by width, y by value
+        axes.text(1, level, words, transform=side, ha="right", va="bottom", fontsize=6.5, color=GREY)
     if len(panels) > 1:
         places, labels = [float(i) for i in range(len(panels))], [panel["title"] for panel in panels]
     else:
@@ -182,11 +219,20 @@ def _bars(axes: Any, panels: Sequence[Shown], measure: str, looks: Mapping[str, 
         axes.set_xticks(places, labels, fontsize=7.5, rotation=30, ha="right", rotation_mode="anchor")
     else:
         room = max(8, 34 // len(labels))
-        axes.set_xticks(places, [textwrap.fill(label, room) for label in labels], fontsize=7.5)
+        axes.set_xticks(
+            places, [textwrap.fill(label, room, break_long_words=False) for label in labels], fontsize=7.5
+        )
     margin = 0.6 if len(panels) > 1 else 0.45
     axes.set_xlim(-margin, len(panels) - 1 + margin)
     axes.tick_params(axis="x", length=0)
     axes.grid(axis="x", visible=False)
+
+
+def _beside(axes: Any, place: float, width: float, attack: str, measures: Shown) -> None:
+    for shift, (model, (look, _)) in zip((-0.25, 0.25), BESIDE.items(), strict=True):
+        if stat := measures.get(f"{attack}_{model}"):
+            x = place + shift * width
+            axes.plot(x, stat["mean"], markersize=4, markeredgecolor="black", zorder=3, **look)
 
 
 def _write(axes: Any, place: float, text: str, color: str) -> None:
@@ -196,7 +242,14 @@ def _write(axes: Any, place: float, text: str, color: str) -> None:
     axes.text(place, 0.03, text, transform=foot, **options)
 
 
-def _legend(figure: Any, panels: Sequence[Shown], looks: Mapping[str, Any], columns: int) -> None:
+def _legend(
+    figure: Any,
+    panels: Sequence[Shown],
+    looks: Mapping[str, Any],
+    bars: Sequence[str],
+    curved: bool,
+    columns: int,
+) -> None:
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
@@ -206,11 +259,15 @@ def _legend(figure: Any, panels: Sequence[Shown], looks: Mapping[str, Any], colu
     if any(line["lanes"] for panel in panels for line in panel["lines"]):
         handles.append(Patch(color=GREY, alpha=0.25, linewidth=0))
         names.append("worst to best cluster")
+    if any(bar.partition("_")[0] in GUESSES for bar in bars):
+        for look, meaning in BESIDE.values():
+            handles.append(Line2D([], [], linestyle="none", markersize=4, markeredgecolor="black", **look))
+            names.append(meaning)
     if any(panel["thresholds"] for panel in panels):
         handles.append(Line2D([], [], color="#999999", linewidth=0.8, linestyle="--"))
         names.append("threshold")
     kinds = {after["kind"] for panel in panels for line in panel["lines"] for after in line["after"]}
-    for kind in sorted(kinds):
+    for kind in sorted(kinds) if curved else ():
         sign, meaning = MARKS[kind]
         handles.append(Line2D([], [], color=GREY, marker=sign, linestyle="none", markersize=5))
         names.append(meaning)

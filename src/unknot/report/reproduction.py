@@ -18,7 +18,7 @@ from rich.table import Table
 from rich.text import Text
 
 from unknot.core.errors import ConfigError
-from unknot.report import times
+from unknot.report import exposure, times, utilities
 from unknot.report.cells import NONE, Rows, Shown, count, not_run, quality, target
 from unknot.report.summary import share
 
@@ -38,11 +38,15 @@ MADE = (
     "remain, the less a round costs). *Models*: how many are aggregated when the client leaves."
 )
 
+SUBTITLES = {"rounds": SUBTITLE, "time": times.SUBTITLE, "game": utilities.SUBTITLE}
+UNITS = {"rounds": "seeds", "time": "seeds", "game": "draws"}
+"""What there are several of, and how often a claim held is counted in."""
 
-def verdict(item: Shown) -> str:
+
+def verdict(item: Shown, unit: str = "seeds") -> str:
     """``held (in 2 of 3 seeds)``: by the means, and seed by seed."""
     word = "held" if item["held"] else "did not hold"
-    return f"{word} (in {item['held_in']} of {item['seeds']} seeds)"
+    return f"{word} (in {item['held_in']} of {item['seeds']} {unit})"
 
 
 # Tables, as rows of texts ------------------------------------------------------------------------
@@ -95,7 +99,9 @@ def costs_rows(panel: Shown) -> tuple[list[str], Rows]:
 
 
 def panel_tables(panel: Shown, findings: Shown) -> list[tuple[list[str], Rows]]:
-    """The tables of a panel: by rounds, or by simulated time."""
+    """The tables of a panel: by rounds, by simulated time, or of games."""
+    if findings["axis"] == "game":
+        return utilities.tables(panel)
     over_time = findings["axis"] == "time"
     found = []
     if panel["lines"] or panel["published"]:
@@ -106,6 +112,8 @@ def panel_tables(panel: Shown, findings: Shown) -> list[tuple[list[str], Rows]]:
     if panel["lines"]:
         if over_time:
             found.append(times.quality_rows(panel))
+        if exposure.exposed(panel):
+            found.append(exposure.exposure_rows(panel))
         found.append(times.costs_rows(panel) if over_time else costs_rows(panel))
     return found
 
@@ -118,16 +126,17 @@ def tables(findings: Shown) -> RenderableType:
     parts: list[RenderableType] = [
         Text(f"{findings['title']} ({findings['figure']}), {findings['scale']} scale", style="bold"),
         Text(findings["claim"]),
-        Text(times.SUBTITLE if findings["axis"] == "time" else SUBTITLE, "dim"),
+        Text(SUBTITLES[findings["axis"]], "dim"),
     ]
     for panel in findings["panels"]:
         parts += [Text(""), Text(panel["title"], style="bold cyan")]
         if panel["reason"]:
             parts.append(Text(panel["reason"], style="yellow"))
         parts += [_rich(*table) for table in panel_tables(panel, findings)]
+    unit = UNITS[findings["axis"]]
     for item in findings["verdicts"]:
         colour = "green" if item["held"] else "red"
-        text = f"[{colour}]{verdict(item)}[/]: {escape(item['says'])} [dim]({escape(item['panel'])}: "
+        text = f"[{colour}]{verdict(item, unit)}[/]: {escape(item['says'])} [dim]({escape(item['panel'])}: "
         parts.append(Text.from_markup(f"{text}{escape(item['detail'])})[/]"))
     return Padding(Group(*parts), (1, 0))
 
@@ -163,15 +172,16 @@ def catalogue_table(entries: Sequence[Shown]) -> Table:
             )
             what = f"{escape(entry['figure'])}: {escape(entry['title'])}"
             lead = (entry["name"], what) if i == 0 else ("", "")
-            table.add_row(*lead, scale["name"], data, scale["takes"])
+            table.add_row(*lead, scale["name"], data or "[dim]none[/]", scale["takes"])
     return table
 
 
 def _rich(header: Sequence[str], rows: Rows) -> Table:
     table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
-    for name in header:
-        justify: JustifyMethod = "left" if name in ("", "request", "guarantee") else "right"
-        table.add_column(name, no_wrap=name in ("", "request"), justify=justify, overflow="fold")
+    for i, name in enumerate(header):
+        left = i == 0 or name in ("request", "model", "guarantee")
+        justify: JustifyMethod = "left" if left else "right"
+        table.add_column(name, no_wrap=i == 0 or name == "request", justify=justify, overflow="fold")
     for row in rows:
         table.add_row(*(escape(cell.replace(" ± ", "±")) for cell in row))
     return table
@@ -191,12 +201,16 @@ def markdown(findings: Shown, command: str, figure: str | None) -> str:
     ]
     if figure:
         along = "simulated time" if findings["axis"] == "time" else "the rounds"
-        lines += [f"![accuracy over {along}]({figure})", ""]
+        what = f"accuracy over {along}" if findings.get("curves") else findings["title"]
+        lines += [f"![{what}]({figure})", ""]
     if findings["verdicts"]:
         lines += ["## Did it hold?", ""]
         lines += _markdown_table(
             ["the paper says", "where", "here", "figures"],
-            [[item["says"], item["panel"], verdict(item), item["detail"]] for item in findings["verdicts"]],
+            [
+                [item["says"], item["panel"], verdict(item, UNITS[findings["axis"]]), item["detail"]]
+                for item in findings["verdicts"]
+            ],
         )
     for panel in findings["panels"]:
         lines += [f"## {panel['title']}", ""]
@@ -209,8 +223,9 @@ def markdown(findings: Shown, command: str, figure: str | None) -> str:
 
 def write(findings: Shown, out: str | Path, command: str) -> list[Path]:
     """The page and, where matplotlib is installed, the figure; the files that were written."""
-    from unknot.report.plots import draw
+    from unknot.report import game_plots, plots
 
+    draw = game_plots.draw if findings["axis"] == "game" else plots.draw
     stem = Path(out) / f"{findings['name']}-{findings['scale']}"
     stem.parent.mkdir(parents=True, exist_ok=True)
     # Not with_suffix: a name may have a dot of its own.
@@ -224,12 +239,17 @@ def write(findings: Shown, out: str | Path, command: str) -> list[Path]:
 
 
 def _made(findings: Shown, command: str) -> list[str]:
-    text = times.made(findings) if findings["axis"] == "time" else MADE
+    texts = [MADE]
+    if findings["axis"] == "game":
+        texts = [utilities.MADE]
+    elif findings["axis"] == "time":
+        texts = [times.made(findings)]
+    if findings["axis"] != "game" and any(exposure.exposed(panel) for panel in findings["panels"]):
+        texts.append(exposure.MADE)
     return [
         "## How it was made",
         "",
-        *textwrap.wrap(text, 100),
-        "",
+        *(line for text in texts for line in (*textwrap.wrap(text, 100), "")),
         "```console",
         f"$ {command}",
         "```",

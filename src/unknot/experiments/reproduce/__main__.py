@@ -9,7 +9,8 @@ import argparse
 import sys
 
 from unknot.core.errors import UnknotError
-from unknot.experiments.reproduce.plan import SCALES, load, names, parse_seeds
+from unknot.experiments.reproduce.parts import SCALES
+from unknot.experiments.reproduce.plan import load, names, parse_seeds
 from unknot.experiments.reproduce.runner import reproduce
 from unknot.federation import Event, Served
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from unknot.experiments.metrics import METRICS
 from unknot.experiments.reproduce.measures import LineFindings, PanelFindings
-from unknot.experiments.reproduce.parts import ARRIVALS, QUALITIES, Claim
+from unknot.experiments.reproduce.parts import ARRIVALS, EXPOSURES, QUALITIES, Claim
 
 Scores = Mapping[str, float]
 """By line; the higher, the better."""
@@ -37,6 +37,7 @@ def judge(claim: Claim, panels: Sequence[PanelFindings]) -> list[Verdict]:
         and claim.names - set(panel.without) <= {line.name for line in panel.lines}
         and (claim.measure not in (*ARRIVALS, "speedup") or panel.thresholds)
         and claim.than not in panel.without
+        and (claim.measure not in EXPOSURES or _audited(claim, panel))
         and not (claim.lines and set(claim.lines) <= set(panel.without))
     ]
     if claim.gap:
@@ -76,6 +77,8 @@ def _holds(claim: Claim, panels: Sequence[Scores]) -> bool:
         return all(score == -math.inf for score in scores.values())
     if claim.above is not None:
         return all(score > claim.above for score in scores.values())
+    if claim.alike is not None:
+        return max(scores.values()) - min(scores.values()) <= claim.alike
     if claim.less is not None and claim.than is not None:
         named = [name for name in claim.lines if name in scores]
         # A hair is allowed: 45 of 100 is 55 % less, whatever the last digit of 1 - 0.45 is.
@@ -88,6 +91,11 @@ def _holds(claim: Claim, panels: Sequence[Scores]) -> bool:
         for worse in itertools.chain(*claim.order[i + 1 :])
         if better in scores and worse in scores
     )
+
+
+def _audited(claim: Claim, panel: PanelFindings) -> bool:
+    """What nobody measured neither holds nor fails."""
+    return all(claim.measure in line.measures for line in panel.lines if line.name in claim.names)
 
 
 def _gap(claim: Claim, scores: Scores) -> float:
@@ -144,6 +152,10 @@ def _show(claim: Claim, panel: PanelFindings, line: LineFindings) -> str:
         return "–"
     if claim.measure in ("ids", "speedup"):
         return f"{stat.mean:.2f}{' ×' if claim.measure == 'speedup' else ''}"
+    if claim.measure == "f1_fall":
+        return f"{100 * stat.mean:.0f} %"
+    if claim.measure in EXPOSURES:
+        return f"{stat.mean:.2f}"
     factor = _factor(claim, panel)
     if claim.measure == "rise":
         return f"{factor * stat.mean:+.1f}"

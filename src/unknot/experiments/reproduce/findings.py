@@ -10,6 +10,8 @@ from typing import Any
 
 from unknot.experiments.reproduce import records
 from unknot.experiments.reproduce.claims import Verdict, judge
+from unknot.experiments.reproduce.game_findings import GameFindings, game_findings
+from unknot.experiments.reproduce.games import GameReproduction
 from unknot.experiments.reproduce.measures import PanelFindings, panel_findings
 from unknot.experiments.reproduce.plan import Reproduction, Run
 from unknot.experiments.reproduce.runner import missing_data, used_files
@@ -28,6 +30,7 @@ class Findings:
     axis: str
     baseline: str | None
     bars: tuple[str, ...]
+    curves: bool
     counted: bool
     """Whether the number of models aggregated at a departure is of interest."""
     panels: tuple[PanelFindings, ...]
@@ -40,13 +43,15 @@ class Findings:
 
 
 def findings(
-    plan: Reproduction,
+    plan: Reproduction | GameReproduction,
     scale: str,
     file: Path,
     seeds: Iterable[int] | None = None,
     overrides: Sequence[str] = (),
-) -> Findings:
+) -> Findings | GameFindings:
     """From the records of a file, and of those that the plan uses: those only that fit it today."""
+    if isinstance(plan, GameReproduction):
+        return game_findings(plan.changed(overrides), scale, file, seeds)
     stores = [records.read(path) for path in (file, *used_files(plan, scale, file))]
     runs = plan.runs(scale, seeds, overrides)
     done = [(run, record) for run in runs if (record := records.find(run, stores)) is not None]
@@ -72,6 +77,7 @@ def findings(
         axis=plan.axis,
         baseline=plan.baseline,
         bars=plan.bars,
+        curves=plan.curves,
         counted=any(claim.measure == "ids" for claim in plan.claims),
         panels=panels,
         verdicts=tuple(verdict for claim in plan.claims for verdict in judge(claim, panels)),

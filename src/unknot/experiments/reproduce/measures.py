@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields, replace
 
 from unknot.experiments.metrics import METRICS, Metric
 from unknot.experiments.reproduce.courses import grid_of, lanes_between, on_grid, served
-from unknot.experiments.reproduce.parts import MEASURES, Panel
+from unknot.experiments.reproduce.parts import EXPOSURES, MEASURES, Panel
 from unknot.experiments.reproduce.plan import Reproduction, Run
 from unknot.experiments.reproduce.records import Record
 from unknot.experiments.scenario import Outcome, Rates
@@ -240,6 +240,10 @@ def _measures(
         values["total"][run.key] = None if passed is None else left[0].time + passed
         values["ids"][run.key] = record.extra.get("ids")
         values["final"][run.key] = _final(record, "final", metric)
+        for name in EXPOSURES:
+            values[name][run.key] = record.extra.get(name)
+        kept = _ratio(record.extra.get("f1_after"), record.extra.get("f1_before"))
+        values["f1_fall"][run.key] = None if kept is None else 1 - kept
     return {name: by_seed(pairs, value) for name, value in values.items()}
 
 

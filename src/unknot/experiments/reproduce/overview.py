@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from unknot.data import catalogue
+from unknot.experiments.reproduce.games import GameReproduction
 from unknot.experiments.reproduce.plan import load, names
 
 
@@ -39,6 +40,9 @@ def overview() -> list[Entry]:
         plan = load(name)
         sizes = []
         for scale, size in plan.scales.items():
+            if isinstance(plan, GameReproduction):
+                sizes.append(Size(scale, size.takes, {}))
+                continue
             runs = plan.runs(scale, seeds=plan.seeds_at(scale)[:1])
             sets = sorted({run.table.get("data", {}).get("name", "digits") for run in runs})
             sizes.append(Size(scale, size.takes, {item: here.get(item, False) for item in sets}))

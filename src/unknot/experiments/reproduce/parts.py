@@ -26,11 +26,31 @@ MEASURES = {
     "stopped": "simulated seconds from the first leave until the paper's stopping rule is met",
     "speedup": "the baseline's total, as a multiple of the line's",
     "final": "accuracy at the end of the run, on test data",
+    "f1_before": "F1 of the attack on the erased data, the model before the request",
+    "f1_after": "the same, the model after the unlearning",
+    "f1_control": "the same, a model that never had the data",
+    "f1_fall": "by which share the F1 is lower after the unlearning than before the request",
+    "auc_before": "AUC of the attack, the model before the request",
+    "auc_after": "the same, the model after the unlearning",
+    "auc_control": "the same, a model that never had the data",
+    "tpr_before": "TPR of the attack at 1 % of false alarms, the model before the request",
+    "tpr_after": "the same, the model after the unlearning",
+    "tpr_control": "the same, a model that never had the data",
+    "asked": "in how many rounds the erased client took part before the request",
+    "sees": "whether the attack tells the model before the request from the control",
+    "flagged": "whether it tells the model after the unlearning from the control",
 }
+EXPOSURES = (
+    *(f"{figure}_{of}" for figure in ("f1", "auc", "tpr") for of in ("before", "after", "control")),
+    *("f1_fall", "asked", "sees", "flagged"),
+)
+"""Measures of an attack on what was erased: of runs with an audit only."""
 ARRIVALS = ("rounds", "seconds", "total", "kept", "stopped")
 """Measures of when a threshold is reached: the sooner, the better, and never is worst."""
 QUALITIES = ("recovering", "first", "end", "rise", "final")
 """Measures of how well a model does: in accuracy, or in the panel's metric."""
+
+SCALES = ("small", "paper")
 
 Table = Mapping[str, Any]
 
@@ -87,7 +107,7 @@ class Claim:
     `order` names lines, best first (a list in it: these alike); `above` is a bound that each of
     `lines` exceeds, `never` says that none of them gets to the threshold; `gap` is two lines whose
     distance shrinks from panel to panel in their order; `less` is the share of what the line `than`
-    takes that each of `lines` saves at least.
+    takes that each of `lines` saves at least; `alike` is the most by which `lines` differ.
     """
 
     says: str
@@ -99,13 +119,14 @@ class Claim:
     gap: tuple[str, ...] = ()
     less: float | None = None
     than: str | None = None
+    alike: float | None = None
     panels: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         choose(dict.fromkeys(MEASURES), self.measure, "claim.measure")
-        forms = (self.order, self.above is not None, self.never, self.gap, self.less is not None)
-        if sum(map(bool, forms)) != 1:
-            raise ConfigError(f"a claim has one of order, above, never, gap and less: {self.says!r}")
+        bounds = (bound is not None for bound in (self.above, self.less, self.alike))
+        if sum(map(bool, (self.order, self.never, self.gap, *bounds))) != 1:
+            raise ConfigError(f"a claim has one of order, above, never, gap, less and alike: {self.says!r}")
         if self.never and self.measure not in ARRIVALS:
             raise ConfigError(f"claim.never is about {', '.join(ARRIVALS)}, not {self.measure!r}")
         if self.less is not None and self.measure not in (*ARRIVALS, "ids"):

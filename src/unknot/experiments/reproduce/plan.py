@@ -19,6 +19,7 @@ from typing import Any
 
 from unknot.core.errors import ConfigError, nearest
 from unknot.experiments.config import Experiment, apply_overrides
+from unknot.experiments.exposed import Exposure
 from unknot.experiments.fields import (
     choose,
     convert,
@@ -28,10 +29,10 @@ from unknot.experiments.fields import (
     refuse_unknown,
     split_by_owner,
 )
-from unknot.experiments.reproduce.parts import MEASURES, Claim, Draws, Line, Panel, Scale, Table
+from unknot.experiments.reproduce.games import GameReproduction
+from unknot.experiments.reproduce.parts import MEASURES, SCALES, Claim, Draws, Line, Panel, Scale, Table
 
-SCALES = ("small", "paper")
-SECTIONS = ("data", "model", "train", "federation", "select", "clock", "method", "engine")
+SECTIONS = ("data", "model", "train", "federation", "select", "clock", "method", "engine", "audit")
 LAYER = (*SECTIONS, "request", "phase", "phases", "scale")
 AXES = ("rounds", "time")
 
@@ -53,7 +54,12 @@ class Run:
 
     @property
     def experiment(self) -> Experiment:
-        return Experiment.of(self.table)
+        return Experiment.of({key: part for key, part in self.table.items() if key != "audit"})
+
+    @property
+    def exposure(self) -> Exposure | None:
+        """Whether and how what it erases is attacked, before and after."""
+        return fill(Exposure, self.table["audit"], "audit") if "audit" in self.table else None
 
 
 @dataclass(frozen=True)
@@ -61,7 +67,8 @@ class Reproduction:
     """What of a paper is reproduced, and how.
 
     `axis` says whether it counts rounds or simulated time; `baseline` names the line that times are
-    compared with; `uses` names reproductions whose runs are taken over where they are the same.
+    compared with; `uses` names reproductions whose runs are taken over where they are the same. Its
+    figure has a curve a line, unless `curves` is false, and `bars` of measures.
     """
 
     name: str
@@ -74,6 +81,7 @@ class Reproduction:
     claims: tuple[Claim, ...] = ()
     seeds: tuple[int, ...] = (0,)
     bars: tuple[str, ...] = ()
+    curves: bool = True
     axis: str = "rounds"
     baseline: str | None = None
     uses: tuple[str, ...] = ()
@@ -82,14 +90,10 @@ class Reproduction:
     base: Table = field(default_factory=dict)
 
     @staticmethod
-    def read(path: str | Path) -> Reproduction:
-        return Reproduction.of(read_toml(path), Path(path).stem)
-
-    @staticmethod
     def of(table: Table, name: str) -> Reproduction:
         if "like" in table:
             table = _like(table, name)
-        plain = ("title", "paper", "figure", "claim", "seeds", "bars", "axis", "baseline", "uses")
+        plain = ("title", "paper", "figure", "claim", "seeds", "bars", "curves", "axis", "baseline", "uses")
         refuse_unknown(table, [*plain, "base", "scale", "panel", "line", "claims", "draws"], name)
         made: dict[str, Any] = {key: table[key] for key in plain if key in table}
         scales = convert_table(table.get("scale", {}), "scale")
@@ -183,13 +187,16 @@ def names() -> tuple[str, ...]:
     return tuple(sorted(item.name.removesuffix(".toml") for item in folder.iterdir() if _is_toml(item.name)))
 
 
-def load(name: str) -> Reproduction:
-    """A reproduction by its name, or from a file of one's own."""
+def load(name: str) -> Reproduction | GameReproduction:
+    """A reproduction by its name, or from a file of one's own: of federated runs, or of games."""
     if _is_toml(name):
-        return Reproduction.read(name)
-    if name not in names():
+        table, name = read_toml(name), Path(name).stem
+    elif name in names():
+        table = _table_of(name)
+    else:
         raise ConfigError(f"there is no reproduction {name!r}.{nearest(name, names())}")
-    return Reproduction.of(_table_of(name), name)
+    kinds: dict[str, type[Reproduction | GameReproduction]] = {"runs": Reproduction, "game": GameReproduction}
+    return choose(kinds, table.pop("kind", "runs"), f"{name}.kind").of(table, name)
 
 
 def _table_of(name: str) -> dict[str, Any]:

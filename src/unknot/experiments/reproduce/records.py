@@ -84,6 +84,11 @@ class Record:
 
 def read(file: Path) -> dict[str, Record]:
     """The records of a file by key; none where there is no file."""
+    return {key: Record.from_dict(item) for key, item in kept(file).items()}
+
+
+def kept(file: Path) -> dict[str, dict[str, Any]]:
+    """The same as they are in the file, of whatever kind."""
     try:
         stored = json.loads(file.read_text())
     except FileNotFoundError:
@@ -94,7 +99,7 @@ def read(file: Path) -> dict[str, Record]:
         raise DataError(
             f"{file} has format {stored.get('format')!r}, not {FORMAT}: move it away to begin anew"
         )
-    return {item["key"]: Record.from_dict(item) for item in stored["runs"]}
+    return {item["key"]: item for item in stored["runs"]}
 
 
 def find(run: Run, stores: Iterable[Mapping[str, Record]]) -> Record | None:
@@ -110,8 +115,13 @@ def find(run: Run, stores: Iterable[Mapping[str, Record]]) -> Record | None:
 
 def add(file: Path, record: Record) -> None:
     """Put a record into a file, beside those that others may have put there meanwhile."""
-    records = {**read(file), record.key: record}
-    lines = ",\n".join(json.dumps(item.to_dict()) for item in records.values())
+    keep(file, record.to_dict())
+
+
+def keep(file: Path, *items: Mapping[str, Any]) -> None:
+    """The same for records of any kind, as they will be in the file."""
+    records = {**kept(file), **{item["key"]: item for item in items}}
+    lines = ",\n".join(json.dumps(item) for item in records.values())
     file.parent.mkdir(parents=True, exist_ok=True)
     partial = file.with_name(f"{file.name}.{os.getpid()}.part")
     partial.write_text(f'{{"format": {FORMAT}, "runs": [\n{lines}\n]}}\n')

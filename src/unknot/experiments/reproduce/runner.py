@@ -10,8 +10,11 @@ from unknot.core.errors import ConfigError, nearest
 from unknot.core.requests import Erase, Join
 from unknot.data import catalogue
 from unknot.experiments.config import Experiment
+from unknot.experiments.exposed import Exposed
 from unknot.experiments.reproduce import records
+from unknot.experiments.reproduce.games import GameReproduction
 from unknot.experiments.reproduce.plan import Reproduction, Run
+from unknot.experiments.reproduce.played import play_draws
 from unknot.experiments.reproduce.records import Record
 from unknot.experiments.simulate import run as run_experiment
 from unknot.federation import Event
@@ -20,7 +23,7 @@ from unknot.unlearn.bmt_mmt import InfluenceTree
 
 
 def reproduce(
-    plan: Reproduction,
+    plan: Reproduction | GameReproduction,
     scale: str = "small",
     *,
     seeds: Iterable[int] | None = None,
@@ -36,18 +39,28 @@ def reproduce(
     """Run every panel with every line and seed, but for what is done; the file with the records.
 
     `only` names the lines and panels to run (those that are off run only so). What cannot be run
-    because its data is not here is left out, with the reason told.
+    because its data is not here is left out, with the reason told. Of games, the seeds are the draws;
+    all lines are played together, and on no device.
     """
+    file = records_file(plan, scale, out)
+    if isinstance(plan, GameReproduction):
+        if only:
+            raise ConfigError(
+                f"{plan.name} is a game: its lines and panels are played together, without --only"
+            )
+        plan = plan.changed(overrides)
+        return play_draws(plan, file, plan.draws_at(scale, seeds), tell)
     runs = plan.runs(scale, seeds, overrides)
     wanted = select(plan, scale, runs, only)
     for run in wanted:
-        run.experiment  # noqa: B018 - a mistake in the last run is found before the first is trained
+        run.experiment, run.exposure  # noqa: B018 - a mistake in the last run is found before the first
     file = records_file(plan, scale, out)
     absent = missing_data(wanted)
     for name, reason in absent.items():
         tell(f"left out {name}: {reason}")
     waiting = [run for run in wanted if run.panel.name not in absent]
     stores = [records.read(path) for path in (file, *used_files(plan, scale, file))]
+    exposed = Exposed()
     for number, run in enumerate(waiting, start=1):
         if records.find(run, stores):
             continue
@@ -56,11 +69,11 @@ def reproduce(
         if records.find(run, stores):
             continue
         tell(f"{number} of {len(waiting)}: {run.key}")
-        records.add(file, _record(run, device, threads, rows, observers))
+        records.add(file, _record(run, exposed, device, threads, rows, observers))
     return file
 
 
-def records_file(plan: Reproduction, scale: str, out: str | Path) -> Path:
+def records_file(plan: Reproduction | GameReproduction, scale: str, out: str | Path) -> Path:
     return Path(out) / f"{plan.name}-{scale}.json"
 
 
@@ -100,6 +113,7 @@ def missing_data(runs: Iterable[Run]) -> dict[str, str]:
 
 def _record(
     run: Run,
+    exposed: Exposed,
     device: str | None,
     threads: int | None,
     rows: int | None,
@@ -113,8 +127,13 @@ def _record(
         threads=threads or engine.threads,
         rows=rows or engine.rows,
     )
-    history = run_experiment(dataclasses.replace(experiment, engine=engine), observers)
-    return Record.of(run, history, _extra(experiment))
+    placed = dataclasses.replace(experiment, engine=engine)
+    found: dict[str, float] = {}
+    if run.exposure is None:
+        history = run_experiment(placed, observers)
+    else:
+        history, found = exposed.run(placed, run.exposure, observers)
+    return Record.of(run, history, {**_extra(experiment), **found})
 
 
 def _extra(experiment: Experiment) -> dict[str, float]:
