@@ -348,6 +348,15 @@ def test_a_selector_for_the_unlearning_leaves_the_training_as_it_was(name, metho
     assert {trip.client for trip in late._apart} == set(range(10)) - {gone}
 
 
+def test_only_the_cluster_that_unlearns_gets_a_selector_for_it():
+    fed = toy_federation(
+        KNOT(clusters=3, by="random"), DATA, pace=Synchronous(9), select=KCenter(2), select_when="unlearning"
+    )
+    (hit,) = fed.run(8, requests=[erase(4, round=5)]).served[0].restarted
+    kinds = {name: type(lane.selector) for name, lane in fed.lanes.items()}
+    assert kinds == {name: KCenter if name == hit else AtRandom for name in fed.lanes}
+
+
 def test_a_selector_serves_always_or_the_unlearning():
     assert Experiment.of({"select": {"name": "k-center", "when": "unlearning"}}).select_when == "unlearning"
     with pytest.raises(ConfigError, match="select_when"):

@@ -23,6 +23,8 @@ from unknot.core.weights import Weights
 
 _BLOCK = 1 << 20
 
+Floats = NDArray[np.float64]
+
 
 @dataclass
 class Balanced:
@@ -35,12 +37,12 @@ class Balanced:
 
     lineage: Lineage = field(default=NOBODY, init=False)
     curious: bool = field(default=True, init=False)
-    _place: dict[int, int] = field(default_factory=dict, init=False)
-    _pairs: NDArray[np.float64] = field(default_factory=lambda: np.zeros((0, 0)), init=False)
+    _row: dict[int, int] = field(default_factory=dict, init=False)
+    _pairs: Floats = field(default_factory=lambda: np.zeros((0, 0)), init=False)
     """The scalar product of each two descriptions."""
-    _sum: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0), init=False)
+    _sum: Floats = field(default_factory=lambda: np.zeros(0), init=False)
     """That of each description with the sum over all who were asked."""
-    _asked: dict[int, int] = field(default_factory=dict, init=False)
+    _asked: Ids = field(default_factory=lambda: np.zeros(0, dtype=np.int64), init=False)
 
     learns = False
 
@@ -54,43 +56,54 @@ class Balanced:
         ordered = sorted(updates, key=lambda update: update.client)
         for update in ordered:
             self.lineage |= update.lineage
-        self._place = {update.client: i for i, update in enumerate(ordered)}
-        self._asked = dict.fromkeys(self._place, 0)
         samples = np.asarray([update.samples for update in ordered], dtype=np.float64)
-        centre = np.diag(samples) @ (np.eye(len(ordered)) - samples / samples.sum())
-        self._pairs = centre @ _products(ordered) @ centre.T
-        self._sum = np.zeros(len(ordered))
+        share, products = samples / samples.sum(), _products(ordered)
+        mean = products @ share
+        self._pairs = np.outer(samples, samples) * (products - mean[:, None] - mean + share @ mean)
+        self._row = {update.client: row for row, update in enumerate(ordered)}
+        self._sum, self._asked = np.zeros(len(ordered)), np.zeros(len(ordered), dtype=np.int64)
 
     def choose(self, idle: Ids, k: int, key: Key) -> Ids:
-        left = idle[key.order(idle)].tolist()
-        return np.sort([self._next(left) for _ in range(min(k, len(left)))]).astype(np.int64)
+        drawn = idle[key.order(idle)]
+        self._welcome(drawn)
+        rows = np.asarray([self._row[client] for client in drawn.tolist()], dtype=np.int64)
+        chosen: list[int] = []
+        for _ in range(min(k, len(rows))):
+            place = self._next(rows)
+            chosen.append(int(drawn[place]))
+            drawn, rows = np.delete(drawn, place), np.delete(rows, place)
+        return np.sort(np.asarray(chosen, dtype=np.int64))
 
     def observe(self, model: Weights, updates: Sequence[Update], accuracy: float, key: Key) -> None:
         """The descriptions stay as they were met."""
 
-    def _next(self, left: list[int]) -> int:
-        """Take the next client out of those left, who come in a drawn order."""
-        fewest = min(self._asked.values(), default=0)
-        times = {client: self._asked.get(client, fewest - 1) for client in left}
-        least = min(times.values())
-        open_ = [client for client in left if times[client] == least]
-        begins = all(count == least for count in self._asked.values())
-        client = open_[0] if begins else min(open_, key=self._imbalance)
-        left.remove(client)
-        self._asked[client] = least + 1
-        if client in self._place:
-            self._sum += self._pairs[:, self._place[client]]
-        return client
+    def _next(self, rows: Ids) -> int:
+        """Which of those who are left is asked next; they come in a drawn order."""
+        asked = self._asked[rows]
+        least = asked.min()
+        places = np.flatnonzero(asked == least)
+        place = int(places[0])
+        if (self._asked != least).any():  # not the first of a sweep: |s + d|² - |s|² is to be small
+            mine = rows[places]
+            place = int(places[np.argmin(2 * self._sum[mine] + self._pairs[mine, mine])])
+        self._asked[rows[place]] += 1
+        self._sum += self._pairs[rows[place]]
+        return place
 
-    def _imbalance(self, client: int) -> float:
-        """How much farther from nothing the sum is with this client: |s + d|² - |s|²."""
-        if client not in self._place:
-            return 0.0
-        place = self._place[client]
-        return float(2 * self._sum[place] + self._pairs[place, place])
+    def _welcome(self, clients: Ids) -> None:
+        """Rows for those who were not met: nothing is known of them, and they come first."""
+        new = [client for client in clients.tolist() if client not in self._row]
+        if not new:
+            return
+        first = len(self._row)
+        self._row |= {client: first + i for i, client in enumerate(new)}
+        self._pairs = np.pad(self._pairs, (0, len(new)))
+        self._sum = np.pad(self._sum, (0, len(new)))
+        before = self._asked.min(initial=1) - 1
+        self._asked = np.concatenate([self._asked, np.full(len(new), before)])
 
 
-def _products(updates: Sequence[Update]) -> NDArray[np.float64]:
+def _products(updates: Sequence[Update]) -> Floats:
     """The scalar product of each two clients' steps, over a block of coordinates at a time."""
     steps = [(update.weights - update.job.start).vector.cpu() for update in updates]
     total = torch.zeros(len(steps), len(steps), dtype=torch.float64)
