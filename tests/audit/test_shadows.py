@@ -76,6 +76,9 @@ def test_where_others_of_a_class_are_few_fewer_members_are_taken():
     assert theirs.tolist() == [1, 2]
     with pytest.raises(ConfigError, match="members' classes"):
         matched(labelled(1), labelled(0), Key.root(0))
+    nobody = labelled(0).subset(np.empty(0, dtype=np.int64))
+    with pytest.raises(ConfigError, match="no members"):
+        matched(nobody, labelled(0), Key.root(0))
     text = Samples(torch.zeros(2, 3), torch.zeros(2, 3, dtype=torch.long), 3)
     with pytest.raises(ConfigError, match="not for text"):
         matched(text, text, Key.root(0))

@@ -102,8 +102,38 @@ def test_time_is_better_when_it_is_less_and_so_is_perplexity():
 
 
 @pytest.mark.parametrize(
+    "measure", [f"{figure}_{of}" for figure in ("f1", "auc", "tpr") for of in ("before", "after", "control")]
+)
+def test_a_model_is_better_when_an_attack_does_worse_on_it(measure):
+    order = Claim("a shows less than b", measure=measure, order=(("a",), ("b",)))
+    (verdict,) = judged(order, {"a": [0.25, 0.6], "b": [0.5, 0.5]})
+    assert (verdict.held, verdict.held_in, verdict.detail) == (True, 1, "a 0.42, b 0.50")
+    assert not judged(order, {"a": [0.6], "b": [0.5]})[0].held
+    high = Claim("a shows much", measure=measure, above=0.5, lines=("a",))
+    assert [judged(high, {"a": [value]})[0].held for value in (0.6, 0.4)] == [True, False]
+
+
+@pytest.mark.parametrize("measure", ["sees", "flagged"])
+def test_a_model_is_better_when_it_is_not_told_from_the_control(measure):
+    order = Claim("a before b", measure=measure, order=(("a",), ("b",)))
+    assert judged(order, {"a": [0.0], "b": [1.0]})[0].held
+    assert not judged(order, {"a": [1.0], "b": [0.0]})[0].held
+
+
+def test_the_more_an_f1_falls_the_better():
+    order = Claim("a falls more than b", measure="f1_fall", order=(("a",), ("b",)))
+    assert judged(order, {"a": [0.5], "b": [0.2]})[0].held
+    assert not judged(order, {"a": [0.2], "b": [0.5]})[0].held
+
+
+@pytest.mark.parametrize(
     ("options", "message"),
     [
+        ({"alike": 0.05}, "a claim is about lines"),
+        ({"above": 0.45}, "a claim is about lines"),
+        ({"never": True, "measure": "rounds"}, "a claim is about lines"),
+        ({"order": ((),)}, "a claim is about lines"),
+        ({"order": (("a",), ())}, "leave no group empty"),
         ({"less": 0.4, "lines": ("a",)}, "the one that they take less than"),
         ({"less": 0.4, "than": "b"}, "names lines"),
         ({"less": 0.4, "than": "b", "lines": ("a",), "measure": "end"}, "about what takes time"),

@@ -140,6 +140,47 @@ def test_a_model_that_has_diverged_has_no_figures(monkeypatch):
     assert "f1_before" in found
 
 
+def test_with_a_shadow_that_has_diverged_the_run_is_kept_without_figures(monkeypatch):
+    def spoiled(*given):
+        shadows, steps = trained(*given)
+        shadows.answers[0] = float("nan")
+        return shadows, steps
+
+    trained = exposed.shadows_of
+    monkeypatch.setattr(exposed, "shadows_of", spoiled)
+    history, found = Exposed().run(experiment(), LITTLE)
+    assert set(found) == {"asked", "audit_seconds"}
+    assert found["asked"] == 3
+    assert history.model.equal(run(experiment()).model)
+
+
+CLUSTERS = (
+    'method={name="knot", clusters=3, by="random"}',
+    'clock={slowness="pareto"}',
+    "federation.per_round=15",
+    "federation.rounds=6",
+)
+
+
+@pytest.mark.parametrize(
+    ("client", "moment", "counted"),
+    [
+        (0, "time=30.0", 5),  # of the fastest cluster, whose six rounds are over
+        (3, "time=30.0", 1),  # of a slower one: after a round of it, though all six have a number up to six
+        (3, "time=20.0", 0),  # the round that would end at that moment is cut short
+        (3, "round=1", 1),  # the request waits for the round that ends at that moment
+    ],
+)
+def test_only_rounds_before_the_request_count_whatever_the_pace_of_a_cluster(client, moment, counted):
+    """Who loses some samples goes on taking part."""
+    asked = experiment(*CLUSTERS, f"request=[{{erase={client}, samples=[0, 1], {moment}}}]")
+    history, found = Exposed().run(asked, replace(LITTLE, samples=50, control=False))
+    (served,) = history.served
+    assert served.time == (30 if moment == "time=30.0" else 20)
+    assert sum(client in record.clients for record in history.rounds if record.round <= served.round) >= 5
+    assert found["asked"] == counted
+
+
 def test_what_cannot_be_attacked_is_said():
     with pytest.raises(ConfigError, match="in pairs"):
         Exposure(shadows=3)

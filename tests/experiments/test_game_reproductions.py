@@ -11,6 +11,7 @@ from unknot.core.errors import ConfigError
 from unknot.core.keys import Key
 from unknot.experiments.reproduce import GameReproduction, findings, load, names, overview, reproduce
 from unknot.experiments.reproduce.__main__ import main
+from unknot.experiments.reproduce.game_findings import _unique
 from unknot.incentive import READINGS, Crowd, compare, drawn
 
 FIGURES = ("incentive-fig4a", "incentive-fig4b", "incentive-fig4c")
@@ -208,8 +209,70 @@ def test_settling_and_trends_are_counted_draw_by_draw(tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("stable", "held_in", "figures"),
+    [
+        ((0, 0), 0, "no stable all-or-nothing equilibrium in any draw"),
+        ((0, 1, 0), 1, "0 to 1 stable all-or-nothing equilibrium in each draw; none in 2"),
+        ((1, 1), 2, "1 stable all-or-nothing equilibrium in each draw"),
+        ((1, 3), 1, "1 to 3 stable all-or-nothing equilibria in each draw"),
+        ((6, 6), 0, "6 stable all-or-nothing equilibria in each draw"),
+    ],
+)
+def test_only_a_single_stable_equilibrium_is_unique(stable, held_in, figures):
+    label, holds, detail = _unique(stable, "game")
+    assert (label, sum(holds), detail) == ("game", held_in, figures)
+
+
+def claiming(**claim):
+    """A change to the file: this is its only claim."""
+    return lambda t: t.update(claims=[{"says": "x", "panel": "p", **claim}])
+
+
+@pytest.mark.parametrize("settle", [-1, 0, 6, 1000])
+def test_a_game_of_six_periods_settles_in_the_first_five_or_not_at_all(settle):
+    tiny(claiming(settle=5, lines=["greedy"]))
+    with pytest.raises(ConfigError, match=rf"claims.settle is {settle}, but tiny plays 6 periods"):
+        tiny(claiming(settle=settle, lines=["greedy"]))
+
+
+def test_periods_are_not_set_to_end_before_a_claim_of_settling():
+    plan = load("incentive-fig4a")
+    assert plan.changed(["game.periods=101"]).setting.periods == 101
+    for periods in (40, 100):
+        with pytest.raises(ConfigError, match=f"settle is 100, but incentive-fig4a plays {periods} periods"):
+            plan.changed([f"game.periods={periods}"])
+
+
+def test_a_single_value_has_no_trend():
+    claim = claiming(panel="r", trend="falls", lines=["greedy"])
+
+    def single(table):
+        claim(table)
+        table["panel"][1]["values"] = [0.001]
+
+    tiny(claim)
+    with pytest.raises(ConfigError, match="about two values or more, and panel 'r' has one"):
+        tiny(single)
+    with pytest.raises(ConfigError, match="panel 'p' has one"):
+        tiny(claiming(trend="falls", lines=["greedy"])).changed(["game.periods=1"])
+
+
+@pytest.mark.parametrize(
     ("change", "message"),
     [
+        (lambda t: t.update(panel=3), "panel must be a list of sections, not 3: [[panel]]"),
+        (lambda t: t.update(panel=[3]), "panel[0] must be a section, not 3"),
+        (lambda t: t.update(line=3), "line must be a list of sections"),
+        (lambda t: t.update(claims=3), "claims must be a list of sections"),
+        (lambda t: t.update(claims=["x"]), "claims[0] must be a section"),
+        (lambda t: t.update(draw=3), "tiny.draw must be a section"),
+        (lambda t: t.update(game=3), "tiny.game must be a section"),
+        (lambda t: t.update(scale=3), "scale must be a section"),
+        (lambda t: t.update(scale={"small": 3}), "scale.small must be a section"),
+        (lambda t: t["panel"][1].update(over="clients", values=[float("inf")]), "above 0 and finite"),
+        (lambda t: t["panel"][1].update(values=[float("nan")]), "above 0 and finite"),
+        (claiming(best="evolutionary", than=[[]]), "a list without a line"),
+        (claiming(best="evolutionary", than=["greedy", []]), "a list without a line"),
         (lambda t: t["draw"].pop("psi"), "tiny.draw.psi is missing"),
         (lambda t: t["draw"].update(psy=[1, 2]), "unknown key tiny.draw.psy. Did you mean 'psi'?"),
         (lambda t: t["game"].update(phi=1), "phi is"),
@@ -248,5 +311,8 @@ def test_a_kind_or_setting_that_there_is_not(tmp_path):
         load(str(file))
     with pytest.raises(ConfigError, match=r"unknown key tiny: --set.train"):
         tiny().changed(["train.lr=0.1"])
+    for section in ("game", "draw"):
+        with pytest.raises(ConfigError, match=f"tiny.{section} must be a section, not 3"):
+            tiny().changed([f"{section}=3"])
     with pytest.raises(ConfigError, match="no scale 'large'"):
         reproduce(tiny(), "large", out=tmp_path)

@@ -230,6 +230,13 @@ def test_draws_count_how_often_each_client_leaves():
         (lambda t: t.update(bars=["speed"]), "bars"),
         (lambda t: t["scale"].update(huge={}), "huge"),
         (lambda t: t.update(draws={"probabilities": []}), "probabilities"),
+        (lambda t: t.update(draws=3), "draws must be a section"),
+        (lambda t: t.update(panel=3), "panel must be a list of sections"),
+        (lambda t: t.update(line=[3]), r"line\[0\] must be a section"),
+        (lambda t: t.update(claims=3), "claims must be a list of sections"),
+        (lambda t: t["claims"][0].update(order=3), "order must be a list"),
+        (lambda t: t.update(claims=[{"says": "x", "alike": 0.1}]), "a claim is about lines"),
+        (lambda t: t.update(claims=[{"says": "x", "above": 0.1}]), "a claim is about lines"),
     ],
 )
 def test_a_wrong_file_says_what_to_change(change, message):
@@ -428,6 +435,8 @@ def test_a_run_with_an_audit_has_its_measures_and_one_without_has_not(tmp_path):
         reproduce(asked, out=tmp_path, overrides=["audit.shadows=3"])
     with pytest.raises(ConfigError, match=r"audit.*shadows"):
         reproduce(asked, out=tmp_path, overrides=["audit.shadow=4"])
+    with pytest.raises(ConfigError, match="audit must be a section, not 3"):
+        reproduce(asked, out=tmp_path, overrides=["audit=3"])
 
 
 @pytest.mark.parametrize("name", ["incentive-fig3", "incentive-fig5d"])

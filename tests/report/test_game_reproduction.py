@@ -78,6 +78,12 @@ def test_the_page_counts_draws_not_seeds():
     assert "seeds" not in page
 
 
+def test_the_page_says_nothing_of_the_papers_ranges_as_others_may_be_set():
+    page = " ".join(markdown(found(), "unknot reproduce game-figx --set draw.psi=[1,2]", "x.png").split())
+    assert "paper's ranges" not in page
+    assert "from the ranges in `[draw]`" in page
+
+
 @pytest.mark.parametrize("over", ["periods", "rates", "settling", "clients"])
 def test_a_figure_is_drawn_the_same_every_time(tmp_path, over):
     pytest.importorskip("matplotlib")

@@ -22,7 +22,7 @@ from unknot.federation import Buffered, Clock, FedBuff, Pareto, Synchronous
 from unknot.select import DQN, AtRandom, Balanced, KCenter, Policy, Settings
 from unknot.select.dqn import Experience
 from unknot.select.groups import centres
-from unknot.unlearn import BMT, FATS, KNOT, RFS, ExactFun, FedEraser
+from unknot.unlearn import BMT, FATS, KNOT, MMT, RFS, SISA, ExactFun, FedCIO, FedEraser
 
 SIZES = (5, 8, 3, 6, 7, 4, 9, 2, 6, 5)
 DATA = small_data(SIZES)
@@ -203,6 +203,15 @@ def test_rounds_are_far_closer_to_the_whole_than_drawn_ones():
     assert distance(rounds_of(selector, 60, 6, 40)) < 0.2 * distance(rounds_of(AtRandom(), 60, 6, 40))
 
 
+def test_a_newcomer_is_asked_at_once_and_then_like_the_others():
+    selector = Balanced()
+    selector.meet(toy_weights(), [update(client, [float(client)]) for client in range(20)], KEY)
+    rounds_of(selector, 20, 4, 50)
+    asked = rounds_of(selector, 21, 4, 42)
+    assert 20 in asked[0]
+    assert 7 <= sum(20 in chosen for chosen in asked) <= 9
+
+
 # In a federation ---------------------------------------------------------------------------------
 
 
@@ -226,16 +235,37 @@ def test_everybody_is_met_before_the_first_choice(name):
 
 
 @pytest.mark.parametrize("name", SELECTORS)
-@pytest.mark.parametrize(
-    "request_", [erase(4, round=3), erase([1, 4, 7], round=3), erase({6: [0, 3]}, round=3)]
-)
-def test_whom_it_asks_does_not_depend_on_the_erased_data(name, request_):
+@pytest.mark.parametrize("when", ["always", "unlearning"])
+@pytest.mark.parametrize("method", [RFS(), FedCIO(3), KNOT(3, by="random")], ids=lambda m: m.name)
+@pytest.mark.parametrize("what", [4, [1, 4, 7], {6: [0, 3]}])
+def test_whom_it_asks_does_not_depend_on_the_erased_data(name, when, method, what):
+    """After one request, and after another that the first made the selector's business.
+
+    On a clock that everybody takes alike: who is asked takes its time, and clusters do not wait.
+    """
+    requests = [erase(2, round=2), erase(what, round=5)]
+    options = {"pace": Synchronous(6), "clock": Clock(seconds_per_sample=1e-12, latency=0.03)}
+
     def served(data):
-        fed = toy_federation(RFS(), data, pace=Synchronous(4), select=SELECTORS[name])
-        fed.run(8, requests=[request_])
+        fed = toy_federation(method, data, select=SELECTORS[name], select_when=when, **options)
+        fed.run(8, requests=requests)
         return fed.model
 
-    assert interference(served, DATA, request_.targets).none
+    assert interference(served, DATA, [target for r in requests for target in r.targets]).none
+
+
+@pytest.mark.parametrize("method", [BMT(), MMT(), SISA(), KNOT(3, by="random", retrain=BMT())])
+def test_where_models_outlive_a_request_the_guarantee_names_what_the_selector_knew(method):
+    """Who trained them was chosen with the erased client's updates in mind: the run says so."""
+
+    def guarantee(select):
+        return toy_federation(method, DATA, pace=Synchronous(6), select=select).run(1).guarantee
+
+    assert guarantee(AtRandom()) == "exact"
+    for selector in SELECTORS.values():
+        assert guarantee(selector).startswith("exact, but for whom the selector asked")
+    for clean in (RFS(), FedCIO(3), KNOT(3, by="random")):
+        assert toy_federation(clean, DATA, select=Balanced()).run(1).guarantee == "exact"
 
 
 @pytest.mark.parametrize("name", SELECTORS)

@@ -154,3 +154,15 @@ def test_the_history_stays_within_its_budget_or_training_stops():
     assert freed.keepsakes.nbytes == 3 * 24
     with pytest.raises(ConfigError, match="memory"):
         FedEraser(memory=0)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_second_request_finds_what_the_first_one_averaged(seed):
+    """Sizes of clients that were not asked since are in the model, and these may leave next."""
+    data = small_data((5, 8, 3, 6, 7, 4, 9, 2, 6, 5))
+    for gone, next_ in ((0, 1), (4, 7), (9, 2)):
+        fed = toy_federation(
+            FedEraser(interval=2, calibrate="selected"), data, pace=Synchronous(3), seed=seed
+        )
+        fed.run(12, requests=[erase(gone, round=5), erase(next_, round=7)])
+        assert not {unit.client for unit in fed.model.lineage} & {gone, next_}

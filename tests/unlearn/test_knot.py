@@ -131,7 +131,7 @@ def test_reassigned_without_the_client_it_is_the_federation_that_never_had_it(by
 def test_the_promise_names_what_the_clustering_learned():
     assert "clustering learned" in knot().promise
     assert knot(by="random").promise == "exact"
-    assert knot(reassign="without").promise == "exact"
+    assert knot(reassign="without").promise == "exact, but for which clusters had to begin again"
     history = toy_federation(knot(), DATA).run(1)
     assert "clustering learned" in history.guarantee
 

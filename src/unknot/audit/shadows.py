@@ -40,6 +40,11 @@ class Shadows:
         return len(self.inside)
 
     @property
+    def diverged(self) -> bool:
+        """Whether one of them has no answers to learn from."""
+        return not bool(torch.isfinite(self.answers).all())
+
+    @property
     def population(self) -> NDArray[np.bool_]:
         """The points that are no members."""
         return np.arange(len(self.points)) >= self.members
@@ -93,6 +98,8 @@ def matched(members: Samples, others: Samples, key: Key) -> tuple[NDArray[np.int
     labels = [part.y.numpy() for part in (members, others)]
     if any(label.ndim > 1 for label in labels):
         raise ConfigError("samples are matched by their class: that is for one label each, not for text")
+    if not len(members):
+        raise ConfigError("there are no members to match others with")
     found: tuple[list[NDArray[np.int64]], ...] = ([], [])
     for label in np.unique(labels[0]):
         rows = [np.flatnonzero(y == label) for y in labels]

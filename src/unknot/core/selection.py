@@ -15,6 +15,9 @@ from unknot.core.weights import Weights
 
 Ids = NDArray[np.int64]
 
+WHEN = ("always", "unlearning")
+"""Whether a selector serves every round, or a lane's rounds from the first request that touches it."""
+
 
 class Selector(Protocol):
     """Chooses among idle clients. Every lane has one of its own, so that none learns from another.

@@ -18,6 +18,7 @@ from typing import Any
 from unknot.core.errors import ConfigError
 from unknot.core.recipe import SGD, AdaHessian, Adam, AdamW, Optimizer, Recipe
 from unknot.core.requests import Request, erase, join
+from unknot.core.selection import WHEN
 from unknot.data import PARTITIONS, Dirichlet, Partition, make_partition
 from unknot.data.corrupt import CORRUPTIONS
 from unknot.experiments.fields import (
@@ -165,7 +166,7 @@ class Experiment:
             aggregate=aggregate,
             clock=_clock(part["clock"]),
             method=_method(part["method"]),
-            select_when=convert(part["select"].pop("when", "always"), str, "select.when"),
+            select_when=choose({w: w for w in WHEN}, part["select"].pop("when", "always"), "select.when"),
             select=_select(part["select"]),
             engine=fill(EngineSpec, part["engine"], "engine"),
             requests=tuple(

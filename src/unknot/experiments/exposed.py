@@ -25,7 +25,7 @@ from unknot.core.keys import Key
 from unknot.experiments.audited import erasures_of, parted, shadows_of
 from unknot.experiments.config import Experiment, Length
 from unknot.experiments.simulate import go, prepare, prepare_without
-from unknot.federation import Event, History, Served
+from unknot.federation import Event, History, Round, Served
 from unknot.select import AtRandom
 from unknot.unlearn import RFS
 
@@ -77,15 +77,17 @@ class Exposed:
         """A run's history, and what the attack came to: ``f1_before``, ``auc_after``..."""
         erasures_of(experiment)
         before: list[Model] = []
+        rounds: list[Round] = []
+        asked: list[int] = []
 
         def look(event: Event) -> None:
             """Hold the last model before the first request: after it, the federation refuses to serve it."""
-            if not asked and not isinstance(event, Served):
-                before[:] = [fed.model]
-            elif isinstance(event, Served):
+            if isinstance(event, Served):
                 asked.append(event.round)
+            elif not asked:
+                before[:] = [fed.model]
+                rounds.append(event)
 
-        asked: list[int] = []
         fed = prepare(experiment, [*observers, look])
         history = go(fed, experiment)
         if history.model is None or history.unserved or not before:
@@ -102,11 +104,12 @@ class Exposed:
         figures = {
             name: known.attack(answer, key)
             for name, answer in answers.items()
-            if torch.isfinite(answer).all()  # a model that has diverged has no answers to attack
+            # A model that has diverged has no answers to attack, a shadow none to attack with.
+            if torch.isfinite(answer).all() and not known.shadows.diverged
         }
         return history, {
             **described(figures),
-            "asked": float(_asked(experiment, history, asked[0])),
+            "asked": float(_asked(experiment, rounds)),
             "audit_seconds": time.perf_counter() - started,
         }
 
@@ -161,10 +164,14 @@ def _control(experiment: Experiment, rounds: int) -> Model:
     return fed.model
 
 
-def _asked(experiment: Experiment, history: History, rounds: int) -> int:
-    """How often the erased clients took part before the request: who never did left nothing to find."""
+def _asked(experiment: Experiment, rounds: Sequence[Round]) -> int:
+    """How often the erased clients took part before the request: who never did left nothing to find.
+
+    `rounds` are those that had ended by then. Neither their number nor their time tells: slower clusters
+    count later, and of rounds at the time of a request, those that it waited for came before it.
+    """
     gone = {target.client for request in erasures_of(experiment) for target in request.targets}
-    return sum(len(gone & set(record.clients)) for record in history.rounds if record.round <= rounds)
+    return sum(len(gone & set(record.clients)) for record in rounds)
 
 
 def described(figures: dict[str, Figures]) -> dict[str, float]:

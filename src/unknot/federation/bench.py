@@ -13,7 +13,7 @@ from unknot.core.jobs import Job
 from unknot.core.keys import Key
 from unknot.core.lineage import Ledger
 from unknot.core.recipe import Recipe
-from unknot.core.selection import AtRandom, Selector
+from unknot.core.selection import WHEN, AtRandom, Selector
 from unknot.core.store import MIB
 from unknot.core.weights import Weights, weighted_sum
 from unknot.federation.aggregate import Aggregate, FedAvg
@@ -40,7 +40,7 @@ class Bench:
         select_when: str,
         seed: int,
     ) -> None:
-        if select_when not in ("always", "unlearning"):
+        if select_when not in WHEN:
             raise ConfigError(f"select_when is 'always' or 'unlearning', not {select_when!r}")
         self.initial = initial
         self.data = data.fork()

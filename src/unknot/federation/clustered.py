@@ -31,6 +31,10 @@ class Clustered(Method):
     def inner(self) -> Method:
         return _PLAIN
 
+    @property
+    def keeps(self) -> bool:
+        return self.inner.keeps
+
     @abstractmethod
     def deal(self, fed: Federation) -> list[list[int]]:
         """The members of each cluster at the start."""

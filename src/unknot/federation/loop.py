@@ -351,7 +351,7 @@ class Federation(Bench):
             self.ledger.forbid(target.client, target.samples)
         named = {target.client for target in request.targets}
         gone = {target.client for target in request.targets if target.samples is None}
-        touched = [lane for lane in self.lanes.values() if lane.sent & named]
+        touched = [lane for lane in self.lanes.values() if lane.sent & named or self._tainted(lane)]
         self.members -= gone
         for lane in self.lanes.values():
             lane.members -= gone
@@ -379,6 +379,17 @@ class Federation(Bench):
 
     # Small print ---------------------------------------------------------------------------------
 
+    def _tainted(self, lane: Lane) -> bool:
+        return any(self.ledger.taint(node.weights) for node in lane.nodes.values())
+
+    def _promise(self) -> str:
+        """What the method promises; a selector that knew everybody chose for models that go on."""
+        said = self.method.promise
+        if not (self.method.keeps and (self.select.curious or self.select.learns)):
+            return said
+        knew = "whom the selector asked, which it knew the erased client for"
+        return f"{said}, but for {knew}" if self.method.exact else f"{said}; so is {knew}"
+
     def _first_members(self, requests: Sequence[Request]) -> set[int]:
         """Everybody, but for those whose joining is still to come."""
         late = {client for r in requests if isinstance(r, Join) for client in r.clients}
@@ -387,7 +398,7 @@ class Federation(Bench):
     def _open(self, members: set[int]) -> History:
         self.members = set(members)
         self.method.open(self)
-        self._history = History(self.method.name, self.method.promise, self.seed)
+        self._history = History(self.method.name, self._promise(), self.seed)
         return self._history
 
     def _finish(self, history: History, elapsed: float) -> None:

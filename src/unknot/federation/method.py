@@ -45,6 +45,11 @@ class Method:
         return self.guarantee is Guarantee.EXACT
 
     @property
+    def keeps(self) -> bool:
+        """Whether models of a lane that the erased data had no part in go on through a request."""
+        return False
+
+    @property
     def promise(self) -> str:
         """The guarantee in words, with what it does not cover."""
         return self.guarantee.value

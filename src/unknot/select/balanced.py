@@ -21,7 +21,7 @@ from unknot.core.lineage import NOBODY, Lineage
 from unknot.core.selection import Ids
 from unknot.core.weights import Weights
 
-_BLOCK = 1 << 20
+_BLOCK = 1 << 24  # numbers at a time, of all clients together
 
 Floats = NDArray[np.float64]
 
@@ -95,19 +95,20 @@ class Balanced:
         new = [client for client in clients.tolist() if client not in self._row]
         if not new:
             return
-        first = len(self._row)
-        self._row |= {client: first + i for i, client in enumerate(new)}
+        known = [self._asked[self._row[client]] for client in clients.tolist() if client in self._row]
+        self._row |= {client: len(self._row) + i for i, client in enumerate(new)}
         self._pairs = np.pad(self._pairs, (0, len(new)))
         self._sum = np.pad(self._sum, (0, len(new)))
-        before = self._asked.min(initial=1) - 1
-        self._asked = np.concatenate([self._asked, np.full(len(new), before)])
+        before = np.full(len(new), min(known, default=1) - 1)
+        self._asked = np.concatenate([self._asked, before])
 
 
 def _products(updates: Sequence[Update]) -> Floats:
     """The scalar product of each two clients' steps, over a block of coordinates at a time."""
     steps = [(update.weights - update.job.start).vector.cpu() for update in updates]
     total = torch.zeros(len(steps), len(steps), dtype=torch.float64)
-    for start in range(0, len(steps[0]), _BLOCK):
-        part = torch.stack([step[start : start + _BLOCK] for step in steps]).double()
+    width = max(1, _BLOCK // len(steps))
+    for start in range(0, len(steps[0]), width):
+        part = torch.stack([step[start : start + width] for step in steps]).double()
         total += part @ part.T
     return total.numpy()

@@ -30,6 +30,10 @@ class InfluenceTree(Method):
 
     guarantee = Guarantee.EXACT
 
+    @property
+    def keeps(self) -> bool:
+        return True
+
     @abstractmethod
     def plant(self, clients: Iterable[int]) -> Tree:
         """The tree for the first clients."""

@@ -101,12 +101,17 @@ class KNOT(Clustered):
 
     @property
     def promise(self) -> str:
-        """Exact in the weights; a clustering made of profiles knows of the erased client's, if it is kept."""
+        """Exact in the weights; a clustering made of profiles knows of the erased client's, if it is kept.
+
+        Assigned anew, each cluster is one of a federation without the client; when it began tells of it.
+        """
         inner = self.guarantee.value if self.retrain is None else self.retrain.promise
-        if self.by != "random" and self.reassign != "without":
+        if self.by != "random":
             learned = "what the clustering learned from the erased client's profile"
             if self.by == "shares":
                 learned = "how much data the erased client held, which the clustering goes by"
+            if self.reassign == "without":
+                learned = "which clusters had to begin again"
             inner = f"{inner}, but for {learned}" if self.exact else f"{inner}; so is {learned}"
         if self.served == "joint":
             inner += "; joint rounds join the clusters' lineages, and a later request undoes them"

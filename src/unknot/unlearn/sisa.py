@@ -30,6 +30,10 @@ class SISA(Method):
         if self.vote not in VOTES:
             raise ConfigError(f"SISA votes by {' or '.join(map(repr, VOTES))}, not {self.vote!r}")
 
+    @property
+    def keeps(self) -> bool:
+        return True
+
     def open(self, fed: Federation) -> None:
         lane = fed.add_lane("shards", fed.members)
         self._add(fed, lane, sorted(fed.members))

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from unknot.experiments.metrics import METRICS
 from unknot.experiments.reproduce.measures import LineFindings, PanelFindings
-from unknot.experiments.reproduce.parts import ARRIVALS, EXPOSURES, QUALITIES, Claim
+from unknot.experiments.reproduce.parts import ARRIVALS, BETRAYALS, EXPOSURES, QUALITIES, Claim
 
 Scores = Mapping[str, float]
 """By line; the higher, the better."""
@@ -120,8 +120,11 @@ def _saved(claim: Claim, scores: Scores, name: str) -> str:
 
 
 def _falls(claim: Claim, metric: str) -> bool:
-    """Whether less is better."""
-    return claim.measure in (*ARRIVALS, "ids") or (METRICS[metric].falls and claim.measure in QUALITIES)
+    """Whether less is better. What is above a bound is so whether that is good or not."""
+    if claim.above is not None:
+        return False
+    less = (*ARRIVALS, *BETRAYALS, "ids")
+    return claim.measure in less or (METRICS[metric].falls and claim.measure in QUALITIES)
 
 
 def _factor(claim: Claim, panel: PanelFindings) -> float:

@@ -214,10 +214,15 @@ def _trend(curves: Floats, trend: str, label: str) -> Answer:
 
 
 def _unique(stable: Sequence[int], label: str) -> Answer:
-    """More than one stable equilibrium refutes it; one alone does not prove it, as others may lie between."""
+    """It takes just one stable equilibrium; that does not prove it, as others may lie between."""
     least, most = min(stable), max(stable)
     number = f"{least}" if least == most else f"{least} to {most}"
-    return label, [count <= 1 for count in stable], f"{number} stable all-or-nothing equilibria in each draw"
+    figures = f"{number} stable all-or-nothing equilibri{'um' if most == 1 else 'a'} in each draw"
+    if not most:
+        figures = "no stable all-or-nothing equilibrium in any draw"
+    elif not least:
+        figures += f"; none in {list(stable).count(0)}"
+    return label, [count == 1 for count in stable], figures
 
 
 def _number(value: float, digits: int = 1) -> str:

@@ -7,6 +7,7 @@ each ``[[line]]`` is a policy. Draw 3 is the same game at any scale, in all file
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
@@ -14,7 +15,7 @@ from typing import Any
 from unknot.core.errors import ConfigError, nearest
 from unknot.experiments.config import apply_overrides
 from unknot.experiments.fields import choose, fill, refuse_unknown
-from unknot.experiments.reproduce.parts import SCALES, Table
+from unknot.experiments.reproduce.parts import SCALES, Table, convert_table, convert_tables
 from unknot.incentive import RANGES, READINGS, Setting
 
 OVER = ("periods", "rates", "clients", "settling")
@@ -47,8 +48,10 @@ class Sweep:
         choose(dict.fromkeys(OVER), self.over, f"panel {self.name}'s over")
         if (self.over == "periods") == bool(self.values):
             raise ConfigError(f"panel {self.name} goes over {self.over}: give values for all but periods")
-        if self.period < 1 or min(self.values, default=1) <= 0:
-            raise ConfigError(f"panel {self.name}: its period is 1 or more, its values are above 0")
+        if self.period < 1 or not all(0 < value < math.inf for value in self.values):
+            raise ConfigError(
+                f"panel {self.name}: its period is 1 or more, its values are above 0 and finite"
+            )
         if self.over == "clients" and any(value != int(value) for value in self.values):
             raise ConfigError(f"panel {self.name}: clients are whole numbers")
 
@@ -77,6 +80,8 @@ class GameClaim:
             raise ConfigError(f"a claim has one of best, settle, trend and unique: {self.says!r}")
         if bool(self.than) != bool(self.best) or bool(self.lines) == bool(self.best):
             raise ConfigError(f"a claim has best and than, or lines: {self.says!r}")
+        if not all(self.than):
+            raise ConfigError(f"a claim's than has a list without a line: {self.says!r}")
         if self.trend is not None:
             choose(dict.fromkeys(TRENDS), self.trend, "claims.trend")
 
@@ -126,12 +131,15 @@ class GameReproduction:
     @staticmethod
     def of(table: Table, name: str) -> GameReproduction:
         parts: dict[str, Any] = {key: table[key] for key in table if key not in ("kind", "scale", *SEVERAL)}
-        parts["draw"] = fill(Ranges, table.get("draw", {}), f"{name}.draw")
+        parts["draw"] = _ranges(table.get("draw", {}), name)
+        parts["game"] = convert_table(table.get("game", {}), f"{name}.game")
+        scales = convert_table(table.get("scale", {}), "scale")
         parts["scales"] = {
-            key: fill(Many, part, f"scale.{key}") for key, part in table.get("scale", {}).items()
+            key: fill(Many, convert_table(part, f"scale.{key}"), f"scale.{key}")
+            for key, part in scales.items()
         }
         for key, (plural, cls) in SEVERAL.items():
-            items = enumerate(table.get(key, []))
+            items = enumerate(convert_tables(table.get(key, []), key))
             parts[plural] = tuple(fill(cls, _groups(item), f"{key}[{i}]") for i, item in items)
         found = fill(GameReproduction, {**parts, "name": name}, name)
         found._check()
@@ -142,7 +150,8 @@ class GameReproduction:
         ranges = asdict(self.draw)
         table = apply_overrides({"game": self.game, "draw": ranges}, overrides)
         refuse_unknown(table, ("game", "draw"), f"{self.name}: --set")
-        made = replace(self, game=table["game"], draw=fill(Ranges, table["draw"], f"{self.name}.draw"))
+        game = convert_table(table["game"], f"{self.name}.game")
+        made = replace(self, game=game, draw=_ranges(table["draw"], self.name))
         made._check()
         return made
 
@@ -187,11 +196,25 @@ class GameReproduction:
             refuse_unknown(sorted(claim.names), known, "claims.line")
             if claim.settle is not None and panel.over != "periods":
                 raise ConfigError(f"claims.settle is about a panel over periods, not {panel.name!r}")
+            self._check_length(claim, panel)
         refuse_unknown(self.scales, SCALES, "scale")
         for scale, size in self.scales.items():
             if size.draws < 1:
                 raise ConfigError(f"scale.{scale}.draws is {size.draws}: it must be 1 or more")
         self.setting  # noqa: B018 - a mistake in [game] is told before anything is played
+
+    def _check_length(self, claim: GameClaim, panel: Sweep) -> None:
+        """What holds whatever comes out is no claim: all has settled by the end, one value has any trend."""
+        periods = self.setting.periods
+        if claim.settle is not None and not 0 < claim.settle < periods:
+            raise ConfigError(
+                f"claims.settle is {claim.settle}, but {self.name} plays {periods} periods: it must be 1 or "
+                f"more and less than game.periods"
+            )
+        if claim.trend is not None and len(self.places(panel)) < 2:
+            raise ConfigError(
+                f"claims.trend is about two values or more, and panel {panel.name!r} has one: {claim.says!r}"
+            )
 
 
 OWN = ("phi", "delta", "computation", "storage", "periods", "clients", "start")
@@ -202,8 +225,12 @@ SEVERAL: Mapping[str, tuple[str, type]] = {
 }
 
 
-def _groups(item: Any) -> Any:
+def _ranges(value: object, name: str) -> Ranges:
+    return fill(Ranges, convert_table(value, f"{name}.draw"), f"{name}.draw")
+
+
+def _groups(item: Table) -> Table:
     """``than`` as lists of lists: a name alone is a list of one."""
-    if not isinstance(item, dict) or not isinstance(item.get("than"), list):
+    if not isinstance(item.get("than"), list):
         return item
     return {**item, "than": [group if isinstance(group, list) else [group] for group in item["than"]]}

@@ -45,6 +45,8 @@ EXPOSURES = (
     *("f1_fall", "asked", "sees", "flagged"),
 )
 """Measures of an attack on what was erased: of runs with an audit only."""
+BETRAYALS = tuple(name for name in EXPOSURES if name not in ("f1_fall", "asked"))
+"""Those of how well the attack does: the less, the better."""
 ARRIVALS = ("rounds", "seconds", "total", "kept", "stopped")
 """Measures of when a threshold is reached: the sooner, the better, and never is worst."""
 QUALITIES = ("recovering", "first", "end", "rise", "final")
@@ -53,6 +55,19 @@ QUALITIES = ("recovering", "first", "end", "rise", "final")
 SCALES = ("small", "paper")
 
 Table = Mapping[str, Any]
+
+
+def convert_table(value: object, where: str) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise ConfigError(f"{where} must be a section, not {value!r}")
+    return value
+
+
+def convert_tables(value: object, where: str) -> list[dict[str, Any]]:
+    """Of a key that comes several times: ``[[panel]]``."""
+    if not isinstance(value, list):
+        raise ConfigError(f"{where} must be a list of sections, not {value!r}: [[{where}]]")
+    return [convert_table(item, f"{where}[{i}]") for i, item in enumerate(value)]
 
 
 @dataclass(frozen=True)
@@ -127,6 +142,8 @@ class Claim:
         bounds = (bound is not None for bound in (self.above, self.less, self.alike))
         if sum(map(bool, (self.order, self.never, self.gap, *bounds))) != 1:
             raise ConfigError(f"a claim has one of order, above, never, gap, less and alike: {self.says!r}")
+        if not self.names or not all(self.order):
+            raise ConfigError(f"a claim is about lines: name some, and leave no group empty: {self.says!r}")
         if self.never and self.measure not in ARRIVALS:
             raise ConfigError(f"claim.never is about {', '.join(ARRIVALS)}, not {self.measure!r}")
         if self.less is not None and self.measure not in (*ARRIVALS, "ids"):

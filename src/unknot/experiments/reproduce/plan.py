@@ -30,7 +30,18 @@ from unknot.experiments.fields import (
     split_by_owner,
 )
 from unknot.experiments.reproduce.games import GameReproduction
-from unknot.experiments.reproduce.parts import MEASURES, SCALES, Claim, Draws, Line, Panel, Scale, Table
+from unknot.experiments.reproduce.parts import (
+    MEASURES,
+    SCALES,
+    Claim,
+    Draws,
+    Line,
+    Panel,
+    Scale,
+    Table,
+    convert_table,
+    convert_tables,
+)
 
 SECTIONS = ("data", "model", "train", "federation", "select", "clock", "method", "engine", "audit")
 LAYER = (*SECTIONS, "request", "phase", "phases", "scale")
@@ -59,7 +70,9 @@ class Run:
     @property
     def exposure(self) -> Exposure | None:
         """Whether and how what it erases is attacked, before and after."""
-        return fill(Exposure, self.table["audit"], "audit") if "audit" in self.table else None
+        if "audit" not in self.table:
+            return None
+        return fill(Exposure, convert_table(self.table["audit"], "audit"), "audit")
 
 
 @dataclass(frozen=True)
@@ -101,9 +114,10 @@ class Reproduction:
         made["scales"] = {key: _layered(Scale, part, f"scale.{key}") for key, part in scales.items()}
         made["panels"] = _several(Panel, table, "panel")
         made["lines"] = _several(Line, table, "line")
-        made["claims"] = tuple(_claim(item, f"claims[{i}]") for i, item in enumerate(table.get("claims", [])))
+        claims = enumerate(convert_tables(table.get("claims", []), "claims"))
+        made["claims"] = tuple(_claim(item, f"claims[{i}]") for i, item in claims)
         if "draws" in table:
-            made["draws"] = fill(Draws, table["draws"], "draws")
+            made["draws"] = fill(Draws, convert_table(table["draws"], "draws"), "draws")
         base = _layer(convert_table(table.get("base", {}), "base"), "base")
         found: Reproduction = fill(Reproduction, {**made, "name": name, "base": base}, name)
         found._check()
@@ -220,7 +234,7 @@ def _like(table: Table, name: str) -> dict[str, Any]:
     merged = {**merge(kept, own), "uses": [other, *own.get("uses", [])]}
     for key in ("panel", "line"):
         known = {part["name"]: part for part in below.get(key, [])}
-        named = own.get(key) or below.get(key, [])
+        named = convert_tables(own.get(key) or below.get(key, []), key)
         merged[key] = [_on_top(known.get(part.get("name"), {}), part) for part in named]
     lines = {line.get("name") for line in merged["line"]}
     for panel in merged["panel"]:
@@ -250,12 +264,6 @@ def merge(below: Table, above: Table) -> dict[str, Any]:
         old = merged.get(key)
         merged[key] = merge(old, value) if isinstance(old, dict) and isinstance(value, dict) else value
     return merged
-
-
-def convert_table(value: object, where: str) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        raise ConfigError(f"{where} must be a section")
-    return value
 
 
 def _is_toml(name: str) -> bool:
@@ -315,10 +323,12 @@ def _layered(cls: type, table: object, where: str) -> Any:
 
 
 def _several(cls: type, table: Table, key: str) -> tuple[Any, ...]:
-    return tuple(_layered(cls, item, f"{key}[{i}]") for i, item in enumerate(table.get(key, [])))
+    items = enumerate(convert_tables(table.get(key, []), key))
+    return tuple(_layered(cls, item, f"{key}[{i}]") for i, item in items)
 
 
-def _claim(item: object, where: str) -> Claim:
-    table = convert_table(item, where)
-    order = [group if isinstance(group, list) else [group] for group in table.get("order", [])]
-    return fill(Claim, {**table, **({"order": order} if order else {})}, where)
+def _claim(table: Table, where: str) -> Claim:
+    """``order`` as lists of lists: a name alone is a list of one."""
+    if isinstance(order := table.get("order"), list):
+        table = {**table, "order": [group if isinstance(group, list) else [group] for group in order]}
+    return fill(Claim, table, where)
