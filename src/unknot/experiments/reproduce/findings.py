@@ -4,29 +4,23 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from unknot.experiments.reproduce import records
-from unknot.experiments.reproduce.claims import Verdict, judge
+from unknot.experiments.reproduce.claims import judge
 from unknot.experiments.reproduce.game_findings import GameFindings, game_findings
 from unknot.experiments.reproduce.games import GameReproduction
 from unknot.experiments.reproduce.measures import PanelFindings, panel_findings
+from unknot.experiments.reproduce.page import Page, foot, head
 from unknot.experiments.reproduce.plan import Reproduction, Run
 from unknot.experiments.reproduce.runner import missing_data, used_files
 
 
 @dataclass(frozen=True)
-class Findings:
+class Findings(Page):
     """Everything that a report of a reproduction shows."""
 
-    name: str
-    title: str
-    paper: str
-    figure: str
-    claim: str
-    scale: str
     axis: str
     baseline: str | None
     bars: tuple[str, ...]
@@ -34,12 +28,6 @@ class Findings:
     counted: bool
     """Whether the number of models aggregated at a departure is of interest."""
     panels: tuple[PanelFindings, ...]
-    verdicts: tuple[Verdict, ...]
-    machines: tuple[str, ...]
-    commits: tuple[str, ...]
-
-    def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 def findings(
@@ -68,12 +56,7 @@ def findings(
     )
     made = [record for _, record in pairs]
     return Findings(
-        name=plan.name,
-        title=plan.title,
-        paper=plan.paper,
-        figure=plan.figure,
-        claim=plan.claim,
-        scale=scale,
+        **head(plan, scale),
         axis=plan.axis,
         baseline=plan.baseline,
         bars=plan.bars,
@@ -81,8 +64,7 @@ def findings(
         counted=any(claim.measure == "ids" for claim in plan.claims),
         panels=panels,
         verdicts=tuple(verdict for claim in plan.claims for verdict in judge(claim, panels)),
-        machines=tuple(sorted({_words(record.machine) for record in made})),
-        commits=tuple(sorted({record.commit for record in made if record.commit})),
+        **foot(made, _words),
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ import numpy as np
 from unknot.experiments.reproduce.claims import Verdict
 from unknot.experiments.reproduce.games import GameClaim, GameReproduction, Sweep
 from unknot.experiments.reproduce.measures import Curve, Stat
+from unknot.experiments.reproduce.page import Page, foot, head
 from unknot.experiments.reproduce.played import GameRecord, found_draws
 from unknot.incentive import beside, settling
 from unknot.incentive.game import Floats
@@ -59,24 +60,11 @@ class GamePanel:
 
 
 @dataclass(frozen=True)
-class GameFindings:
-    """Everything that a report of such a reproduction shows."""
+class GameFindings(Page):
+    """Everything that a report of such a reproduction shows; the verdicts' `seeds` are draws."""
 
-    name: str
-    title: str
-    paper: str
-    figure: str
-    claim: str
-    scale: str
     panels: tuple[GamePanel, ...]
-    verdicts: tuple[Verdict, ...]
-    """`seeds` are the draws."""
-    machines: tuple[str, ...]
-    commits: tuple[str, ...]
     axis: str = "game"
-
-    def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 Values = Mapping[str, Floats]
@@ -88,16 +76,10 @@ def game_findings(
 ) -> GameFindings:
     found = found_draws(plan, file, plan.draws_at(scale, draws))
     return GameFindings(
-        name=plan.name,
-        title=plan.title,
-        paper=plan.paper,
-        figure=plan.figure,
-        claim=plan.claim,
-        scale=scale,
+        **head(plan, scale),
         panels=tuple(_panel(plan, panel, _values(plan, panel, found)) for panel in plan.panels),
         verdicts=tuple(_verdicts(plan, found)),
-        machines=tuple(sorted({_words(record.machine) for record in found.values()})),
-        commits=tuple(sorted({record.commit for record in found.values() if record.commit})),
+        **foot(found.values(), _words),
     )
 
 
