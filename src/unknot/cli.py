@@ -51,6 +51,7 @@ Plot = Annotated[
     Path | None,
     typer.Option(metavar="OUT.png|.svg", help="Also draw it: accuracy, and who was at work, over time."),
 ]
+Picture = Annotated[Path | None, typer.Option(metavar="OUT.png|.svg", help="Also draw it into this file.")]
 
 
 @app.command()
@@ -254,9 +255,7 @@ def cluster(
     json_: Annotated[
         bool, typer.Option("--json", help="Print ratings and assignment as JSON, and nothing else.")
     ] = False,
-    plot: Annotated[
-        Path | None, typer.Option(metavar="OUT.png|.svg", help="Also draw it into this file.")
-    ] = None,
+    plot: Picture = None,
 ) -> None:
     """Assign clients to clusters as KNOT does: the worst match as good as can be, then the next."""
     from unknot.report import clusters as report
@@ -275,9 +274,7 @@ def game(
     json_: Annotated[
         bool, typer.Option("--json", help="Print shares and utilities as JSON, and nothing else.")
     ] = False,
-    plot: Annotated[
-        Path | None, typer.Option(metavar="OUT.png|.svg", help="Also draw it into this file.")
-    ] = None,
+    plot: Picture = None,
 ) -> None:
     """Play the game that brings clients to servers, and compare it with simpler policies."""
     from unknot.experiments.fields import read_toml

@@ -84,6 +84,11 @@ class Update:
     def lineage(self) -> Lineage:
         return self.weights.lineage
 
+    @property
+    def step(self) -> Weights:
+        """What the client changed of the model that it was sent."""
+        return self.weights - self.job.start
+
 
 @dataclass(frozen=True)
 class Score:

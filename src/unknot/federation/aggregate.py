@@ -53,5 +53,5 @@ class FedBuff:
             ledger.check(update, "aggregate an update")
             discount = (1.0 + version - update.job.version) ** -self.exponent
             factor = self.server_lr * discount * count / sum(counts)
-            terms.append((factor, update.weights - update.job.start))
+            terms.append((factor, update.step))
         return weighted_sum(terms, ledger, "aggregate an update")

@@ -105,7 +105,7 @@ class Balanced:
 
 def _products(updates: Sequence[Update]) -> Floats:
     """The scalar product of each two clients' steps, over a block of coordinates at a time."""
-    steps = [(update.weights - update.job.start).vector.cpu() for update in updates]
+    steps = [update.step.vector.cpu() for update in updates]
     total = torch.zeros(len(steps), len(steps), dtype=torch.float64)
     width = max(1, _BLOCK // len(steps))
     for start in range(0, len(steps[0]), width):

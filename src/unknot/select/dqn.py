@@ -214,7 +214,7 @@ class DQN:
         if self.settings.components is None:
             return None
         ordered = sorted(updates, key=lambda update: update.client)
-        steps = torch.stack([(u.weights - u.job.start).vector.double().cpu() for u in ordered])
+        steps = torch.stack([u.step.vector.double().cpu() for u in ordered])
         directions, _, _ = torch.linalg.svd(steps - steps.mean(0), full_matrices=False)
         basis: Tensor = directions[:, : self.settings.components].float()
         return basis
@@ -223,7 +223,7 @@ class DQN:
         """Only those who were asked look different now."""
         assert self.policy is not None
         for update in updates:
-            step = (update.weights - update.job.start).vector.double()
+            step = update.step.vector.double()
             cosine = nn.functional.cosine_similarity(step, model.vector.double(), dim=0, eps=1e-30)
             self._state[update.client] = float(cosine)
             self.policy.lineage |= update.lineage

@@ -46,7 +46,7 @@ class KCenter:
         self.curious = False
         for update in updates:
             self.lineage |= update.lineage
-        steps = {u.client: (u.weights - u.job.start).vector.cpu().numpy() for u in updates}
+        steps = {u.client: u.step.vector.cpu().numpy() for u in updates}
         self._group = centres(steps, min(self.groups, len(steps)), key) if steps else {}
 
     def choose(self, idle: Ids, k: int, key: Key) -> Ids:

@@ -8,8 +8,9 @@ fraction of the epochs, and each layer of what they bring is stretched to the si
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import cache, partial
 
 import numpy as np
 import torch
@@ -99,27 +100,29 @@ class FedEraser(Method):
         """w ← w + Σ (nₖ/n) ‖old‖ · new/‖new‖, layer by layer."""
         node = lane.nodes["global"]
         total = sum(update.samples for update in updates)
-        steps = [(u.samples / total, self._stretched(fed, lane, u)) for u in updates]
+        usual = cache(partial(self._usual_sizes, fed, lane))
+        steps = [(u.samples / total, self._stretched(fed, lane, u, usual)) for u in updates]
         if steps:
             node.weights = weighted_sum([(1.0, node.weights), *steps], fed.ledger, "calibrate an update")
 
     @staticmethod
-    def _stretched(fed: Federation, lane: Lane, update: Update) -> Weights:
-        step, new = update.weights - update.job.start, _sizes(update)
-        old = FedEraser._old_sizes(fed, lane, update)
-        if old is None:
+    def _stretched(
+        fed: Federation, lane: Lane, update: Update, usual: Callable[[int], Weights | None]
+    ) -> Weights:
+        """As long as its own old step; where it has none (not asked, or samples erased), as is `usual`."""
+        step, new = update.step, _sizes(update)
+        number, _ = lane.notes["kept"][update.job.version]
+        old = fed.keepsakes.get((lane.name, number, update.client))
+        if old is None and (old := usual(update.job.version)) is None:
             return step
         factors = torch.where(new.vector > 0, old.vector / new.vector, torch.zeros_like(new.vector))
         lengths = torch.tensor(step.layout.sizes, device=factors.device)
         return step.like(step.vector * factors.repeat_interleave(lengths), old)
 
     @staticmethod
-    def _old_sizes(fed: Federation, lane: Lane, update: Update) -> Weights | None:
-        """The client's in that round; where it has none (not asked, or samples erased), the others' mean."""
-        number, clients = lane.notes["kept"][update.job.version]
-        own = fed.keepsakes.get((lane.name, number, update.client))
-        if own is not None:
-            return own
+    def _usual_sizes(fed: Federation, lane: Lane, version: int) -> Weights | None:
+        """The mean over those who took part in a kept round."""
+        number, clients = lane.notes["kept"][version]
         found = (fed.keepsakes.get((lane.name, number, client)) for client in sorted(clients))
         others = [sizes for sizes in found if sizes is not None]
         terms = [(1 / len(others), sizes) for sizes in others]
@@ -128,7 +131,7 @@ class FedEraser(Method):
 
 def _sizes(update: Update) -> Weights:
     """The length of each layer of what the client changed: all that calibrating reads of it."""
-    step = update.weights - update.job.start
+    step = update.step
     lengths = torch.stack([part.norm() for part in step.tensors.values()])
     layout = Layout(step.layout.names, ((),) * len(step.layout.names))
     return Weights(lengths, layout, update.lineage)

@@ -54,7 +54,6 @@ def reproduce(
     wanted = select(plan, scale, runs, only)
     for run in wanted:
         run.experiment, run.exposure  # noqa: B018 - a mistake in the last run is found before the first
-    file = records_file(plan, scale, out)
     absent = missing_data(wanted)
     for name, reason in absent.items():
         tell(f"left out {name}: {reason}")
