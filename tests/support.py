@@ -12,8 +12,10 @@ from unknot.core.data import FederatedData, Samples, Shard
 from unknot.core.ensemble import Ensemble, Model
 from unknot.core.jobs import Job, Score, Update
 from unknot.core.keys import Key
+from unknot.core.requests import Request
 from unknot.core.weights import Layout, Weights
-from unknot.federation import Federation, Method
+from unknot.federation import Federation, Method, Served
+from unknot.federation.inbox import Waiting
 
 LAYOUT = Layout(("w", "b"), ((2, 3), (2,)))
 
@@ -73,6 +75,12 @@ class ToyEngine:
         mean = sum(factor * weights.vector.double() for factor, weights in parts)
         return torch.outer(samples.x.double().flatten(1).sum(1), mean[: samples.classes]).softmax(-1)
 
+    def examine(self, samples: Samples) -> None:
+        """There is no model to look at."""
+
+    def wipe(self) -> None:
+        """It keeps nothing, but for the record of its jobs that tests read."""
+
     def describe(self) -> dict[str, object]:
         return {"engine": self.name}
 
@@ -83,6 +91,11 @@ def toy_weights() -> Weights:
 
 def toy_federation(method: Method, data: FederatedData | None = None, engine=None, **options) -> Federation:
     return Federation(engine or ToyEngine(), toy_weights(), data or small_data(), method, **options)
+
+
+def serve_now(fed: Federation, request: Request) -> Served:
+    """Serve a request between two runs, whatever its moment."""
+    return fed._serve(Waiting(request))
 
 
 def with_vector(update: Update, vector: torch.Tensor) -> Update:

@@ -18,6 +18,7 @@ from unknot.core.errors import (
 )
 from unknot.core.recipe import SGD, AdaHessian, Adam, AdamW, Recipe
 from unknot.core.requests import erase, join
+from unknot.core.saved import load_model, save_model
 from unknot.data import ByOwner, Dirichlet, DominantClass, Iid, Labels, MajorityClass, federate, load
 from unknot.experiments import Experiment, prepare, run, simulate
 from unknot.federation import (
@@ -88,7 +89,9 @@ __all__ = [
     "federate",
     "join",
     "load",
+    "load_model",
     "prepare",
     "run",
+    "save_model",
     "simulate",
 ]

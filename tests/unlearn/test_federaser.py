@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from support import LAYOUT, ToyEngine, small_data, toy_federation
+from support import LAYOUT, ToyEngine, serve_now, small_data, toy_federation
 from unknot.core.errors import ConfigError, StoreFullError, UnknotError
 from unknot.core.recipe import SGD, Recipe
 from unknot.core.requests import erase
@@ -150,7 +150,7 @@ def test_the_history_stays_within_its_budget_or_training_stops():
         fed.run(1)
     freed = toy_federation(FedEraser(interval=2), DATA)
     freed.run(6)
-    freed._serve(erase(1, round=6), freed._history)
+    serve_now(freed, erase(1, round=6))
     assert freed.keepsakes.nbytes == 3 * 24
     with pytest.raises(ConfigError, match="memory"):
         FedEraser(memory=0)

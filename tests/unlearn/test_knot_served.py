@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from support import ToyEngine, small_data, toy_federation
+from support import ToyEngine, serve_now, small_data, toy_federation
 from unknot.audit import interference
 from unknot.core.errors import ConfigError
 from unknot.core.jobs import Job
@@ -60,7 +60,7 @@ def test_a_joint_model_joins_lineages_and_goes_with_any_of_them():
     assert {unit.client for unit in history.model.lineage} == set(range(12))
     assert "joint rounds join the clusters' lineages" in history.guarantee
     joined = fed.model
-    fed._serve(erase(4, round=4), history)
+    serve_now(fed, erase(4, round=4))
     assert not any(w.equal(joined) for w in (fed.model, *(fed.archive[name] for name in fed.archive)))
     assert 4 not in {unit.client for unit in fed.model.lineage}
     again = fed.run(2)
@@ -91,7 +91,7 @@ def test_choices_are_reported_side_by_side():
     fed = toy_federation(knot(served="joint"), DATA)
     history = fed.run(4)
     assert set(history.choices) == {"mean", "best", "ensemble", "joint"}
-    models = fed.method.choices(fed)
+    models = fed.method.choices(fed.desk)
     for name, scores in history.choices.items():
         assert scores["test"] == fed.engine.evaluate(models[name], DATA.test)
     assert history.choices["joint"] == history.scores
@@ -202,7 +202,7 @@ def test_the_mean_of_clusters_trained_apart_is_their_data_weighted_mean_in_the_c
     held = torch.tensor([float(sum(SIZES[c] for c in lane.members)) for lane in lanes])
     stack = torch.stack([lane.nodes["global"].weights.vector for lane in lanes])
     mean = (stack * (held / held.sum())[:, None]).sum(0)
-    assert (fed.method.choices(fed)["mean"].vector - mean).abs().max() < 1e-6
+    assert (fed.method.choices(fed.desk)["mean"].vector - mean).abs().max() < 1e-6
 
 
 SHARES = ((0.1, 0.4, 0.5), (0.8, 0.1, 0.1))

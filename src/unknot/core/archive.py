@@ -33,6 +33,7 @@ class Archive:
     def __getitem__(self, name: object) -> Weights:
         weights = Weights(self._shelf[name], *self._about[name])
         self._ledger.check(weights, f"read {name!r} from the store")
+        self._ledger.read(weights)
         return weights
 
     def __delitem__(self, name: object) -> None:
@@ -103,10 +104,15 @@ class Memo:
         known = replace(job, unit=found.unit)
         self._ledger.check(known, f"look up a job of client {job.client}")
         found.start = job.start.lineage
+        self._ledger.read(known)
         return known.done(self._shelf[name], len(job.shard(data)), found.loss)
 
     def __len__(self) -> int:
         return len(self._results)
+
+    def clear(self) -> None:
+        for name in list(self._results):
+            del self._results[name], self._shelf[name]
 
     @property
     def nbytes(self) -> int:
@@ -157,7 +163,9 @@ class Keepsakes:
         taint = self._ledger.taint(weights)
         self.waived |= taint
         allowed = Lineage(unit for unit in weights.lineage if unit not in taint) if taint else weights.lineage
-        return Weights(weights.vector, weights.layout, allowed)
+        kept = Weights(weights.vector, weights.layout, allowed)
+        self._ledger.read(kept)
+        return kept
 
     def purge(self) -> int:
         """Drop what was made from forbidden units; how many went."""
@@ -165,6 +173,10 @@ class Keepsakes:
         for name in gone:
             self._drop(name)
         return len(gone)
+
+    def clear(self) -> None:
+        self._items.clear()
+        self.nbytes = 0
 
     def _drop(self, name: object) -> None:
         if name in self._items:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from unknot.core.errors import ConfigError
 from unknot.core.lineage import NOBODY, Lineage
@@ -18,11 +18,12 @@ class Ensemble:
 
     ``vote = "mean"``: the class with the highest weighted mean of the models' probabilities.
     ``"majority"``: each model names its class, and the class with the most weight behind it wins
-    (the lowest one, where two have as much).
+    (the lowest one, where two have as much). `also` is what shaped the choice of them, beside them.
     """
 
     parts: tuple[tuple[float, Weights], ...]
     vote: str = "mean"
+    also: Lineage = NOBODY
 
     def __post_init__(self) -> None:
         if not self.parts:
@@ -32,10 +33,15 @@ class Ensemble:
 
     @property
     def lineage(self) -> Lineage:
-        lineage = NOBODY
+        lineage = self.also
         for _, weights in self.parts:
             lineage |= weights.lineage
         return lineage
+
+    def carrying(self, lineage: Lineage) -> Ensemble:
+        """The same models, with `lineage` as well."""
+        mine = self.lineage
+        return self if mine | lineage == mine else replace(self, also=self.also | lineage)
 
     @property
     def nbytes(self) -> int:

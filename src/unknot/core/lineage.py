@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -86,6 +87,19 @@ class Lineage:
     def __hash__(self) -> int:
         return hash(self._masks)
 
+    @property
+    def clients(self) -> frozenset[int]:
+        """Whose data it is, whatever the revision."""
+        return frozenset(unit.client for unit in self)
+
+    def inherited(self) -> Lineage:
+        """The same clients, as another run's ledger names them.
+
+        Revisions and draws count anew in every run. What comes from another one is therefore taken for
+        its clients' first unit: the one that an erasure of any part of a client's data forbids.
+        """
+        return Lineage(Unit(client) for client in self.clients)
+
     def describe(self) -> list[str]:
         """By client: ``client 3``, ``client 3 (revision 1)``, or ``client 3 (12 draws)``."""
         by_client: dict[int, list[Unit]] = {}
@@ -120,6 +134,7 @@ class Ledger:
         self._next: dict[int, int] = {}
         self._draws: dict[int, dict[Unit, frozenset[int]]] = {}
         self._forbidden = NOBODY
+        self._read: Lineage | None = None
 
     @property
     def forbidden(self) -> Lineage:
@@ -154,6 +169,20 @@ class Ledger:
         number = self._next.get(client, 1)
         self._next[client] = number + 1
         return number
+
+    @contextmanager
+    def reading(self) -> Iterator[Callable[[], Lineage]]:
+        """Within: what is read of models and stores is noted; the function gives whose data that was."""
+        self._read = NOBODY
+        try:
+            yield lambda: self._read or NOBODY
+        finally:
+            self._read = None
+
+    def read(self, thing: Traced) -> None:
+        """Note that somebody reads this."""
+        if self._read is not None:
+            self._read |= thing.lineage
 
     def taint(self, thing: Traced) -> Lineage:
         """The forbidden units that `thing` carries."""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import torch
@@ -16,15 +17,20 @@ from unknot.core.lineage import NOBODY, Ledger, Lineage
 
 @dataclass(frozen=True)
 class Layout:
-    """The names and shapes of a model's parameters, in order, within one flat vector."""
+    """The names and shapes of a model's parameters, in order, within one flat vector.
+
+    `frozen` names those that are not trained: they stay what they are when models are combined.
+    """
 
     names: tuple[str, ...]
     shapes: tuple[tuple[int, ...], ...]
+    frozen: tuple[str, ...] = field(default=(), compare=False)
 
     @staticmethod
     def of(module: nn.Module) -> Layout:
         named = list(module.named_parameters())
-        return Layout(tuple(n for n, _ in named), tuple(tuple(p.shape) for _, p in named))
+        frozen = tuple(n for n, p in named if not p.requires_grad)
+        return Layout(tuple(n for n, _ in named), tuple(tuple(p.shape) for _, p in named), frozen)
 
     @cached_property
     def sizes(self) -> tuple[int, ...]:
@@ -33,6 +39,19 @@ class Layout:
     @cached_property
     def size(self) -> int:
         return sum(self.sizes)
+
+    @cached_property
+    def frozen_parts(self) -> tuple[slice, ...]:
+        """Where in the vector the frozen parameters lie."""
+        ends = list(itertools.accumulate(self.sizes))
+        places = zip(self.names, self.sizes, ends, strict=True)
+        return tuple(slice(end - size, end) for name, size, end in places if name in self.frozen)
+
+    def freeze(self, vector: Tensor, like: Tensor) -> Tensor:
+        """`vector` with the frozen parameters of `like`; changed in place."""
+        for part in self.frozen_parts:
+            vector[part] = like[part]
+        return vector
 
     def split(self, flat: Tensor) -> dict[str, Tensor]:
         """Named views of a flat ``[..., size]`` tensor, each ``[..., *shape]``."""
@@ -47,6 +66,9 @@ class Layout:
         """The inverse of `split`: one flat vector, or a ``[rows, size]`` matrix."""
         lead = () if rows is None else (rows,)
         return torch.cat([tensors[name].reshape(*lead, -1) for name in self.names], dim=-1)
+
+
+_STAMP = "unknot_lineage"  # the attribute in which a module keeps the lineage of its weights
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,10 +91,15 @@ class Weights:
             )
 
     @staticmethod
-    def of(module: nn.Module, lineage: Lineage = NOBODY) -> Weights:
-        """A copy of a module's parameters."""
+    def of(module: nn.Module, lineage: Lineage | None = None) -> Weights:
+        """A copy of a module's parameters, with the lineage of the weights that were last put into it.
+
+        Of parameters that came into a module by other ways nothing can be known: they are nobody's.
+        """
         vector = torch.cat([p.detach().reshape(-1) for p in module.parameters()])
-        return Weights(vector, Layout.of(module), lineage)
+        return Weights(
+            vector, Layout.of(module), getattr(module, _STAMP, NOBODY) if lineage is None else lineage
+        )
 
     def __getitem__(self, name: str) -> Tensor:
         return self.tensors[name]
@@ -85,6 +112,11 @@ class Weights:
     @property
     def nbytes(self) -> int:
         return self.vector.numel() * self.vector.element_size()
+
+    def carrying(self, lineage: Lineage) -> Weights:
+        """The same numbers, with `lineage` as well."""
+        united = self.lineage | lineage
+        return self if united == self.lineage else replace(self, lineage=united)
 
     def like(self, vector: Tensor, *others: Weights) -> Weights:
         """Weights computed from these and `others`: their lineages united."""
@@ -108,12 +140,13 @@ class Weights:
         return self.like(self.vector.to(device=device, dtype=dtype))
 
     def load_into(self, module: nn.Module) -> nn.Module:
-        """Copy these weights into a module of the same layout, and return it."""
+        """Copy these weights into a module of the same layout, and return it; it keeps their lineage."""
         if Layout.of(module) != self.layout:
             raise ValueError("the module's parameters do not have these weights' names and shapes")
         with torch.no_grad():
             for name, parameter in module.named_parameters():
                 parameter.copy_(self[name])
+        setattr(module, _STAMP, self.lineage)
         return module
 
     def equal(self, other: object) -> bool:
@@ -144,7 +177,8 @@ def weighted_sum(terms: Sequence[tuple[float, Weights]], ledger: Ledger, action:
     """Σ cᵢ·wᵢ, added up in the order given: the one place where weights are combined.
 
     Every term is checked against the ledger first. The order is part of the result's bits, so
-    callers pass clients in the order of their ids.
+    callers pass clients in the order of their ids. Frozen parameters are those of the first term:
+    a mean of equal numbers is not always that number, in its last bit.
     """
     if not terms:
         raise ValueError(f"nothing to {action}")
@@ -154,4 +188,5 @@ def weighted_sum(terms: Sequence[tuple[float, Weights]], ledger: Ledger, action:
     total = head.vector * first
     for factor, weights in rest:
         total.add_(weights.vector, alpha=factor)
+    head.layout.freeze(total, head.vector)
     return head.like(total, *(weights for _, weights in rest))

@@ -65,6 +65,10 @@ class LoopEngine:
             model.load_into(self.model)
             return torch.cat([evaluate.probabilities(self.model, *part) for part in parts]).cpu()
 
+    def examine(self, samples: Samples) -> None: ...
+
+    def wipe(self) -> None: ...
+
     def describe(self) -> dict[str, object]:
         return {
             "engine": self.name,

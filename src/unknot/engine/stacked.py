@@ -124,6 +124,10 @@ class StackedEngine:
         parts = self._sliced(model, samples, evaluate.probabilities, evaluate.shares)
         return torch.cat(parts).cpu()
 
+    def examine(self, samples: Samples) -> None: ...
+
+    def wipe(self) -> None: ...
+
     def describe(self) -> dict[str, object]:
         choices = list(self._taken) or [self.paths.choose()]
         return {

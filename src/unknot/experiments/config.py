@@ -79,9 +79,10 @@ class DataSpec:
 
 @dataclass(frozen=True)
 class ModelSpec:
-    """Which network; options are those of `unknot.models.build`."""
+    """Which network; options are those of `unknot.models.build`. `initial` is the file of a saved model."""
 
     name: str = "mlp"
+    initial: str | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -239,7 +240,8 @@ def _data(table: dict[str, Any]) -> DataSpec:
 
 def _model(table: dict[str, Any]) -> ModelSpec:
     name = convert(table.pop("name", "mlp"), str, "model.name")
-    return ModelSpec(name, {k: tuple(v) if isinstance(v, list) else v for k, v in table.items()})
+    initial = convert(table.pop("initial", None), str | None, "model.initial")
+    return ModelSpec(name, initial, {k: tuple(v) if isinstance(v, list) else v for k, v in table.items()})
 
 
 def _recipe(table: dict[str, Any]) -> Recipe:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,10 +11,12 @@ import torch
 from torch import nn
 
 from unknot.core.data import FederatedData
+from unknot.core.ensemble import Ensemble, Model
 from unknot.core.errors import ConfigError
 from unknot.core.keys import Key
 from unknot.core.recipe import Recipe
 from unknot.core.requests import Erase
+from unknot.core.saved import load_model
 from unknot.core.weights import Weights
 from unknot.data import federate, load
 from unknot.data.corrupt import corrupt
@@ -31,6 +34,7 @@ def simulate(
     method: str | Method = "rfs",
     recipe: Recipe | None = None,
     *,
+    initial: Model | str | Path | None = None,
     pace: Pace | None = None,
     aggregate: Aggregate | None = None,
     clock: Clock | None = None,
@@ -49,7 +53,9 @@ def simulate(
     """A federation in this process, ready to ``run``.
 
     `model` is a name (``"mlp"``), a function that makes a module (its start is then drawn from the
-    seed), or a module whose present parameters are the start.
+    seed), or a module whose present parameters are the start. `initial` are weights to start from
+    instead: a served model, or the file of one. They bring along whose data shaped them, and so does a
+    module that a served model was put into by `load_into`; of any other module nothing can be known.
     """
     precision = {"float32": torch.float32, "float64": torch.float64}.get(dtype)
     if precision is None:
@@ -62,12 +68,16 @@ def simulate(
         else:
             module = model if isinstance(model, nn.Module) else model()
     trainer = make_engine(engine, module, device=device, dtype=precision, threads=threads, **engine_options)
+    trainer.examine(data.train)
+    drawn = Weights.of(module).to(device=device, dtype=precision)
+    start = drawn if initial is None else _start(initial, drawn)
     return Federation(
         trainer,
-        Weights.of(module).to(device=device, dtype=precision),
+        start,
         data.cast(precision),
         make_method(method) if isinstance(method, str) else method,
         recipe,
+        restart=None if drawn.lineage else drawn,
         pace=pace,
         aggregate=aggregate,
         clock=clock,
@@ -78,6 +88,16 @@ def simulate(
         evaluate_on=evaluate_on,
         observers=observers,
     )
+
+
+def _start(initial: Model | str | Path, like: Weights) -> Weights:
+    """The weights to start from, of the same kind as the model's own."""
+    given = initial if isinstance(initial, Weights | Ensemble) else load_model(initial)
+    if isinstance(given, Ensemble):
+        raise ConfigError("a federation starts from one model, and the initial one is an ensemble")
+    if given.layout != like.layout:
+        raise ConfigError("the initial weights are of another model: names and shapes differ")
+    return Weights(given.vector.to(like.vector), like.layout, given.lineage)
 
 
 def _check_device(device: str) -> None:
@@ -128,6 +148,7 @@ def prepare(
         data,
         experiment.method,
         experiment.recipe,
+        initial=experiment.model.initial,
         pace=experiment.pace,
         aggregate=experiment.aggregate,
         clock=experiment.clock,
@@ -154,12 +175,16 @@ def _tested_on_shares(data: FederatedData) -> FederatedData:
 
 def prepare_without(experiment: Experiment, change: Change = lambda data: data) -> Federation:
     """The same federation, but what the experiment's requests erase was never part of it."""
-    fed = prepare(experiment, change=change)
-    for request in experiment.requests:
-        if isinstance(request, Erase):
-            for target in request.targets:
-                fed.data.erase(target.client, target.samples)
-    return fed
+
+    def without(data: FederatedData) -> FederatedData:
+        rest = change(data).fork()
+        for request in experiment.requests:
+            if isinstance(request, Erase):
+                for target in request.targets:
+                    rest.erase(target.client, target.samples)
+        return rest
+
+    return prepare(experiment, change=without)
 
 
 def run(

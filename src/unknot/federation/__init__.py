@@ -2,6 +2,7 @@
 
 from unknot.federation.aggregate import Aggregate, FedAvg, FedBuff
 from unknot.federation.clock import Clock, Constant, Pareto, Slowness, Trace, Uniform
+from unknot.federation.desk import Desk
 from unknot.federation.history import Costs, Event, History, Recovery, Round, Served, Trip
 from unknot.federation.lanes import Flight, Lane, Node
 from unknot.federation.loop import Federation
@@ -15,6 +16,7 @@ __all__ = [
     "Clock",
     "Constant",
     "Costs",
+    "Desk",
     "Event",
     "FedAvg",
     "FedBuff",

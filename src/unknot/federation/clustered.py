@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,11 +11,9 @@ from numpy.typing import NDArray
 from unknot.core.ensemble import Ensemble, Model
 from unknot.core.jobs import Job, Update
 from unknot.core.weights import Weights
+from unknot.federation.desk import Desk
 from unknot.federation.lanes import Lane
 from unknot.federation.method import Method
-
-if TYPE_CHECKING:
-    from unknot.federation.loop import Federation
 
 
 class Clustered(Method):
@@ -36,31 +33,31 @@ class Clustered(Method):
         return self.inner.keeps
 
     @abstractmethod
-    def deal(self, fed: Federation) -> list[list[int]]:
+    def deal(self, desk: Desk) -> list[list[int]]:
         """The members of each cluster at the start."""
 
-    def open(self, fed: Federation) -> None:
-        dealt = self.deal(fed)
+    def open(self, desk: Desk) -> None:
+        dealt = self.deal(desk)
         for i, members in enumerate(dealt):
-            lane = fed.add_lane(f"cluster {i}", members)
-            lane.pace = fed.pace.share(len(dealt))
-            self.inner.lay_out(fed, lane)
+            lane = desk.add_lane(f"cluster {i}", members)
+            lane.pace = desk.pace.share(len(dealt))
+            self.inner.lay_out(desk, lane)
 
-    def choose(self, fed: Federation, lane: Lane, idle: NDArray[np.int64], room: int) -> Iterable[int]:
-        return self._ruler(lane).choose(fed, lane, idle, room)
+    def choose(self, desk: Desk, lane: Lane, idle: NDArray[np.int64], room: int) -> Iterable[int]:
+        return self._ruler(lane).choose(desk, lane, idle, room)
 
-    def jobs(self, fed: Federation, lane: Lane, client: int) -> list[Job]:
-        return self._ruler(lane).jobs(fed, lane, client)
+    def jobs(self, desk: Desk, lane: Lane, client: int) -> list[Job]:
+        return self._ruler(lane).jobs(desk, lane, client)
 
-    def absorb(self, fed: Federation, lane: Lane, updates: Sequence[Update]) -> None:
-        self._ruler(lane).absorb(fed, lane, updates)
+    def absorb(self, desk: Desk, lane: Lane, updates: Sequence[Update]) -> None:
+        self._ruler(lane).absorb(desk, lane, updates)
 
-    def admit(self, fed: Federation, clients: Sequence[int]) -> None:
+    def admit(self, desk: Desk, clients: Sequence[int]) -> None:
         """A newcomer goes where the fewest are."""
         for client in clients:
-            lane = min(fed.lanes.values(), key=lambda lane: len(lane.members))
+            lane = min(desk.lanes.values(), key=lambda lane: len(lane.members))
             lane.joined[client] = lane.rounds
-            self.inner.welcome(fed, lane, [client])
+            self.inner.welcome(desk, lane, [client])
 
     def _ruler(self, lane: Lane) -> Method:
         return _PLAIN if lane.name == JOINT else self.inner
@@ -71,52 +68,52 @@ JOINT = "joint"
 """The lane of the rounds that all clusters take part in."""
 
 
-def mean_of_clusters(fed: Federation) -> Model:
+def mean_of_clusters(desk: Desk) -> Model:
     """One last aggregation across clusters, weighted by data."""
-    return fed.mean(_models(fed), "aggregate clusters")
+    return desk.mean(_models(desk), "aggregate clusters")
 
 
-def ensemble_of_clusters(fed: Federation) -> Model:
+def ensemble_of_clusters(desk: Desk) -> Model:
     """The clusters answer together."""
-    models = fed.shares(_models(fed))
-    return Ensemble(tuple(models)) if models else fed.initial
+    models = desk.shares(_models(desk))
+    return Ensemble(tuple(models)) if models else desk.initial
 
 
-def best_cluster(fed: Federation) -> Model:
+def best_cluster(desk: Desk) -> Model:
     """The model of the cluster that does best on the validation data; the first, where two do as well."""
-    models = [weights for _, weights in fed.shares(_models(fed))]
+    models = [weights for _, weights in desk.shares(_models(desk))]
     if not models:
-        return fed.initial
-    return max(models, key=lambda weights: fed.scores.of(weights, "validation").accuracy)
+        return desk.initial
+    return max(models, key=desk.validate).carrying(desk.validators)
 
 
-def join_clusters(fed: Federation, rounds: int) -> None:
+def join_clusters(desk: Desk, rounds: int) -> None:
     """A few rounds of all clients from the mean of the clusters; what comes of it is kept apart from them.
 
     It carries everybody's lineage, so that any request drops it.
     """
-    fed.archive.drop(JOINT)
-    lane = fed.add_lane(JOINT, fed.members)
-    node = fed.add_node(lane, JOINT, lane.members, fed.mean(_models(fed), "join clusters"))
-    fed.train_alone(lane, rounds)
-    del fed.lanes[JOINT]
-    fed.archive[_joined(fed)] = node.weights
+    desk.archive.drop(JOINT)
+    lane = desk.add_lane(JOINT, desk.members)
+    node = desk.add_node(lane, JOINT, lane.members, desk.mean(_models(desk), "join clusters"))
+    desk.train_alone(lane, rounds)
+    del desk.lanes[JOINT]
+    desk.archive[_joined(desk)] = node.weights
 
 
-def joint_model(fed: Federation) -> Model:
+def joint_model(desk: Desk) -> Model:
     """The clusters' mean after the joint rounds; the mean itself, as long as there were none."""
-    if JOINT in fed.lanes:
-        return fed.lanes[JOINT].nodes[JOINT].weights
-    name = _joined(fed)
-    return fed.archive[name] if name in fed.archive else mean_of_clusters(fed)
+    if JOINT in desk.lanes:
+        return desk.lanes[JOINT].nodes[JOINT].weights
+    name = _joined(desk)
+    return desk.archive[name] if name in desk.archive else mean_of_clusters(desk)
 
 
-def _joined(fed: Federation) -> tuple[object, ...]:
+def _joined(desk: Desk) -> tuple[object, ...]:
     """The name of what was joined from the clusters as they are now: not found once they have gone on."""
-    return (JOINT, *(lane.version for lane in fed.lanes.values()))
+    return (JOINT, *(lane.version for lane in desk.lanes.values()))
 
 
-def _models(fed: Federation) -> list[tuple[set[int], Weights]]:
+def _models(desk: Desk) -> list[tuple[set[int], Weights]]:
     """The clusters' members and models; one that has just begun again has nothing to say yet."""
-    lanes = [lane for lane in fed.lanes.values() if lane.name != JOINT]
+    lanes = [lane for lane in desk.lanes.values() if lane.name != JOINT]
     return [(lane.members, lane.nodes["global"].weights) for lane in lanes]

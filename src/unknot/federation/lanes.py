@@ -7,40 +7,91 @@ with one node; clusters are one lane each; an influence tree is one lane with ma
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from unknot.core.jobs import Job
-from unknot.core.lineage import Ledger
+from unknot.core.jobs import Job, Update
+from unknot.core.lineage import NOBODY, Ledger, Lineage
 from unknot.core.recipe import Recipe
 from unknot.core.selection import Selector
 from unknot.core.weights import Weights
+from unknot.federation.aggregate import Aggregate
 from unknot.federation.clock import SECOND
 from unknot.federation.history import Trip
 from unknot.federation.pace import Pace
 
 
-class Node:
-    """A model and the clients that may shape it. Refuses weights that carry a forbidden unit."""
+class Changes:
+    """The nodes whose weights were replaced while it was `noting`, with what they were before."""
 
-    def __init__(self, name: str, members: Iterable[int], weights: Weights, ledger: Ledger) -> None:
+    def __init__(self) -> None:
+        self._old: dict[Node, Weights] | None = None
+
+    @contextmanager
+    def noting(self) -> Iterator[dict[Node, Weights]]:
+        self._old = {}
+        try:
+            yield self._old
+        finally:
+            self._old = None
+
+    def note(self, node: Node, old: Weights) -> None:
+        if self._old is not None:
+            self._old.setdefault(node, old)
+
+
+class Node:
+    """A model, the clients that may shape it, and how their updates are aggregated.
+
+    It refuses weights that carry a forbidden unit.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        members: Iterable[int],
+        weights: Weights,
+        aggregate: Aggregate,
+        ledger: Ledger,
+        changes: Changes,
+    ) -> None:
         self.name = name
         self.members = set(members)
         self._ledger = ledger
+        self._changes = changes
+        self._weights = weights
+        self.begin(weights, aggregate)
+
+    def begin(self, weights: Weights, aggregate: Aggregate) -> None:
+        """Start from these weights, with an aggregator that has seen nothing."""
         self.weights = weights
+        self.aggregate = aggregate
 
     @property
     def weights(self) -> Weights:
+        self._ledger.read(self._weights)
         return self._weights
 
     @weights.setter
     def weights(self, weights: Weights) -> None:
         self._ledger.check(weights, f"keep the model of node {self.name!r}")
+        self._changes.note(self, self._weights)
         self._weights = weights
+
+    def hold(self, old: Weights, updates: Iterable[Update]) -> None:
+        """See that the weights carry what they were before and all that went in; frozen parameters stay."""
+        lineage = old.lineage
+        for update in updates:
+            lineage |= update.lineage
+        now = self._weights
+        if now.layout.frozen:
+            now = replace(now, vector=now.layout.freeze(now.vector.clone(), old.vector))
+        self.weights = now.carrying(lineage)
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,6 +114,10 @@ class Lane:
     recipe: Recipe
     pace: Pace
     selector: Selector
+    at: int = 0
+    """When something last happened here, in simulated nanoseconds: clients are sent out from then."""
+    knows: Lineage = NOBODY
+    """Whose data the selector has seen anything of."""
     meeting: bool = False
     """Whether those in flight are only making their selector's acquaintance."""
     nodes: dict[str, Node] = field(default_factory=dict)
@@ -77,6 +132,21 @@ class Lane:
     """After how many rounds a newcomer came; nobody is in here who was there from the start."""
     notes: dict[str, Any] = field(default_factory=dict)
     """What a method remembers of the lane's structure, such as its tree: never numbers made of data."""
+
+    def appoint(self, selector: Selector, knows: Lineage) -> None:
+        """Let another selector choose from now on."""
+        self.selector, self.knows = selector, knows
+
+    def learn(self, model: Weights, updates: Iterable[Update]) -> None:
+        """Note what the selector is about to be shown."""
+        self.knows |= model.lineage
+        for update in updates:
+            self.knows |= update.lineage
+
+    @property
+    def lineage(self) -> Lineage:
+        """Whose data the lane's choices go by."""
+        return self.knows | self.selector.lineage
 
     def present(self, version: int) -> NDArray[np.int64]:
         """The members that had come by this version: what counts when a lane goes back and trains on.

@@ -3,6 +3,10 @@
 Synchronous and asynchronous runs differ in the pace alone. Erasures and joins are events of this
 loop. A job is trained when it is due, not when it is launched: an erasure in between cancels it,
 and all jobs that are due together are one call to the engine.
+
+Every lane has its own time: that of the last thing that happened in it. A lane that has had its
+rounds rests while others finish theirs, and goes on from its own time when there is more to do: a
+run in parts is the run in one.
 """
 
 from __future__ import annotations
@@ -14,34 +18,40 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from unknot.core.archive import Keepsakes
+from unknot.core.archive import Archive, Keepsakes, Memo
 from unknot.core.data import FederatedData
 from unknot.core.ensemble import Model
-from unknot.core.errors import ConfigError
+from unknot.core.errors import ConfigError, RequestError
 from unknot.core.jobs import Engine, Job, Score, Update
+from unknot.core.keys import Key
+from unknot.core.lineage import Ledger
 from unknot.core.recipe import Recipe
 from unknot.core.requests import Erase, Join, Request
 from unknot.core.selection import Selector
 from unknot.core.threads import one_thread
 from unknot.core.weights import Weights
-from unknot.federation.aggregate import Aggregate
-from unknot.federation.bench import Bench
+from unknot.federation import promise
+from unknot.federation.aggregate import Aggregate, FedAvg
 from unknot.federation.clock import SECOND, Clock
+from unknot.federation.desk import Desk, Outside
 from unknot.federation.environment import environment
-from unknot.federation.history import Event, History, Round, Served, Trip
+from unknot.federation.erasure import attempt, close, left_to_erase, left_to_join, repair
+from unknot.federation.history import Costs, Event, History, Round, Served, Trip
+from unknot.federation.inbox import Inbox, Waiting, check_requests, holders
 from unknot.federation.inspect import sort_out
 from unknot.federation.lanes import Flight, Lane
 from unknot.federation.method import Method
-from unknot.federation.pace import Pace
-from unknot.federation.schedule import Stop, check_requests
+from unknot.federation.pace import Pace, Synchronous
+from unknot.federation.schedule import Stop
 from unknot.federation.scores import Scores
 
 
-class Federation(Bench):
+class Federation:
     """A server and its clients, with a method that can make it forget.
 
-    ``run`` may be called again to go on. `model` is what is served now. What a method's author uses
-    is in `Bench`.
+    ``run`` may be called again to go on. `model` is what is served now. A method works at the `desk`,
+    which has no engine; what a person looks at of it can be had here as well. `restart` are weights to
+    begin again from, should the data that shaped the `initial` ones be erased.
     """
 
     def __init__(
@@ -52,6 +62,7 @@ class Federation(Bench):
         method: Method,
         recipe: Recipe | None = None,
         *,
+        restart: Weights | None = None,
         pace: Pace | None = None,
         aggregate: Aggregate | None = None,
         clock: Clock | None = None,
@@ -64,23 +75,27 @@ class Federation(Bench):
     ) -> None:
         if evaluate_every < 0:
             raise ConfigError(f"evaluate_every must be 0 (never) or more, not {evaluate_every}")
-        super().__init__(initial, data, recipe or Recipe(), pace, aggregate, select, select_when, seed)
-        if not method.selects and (self.select.curious or self.select.learns):
+        self.desk = Desk(initial, data, recipe or Recipe(), pace, aggregate, clock, select, select_when, seed)
+        chosen = self.desk.select
+        if not method.selects and (chosen.curious or chosen.learns):
             raise ConfigError(f"{method.name} draws its clients itself: leave select out")
-        if self.select.learns and data.validation is None:
+        if chosen.learns and not data.validation:
             raise ConfigError("a selector that learns is rewarded for accuracy on validation data: give some")
         self.engine = engine
         self.method = method
         if not method.exact:
-            self._keepsakes = Keepsakes(self.ledger)
-        self.clock = clock or Clock()
-        self.now = 0
+            self.desk.allow_keepsakes()
+        self.desk.outside = Outside(self._train_apart, self._train_alone, self._validate)
+        self.scores = Scores(engine, self.desk.data, evaluate_on)
+        self._restart = restart
         self._evaluate_every = evaluate_every
-        self.scores = Scores(engine, self.data, evaluate_on)
         self._observers = tuple(observers)
+        self._inbox = Inbox()
         self._pools: dict[str, NDArray[np.int64]] = {}
         self._apart: list[Trip] = []
         self._history: History | None = None
+        self._uncovered: list[str] = []
+        self._by_seconds = self._by_accuracy = False
 
     # What a person calls -------------------------------------------------------------------------
 
@@ -99,93 +114,161 @@ class Federation(Bench):
 
         With `window` and `deviation`, accuracy counts only once it has been steady: its standard
         deviation over the last `window` rounds is at most `deviation`. `judge` says whose it is: that
-        of the model that is "served", or of the "best" lane's. All requests are checked before
-        training starts.
+        of the model that is "served", or of the "best" lane's. Requests that cannot be served are
+        refused before training starts; one whose moment does not come waits for the next run.
         """
         stop = Stop(rounds, seconds, accuracy, window, deviation, judge)
-        pending = list(requests)
-        members = self.members if self._history else self._first_members(pending)
-        done = max((lane.rounds for lane in self.lanes.values()), default=0)
-        check_requests(pending, self.data, members, stop, done, self.now / SECOND)
+        new = self._inbox.unknown(requests)
+        members = self.members if self._history else self._first_members(new)
+        self._check(new, members)
         if accuracy is not None and "validation" not in self.scores.watched:
             raise ConfigError(
                 "stopping at an accuracy needs validation data, and evaluate_on with 'validation' in it"
             )
         started = time.perf_counter()
-        limit = None if seconds is None else self.now + round(seconds * SECOND)
+        limit = None if seconds is None else self.desk.now + round(seconds * SECOND)
         history = self._history or self._open(members)
-        goals = {lane.name: lane.rounds + (rounds or 0) for lane in self.lanes.values()}
+        self._inbox.put(new)
+        self._by_seconds |= limit is not None
+        goals = {} if rounds is None else {name: lane.rounds + rounds for name, lane in self.lanes.items()}
 
         while True:
-            self._serve_due(pending, history)
-            short = [
-                lane
-                for lane in self.lanes.values()
-                if rounds is None or lane.rounds < goals.setdefault(lane.name, rounds)
-            ]
+            self._serve_due(history)
+            if rounds is not None:
+                goals |= {name: rounds for name in self.lanes if name not in goals}
+            short = [lane for name, lane in self.lanes.items() if not goals or lane.rounds < goals[name]]
             active = [lane for lane in short if lane.members or lane.flights] or short
             if not active or (self.members and not any(lane.members for lane in short)):
                 history.stopped = "rounds"
                 break
-            if accuracy is not None and not pending and stop.steady(history.since_request):
-                history.stopped = "accuracy"
+            if stop.steady(history.since_request) and not self._inbox.may_come(self.lanes, goals, limit):
+                history.stopped, self._by_accuracy = "accuracy", True
                 break
+            halted = self._inbox.halted(self.lanes, goals)
+            active = [lane for lane in active if lane.name not in halted]
             for lane in active:
                 self._launch(lane)
             ready = {lane.name: lane.ready for lane in active if lane.flights}
-            wakes = [round(r.at.time * SECOND) for r in pending if r.at.time is not None]
+            wakes = self._inbox.wakes()
             if not ready and not wakes:
                 history.stopped = "no clients left"
                 break
             at = min([*ready.values(), *wakes])
             if limit is not None and at > limit:
-                self.now, history.stopped = max(self.now, limit), "seconds"
+                self.desk.now, history.stopped = max(self.desk.now, limit), "seconds"
                 break
-            self.now = max(self.now, at)
+            self.desk.now = at
             if at not in wakes:
                 self._absorb([self.lanes[name] for name, due in ready.items() if due == at], history)
 
-        history.unserved = [f"{request} at {request.at}" for request in pending]
-        self.method.conclude(self)
+        self.desk.now = max([self.desk.now, *(lane.at for lane in self.lanes.values())])
+        history.unserved = [f"{request} at {request.at}" for request in self._inbox.requests]
+        self.method.conclude(self.desk)
         self._finish(history, time.perf_counter() - started)
         return history
 
     @property
     def model(self) -> Model:
-        """What is served: refused if erased data shaped it."""
-        with one_thread():
-            model = self.method.serve(self)
+        """What is served: it carries all that was read to make it, and is refused if that was erased."""
+        with one_thread(), self.ledger.reading() as read:
+            model = self.method.serve(self.desk)
+        model = model.carrying(read())
         self.ledger.check(model, "serve the model")
         return model
 
-    # What a method calls, beside the bench -------------------------------------------------------
+    @property
+    def pending(self) -> tuple[Request, ...]:
+        """The requests whose moment has not come yet, or that a method failed to serve."""
+        return self._inbox.requests
 
-    def train_apart(self, jobs: Sequence[Job]) -> list[Update]:
-        """Train jobs that belong to no lane, at once, and wait for all of them: for profiling."""
+    # What a person may look at -------------------------------------------------------------------
+
+    @property
+    def initial(self) -> Weights:
+        return self.desk.initial
+
+    @property
+    def data(self) -> FederatedData:
+        return self.desk.data
+
+    @property
+    def ledger(self) -> Ledger:
+        return self.desk.ledger
+
+    @property
+    def archive(self) -> Archive:
+        return self.desk.archive
+
+    @property
+    def memo(self) -> Memo:
+        return self.desk.memo
+
+    @property
+    def keepsakes(self) -> Keepsakes:
+        return self.desk.keepsakes
+
+    @property
+    def lanes(self) -> dict[str, Lane]:
+        return self.desk.lanes
+
+    @property
+    def members(self) -> set[int]:
+        return self.desk.members
+
+    @property
+    def costs(self) -> Costs:
+        return self.desk.costs
+
+    @property
+    def clock(self) -> Clock:
+        return self.desk.clock
+
+    @property
+    def key(self) -> Key:
+        return self.desk.key
+
+    @property
+    def recipe(self) -> Recipe:
+        return self.desk.recipe
+
+    @property
+    def seed(self) -> int:
+        return self.desk.seed
+
+    @property
+    def now(self) -> int:
+        """Simulated nanoseconds."""
+        return self.desk.now
+
+    # What the desk hands on ----------------------------------------------------------------------
+
+    def _train_apart(self, jobs: Sequence[Job]) -> list[Update]:
         for job in jobs:
             self.ledger.check(job, f"train client {job.client}")
         good, bad = sort_out(jobs, self.engine.train(jobs, self.data))
-        self.count(jobs, len(bad))
-        slowness = self.key.child("slowness")
-        times = [self.clock.duration(job.client, job.samples_read(self.data), slowness) for job in jobs]
+        self.desk.count(jobs, len(bad))
+        now = self.desk.now
+        times = [self.desk.duration(job.client, job.samples_read(self.data)) for job in jobs]
         self._apart += [
-            Trip(job.client, job.node, self.now / SECOND, (self.now + took) / SECOND)
+            Trip(job.client, job.node, now / SECOND, (now + took) / SECOND)
             for job, took in zip(jobs, times, strict=True)
         ]
-        self.now += max(times, default=0)
+        self.desk.now += max(times, default=0)
         return good
 
-    def train_alone(self, lane: Lane, rounds: int) -> None:
-        """Train one lane for some rounds while the others stand still: for what comes after a run."""
+    def _train_alone(self, lane: Lane, rounds: int) -> None:
         assert self._history is not None
         goal = lane.rounds + rounds
         while lane.rounds < goal:
             self._launch(lane)
             if not lane.flights:
                 break
-            self.now = max(self.now, lane.ready)
+            self.desk.now = lane.ready
             self._absorb([lane], self._history)
-        self.cancel(lane, lane.flights)
+        self.desk.cancel(lane, lane.flights)
+
+    def _validate(self, model: Weights) -> float:
+        return self.scores.of(model, "validation").accuracy if "validation" in self.scores.there else 0.0
 
     # The steps of the loop -----------------------------------------------------------------------
 
@@ -200,18 +283,18 @@ class Federation(Bench):
         if room < 1 or not len(pool):
             return
         idle = pool[~np.isin(pool, list(lane.flying))] if lane.flights else pool
-        for client in self.method.choose(self, lane, idle, room):
+        for client in self.method.choose(self.desk, lane, idle, room):
             # Who is asked must not depend on what it holds: a client with nothing to train on takes
             # its place in the round and comes back with nothing.
-            self._send(lane, client, self.method.jobs(self, lane, client))
+            self._send(lane, client, self.method.jobs(self.desk, lane, client))
 
     def _send(self, lane: Lane, client: int, asked: Sequence[Job]) -> None:
         read = [job.samples_read(self.data) for job in asked]
         jobs = tuple(job for job, samples in zip(asked, read, strict=True) if samples)
         for job in jobs:
             self.ledger.check(job, f"send a model to client {client}")
-        due = self.now + self.clock.duration(client, sum(read), self.key.child("slowness"))
-        lane.flights.append(Flight(client, jobs, lane.version, self.now, due))
+        due = lane.at + self.desk.duration(client, sum(read))
+        lane.flights.append(Flight(client, jobs, lane.version, lane.at, due))
         lane.sent.update((client, *(other for job in asked for other in job.clients)))
 
     def _introduce(self, lane: Lane, pool: NDArray[np.int64]) -> None:
@@ -225,7 +308,8 @@ class Federation(Bench):
 
     def _absorb(self, lanes: Sequence[Lane], history: History) -> None:
         """Train what is due, in one call for all lanes, and put it into the models."""
-        landed = {lane.name: [f for f in lane.flights if f.due <= self.now] for lane in lanes}
+        now = self.desk.now
+        landed = {lane.name: [f for f in lane.flights if f.due <= now] for lane in lanes}
         jobs = [job for lane in lanes for flight in landed[lane.name] for job in flight.jobs]
         for job in jobs:
             self.ledger.check(job, f"train client {job.client}")
@@ -235,6 +319,7 @@ class Federation(Bench):
         position = 0
         records: dict[str, Round] = {}
         for lane in lanes:
+            lane.at = now
             flights = landed[lane.name]
             count = sum(len(flight.jobs) for flight in flights)
             part = slice(position, position + count)
@@ -258,17 +343,21 @@ class Federation(Bench):
     ) -> Round:
         with one_thread():
             good, bad = sort_out(jobs, updates)
-            self.method.absorb(self, lane, good)
-            if lane.selector.learns:
+            with self.desk.absorbing(good):
+                self.method.absorb(self.desk, lane, good)
+            if lane.selector.learns and "validation" in self.scores.there:
                 accuracy = self.scores.of(lane.model, "validation").accuracy
                 key = self.key.child("learn", lane.name, lane.version)
-                lane.selector.observe(lane.model, good, accuracy, key)
+                # The accuracy is as much of those whose rows it was measured on as of the model.
+                judged = lane.model.carrying(self.desk.validators)
+                lane.learn(judged, good)
+                lane.selector.observe(judged, good, accuracy, key)
         staleness = float(np.mean([lane.version - flight.version for flight in flights]))
         gone = set(flights)
         lane.flights = [flight for flight in lane.flights if flight not in gone]
         lane.version += 1
         lane.rounds += 1
-        self.count(jobs, len(bad))
+        self.desk.count(jobs, len(bad))
         reasons: dict[str, int] = {}
         for _, reason in bad:
             reasons[reason] = reasons.get(reason, 0) + 1
@@ -276,7 +365,7 @@ class Federation(Bench):
             lane=lane.name,
             round=lane.rounds,
             version=lane.version,
-            time=self.now / SECOND,
+            time=self.desk.now / SECOND,
             clients=tuple(sorted(flight.client for flight in flights)),
             staleness=staleness,
             train_loss=float(np.mean([u.loss for u in good])) if good else float("nan"),
@@ -291,104 +380,120 @@ class Federation(Bench):
     ) -> None:
         with one_thread():
             good, bad = sort_out(jobs, updates)
+            lane.learn(lane.model, good)
             lane.selector.meet(lane.model, good, self.key.child("meet", lane.name, lane.version))
         lane.flights, lane.meeting = [], False
-        self.count(jobs, len(bad))
+        self.desk.count(jobs, len(bad))
         self._apart += [lane.trip(flight, flight.due) for flight in flights]
 
-    def _serve_due(self, pending: list[Request], history: History) -> None:
-        """Serve the requests whose moment has come, in the order in which they were given."""
-        for request in [request for request in pending if self._is_due(request)]:
-            pending.remove(request)
-            self._serve(request, history)
+    # Requests ------------------------------------------------------------------------------------
 
-    def _is_due(self, request: Request) -> bool:
-        if request.at.time is not None:
-            return round(request.at.time * SECOND) <= self.now
-        names = {t.client for t in request.targets} if isinstance(request, Erase) else set(request.clients)
-        # The lanes that hold the client count the rounds; for a newcomer, all of them do.
-        holders = [lane for lane in self.lanes.values() if lane.members & names]
-        done = max((lane.rounds for lane in holders or self.lanes.values()), default=0)
-        return request.at.round is not None and request.at.round <= done
+    def _check(self, new: Sequence[Request], members: set[int]) -> None:
+        inherited = self.initial.lineage.clients
+        known = inherited | self.desk.select_knows.clients
+        check_requests(new, self._inbox.untouched, self.data, members, known)
+        named = {t.client for r in new if isinstance(r, Erase) for t in r.targets}
+        if self._restart is None and (shaped := sorted(named & inherited)):
+            raise RequestError(
+                f"client {shaped[0]} had a part in the weights that this federation began with, and there "
+                "are no others to begin again from: give the model by name or as a function"
+            )
 
-    def _serve(self, request: Request, history: History) -> None:
-        before = self._scores()
-        rounds = max((lane.rounds for lane in self.lanes.values()), default=0)
+    def _serve_due(self, history: History) -> None:
+        """Serve the requests whose moment has come, in the order of their moments."""
+        while (due := self._inbox.next_due(self.lanes, self.desk.now)) is not None:
+            waiting, self.desk.now = due
+            record = self._serve(waiting)
+            self._inbox.remove(waiting)
+            history.served.append(record)
+            self._tell(record)
+
+    def _serve(self, waiting: Waiting) -> Served:
+        """Serve a request. Should the method fail, it stays the first to be served."""
+        request, desk = waiting.request, self.desk
+        concerned = holders(self.lanes, request)
+        rounds = max((lane.rounds for lane in concerned), default=0)
         flying = [(lane, flight) for lane in self.lanes.values() for flight in lane.flights]
-        self._restarted.clear()
-        purged = 0
-        if isinstance(request, Erase):
-            clients = tuple(target.client for target in request.targets)
-            purged = self._forget(request)
-        else:
-            clients = request.clients
-            self.members.update(clients)
-            self.method.admit(self, clients)
+        desk.restarted.clear()
         self._pools.clear()
+        if isinstance(request, Erase):
+            clients = self._forget(waiting, request)
+        else:
+            clients = self._admit(waiting, request)
         still = {flight for lane in self.lanes.values() for flight in lane.flights}
-        trips = [lane.trip(flight, self.now) for lane, flight in flying if flight not in still]
-        record = Served(
+        trips = [lane.trip(flight, desk.now) for lane, flight in flying if flight not in still]
+        return Served(
             request=str(request),
             kind="erase" if isinstance(request, Erase) else "join",
             clients=clients,
-            time=self.now / SECOND,
+            time=desk.now / SECOND,
             round=rounds,
-            restarted=tuple(self._restarted),
+            restarted=tuple(desk.restarted),
             cancelled=tuple(sorted(trip.client for trip in trips)),
-            purged=purged,
-            before=before,
+            purged=waiting.purged,
+            before=waiting.before,
             after=self._scores(),
             costs=self.costs,
             trips=tuple(trips),
         )
-        history.served.append(record)
-        self._tell(record)
 
-    def _forget(self, request: Erase) -> int:
+    def _forget(self, waiting: Waiting, request: Erase) -> tuple[int, ...]:
         """Close the door on the data, drop what carries it, and have the method repair the rest."""
-        for target in request.targets:
-            self.data.erase(target.client, target.samples)
-            self.ledger.forbid(target.client, target.samples)
-        named = {target.client for target in request.targets}
-        gone = {target.client for target in request.targets if target.samples is None}
-        touched = [lane for lane in self.lanes.values() if lane.sent & named or self._tainted(lane)]
-        self.members -= gone
-        for lane in self.lanes.values():
-            lane.members -= gone
-            for node in lane.nodes.values():
-                node.members -= gone
-            # By name too: a client without samples flies with no job that could be tainted.
-            tainted = [f for f in lane.flights if any(self.ledger.taint(job) for job in f.jobs)]
-            self.cancel(lane, [*tainted, *(f for f in lane.flights if f.client in gone)])
-            if self.ledger.taint(lane.selector) or (self.select_when == "unlearning" and lane in touched):
-                lane.selector = self.new_selector()
-        purged = len(self.archive.purge()) + (self._keepsakes.purge() if self._keepsakes else 0)
-        self.scores.forget()
-        if self._history:
-            self._history.model = None
-        with one_thread():
-            self.method.forget(self, request, touched)
-        purged += self.memo.purge()
-        for lane in self.lanes.values():
-            for node in lane.nodes.values():
-                self.ledger.check(node.weights, f"keep node {node.name!r} after {self.method.name} forgot")
-            for flight in lane.flights:
-                for job in flight.jobs:
-                    self.ledger.check(job, f"keep client {flight.client} in flight")
-        return purged
+        if not waiting.begun:
+            waiting.before = self._scores()
+            left = left_to_erase(self.desk, request)
+            if left is None:
+                return ()
+            here = tuple(target for target in left.targets if target.client in self.members)
+            waiting.touched, waiting.purged = close(self.desk, left.targets)
+            waiting.begun = True
+            waiting.left = replace(left, targets=here or left.targets)
+            waiting.idle = not (here or waiting.touched)
+            self.engine.wipe()
+            self.scores.forget()
+            if self._history:
+                self._history.model = None
+            self._note_uncovered(request)
+        assert waiting.left is not None
+        if not waiting.idle:
+            touched = [lane for lane in waiting.touched if lane in self.lanes.values()]
+            waiting.purged += repair(self.desk, self.method, waiting.left, touched, self._restart)
+        return tuple(target.client for target in waiting.left.targets)
+
+    def _admit(self, waiting: Waiting, request: Join) -> tuple[int, ...]:
+        waiting.before = self._scores()
+        left = left_to_join(self.desk, request)
+        if left is None:
+            return ()
+        with attempt(self.desk):
+            held = {name: set(lane.members) for name, lane in self.lanes.items()}
+            self.desk.members.update(left.clients)
+            self.method.admit(self.desk, left.clients)
+        if request.at.time is not None:  # at a round, each lane has the newcomer from its own such round
+            for name, lane in self.lanes.items():
+                if lane.members != held.get(name):
+                    lane.at = max(lane.at, self.desk.now)
+        return left.clients
 
     # Small print ---------------------------------------------------------------------------------
 
-    def _tainted(self, lane: Lane) -> bool:
-        return any(self.ledger.taint(node.weights) for node in lane.nodes.values())
+    def _note_uncovered(self, request: Erase) -> None:
+        """What the guarantee cannot cover of this erasure, by how it and the runs so far were timed."""
+        if request.at.time is not None or self._by_seconds:
+            self._uncovered.append(promise.HOW_MANY)
+        if self._by_accuracy and self.method.keeps:
+            self._uncovered.append(promise.STOPPED)
 
     def _promise(self) -> str:
-        """What the method promises; a selector that knew everybody chose for models that go on."""
-        said = self.method.promise
-        if not (self.method.keeps and (self.select.curious or self.select.learns)):
-            return said
-        knew = "whom the selector asked, which it knew the erased client for"
-        return f"{said}, but for {knew}" if self.method.exact else f"{said}; so is {knew}"
+        """What the method promises, and what that does not cover in this federation's runs."""
+        uncovered = []
+        if self.method.keeps:  # models that go on were shaped by whom was asked, and when
+            if self.desk.select.curious or self.desk.select.learns:
+                uncovered.append(promise.WHOM)
+            if not isinstance(self.desk.pace, Synchronous):
+                uncovered.append(promise.WHEN)
+        uncovered += dict.fromkeys(self._uncovered)
+        return promise.qualified(self.method.promise, self.method.exact, uncovered)
 
     def _first_members(self, requests: Sequence[Request]) -> set[int]:
         """Everybody, but for those whose joining is still to come."""
@@ -396,20 +501,23 @@ class Federation(Bench):
         return set(self.data.clients) - late
 
     def _open(self, members: set[int]) -> History:
-        self.members = set(members)
-        self.method.open(self)
+        self.desk.members = set(members)
+        self.method.open(self.desk)
+        if not self.method.aggregates and not isinstance(self.desk.aggregate, FedAvg):
+            raise ConfigError(f"{self.method.name} puts updates together itself: leave aggregate out")
         self._history = History(self.method.name, self._promise(), self.seed)
         return self._history
 
     def _finish(self, history: History, elapsed: float) -> None:
         started = time.perf_counter()
         history.environment = environment(self.engine)  # by now the engine knows which path it took
+        history.guarantee = self._promise()
         history.model = self.model
-        history.waived = self._keepsakes.waived.describe() if self._keepsakes else []
+        history.waived = self.desk.waived.describe()
         history.apart = list(self._apart)
         history.scores = self.scores.all(history.model)
         with one_thread():
-            choices = self.method.choices(self)
+            choices = self.method.choices(self.desk)
         for name, model in choices.items():
             self.ledger.check(model, f"show {name!r} as a choice")
             history.choices[name] = history.scores if model.equal(history.model) else self.scores.all(model)

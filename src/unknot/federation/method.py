@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from enum import Enum
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,10 +17,8 @@ from numpy.typing import NDArray
 from unknot.core.ensemble import Model
 from unknot.core.jobs import Job, Update
 from unknot.core.requests import Erase
+from unknot.federation.desk import Desk
 from unknot.federation.lanes import Lane
-
-if TYPE_CHECKING:
-    from unknot.federation.loop import Federation
 
 
 class Guarantee(Enum):
@@ -37,6 +35,8 @@ class Method:
     name: ClassVar[str] = "method"
     selects: ClassVar[bool] = True
     """Whether clients are chosen by the federation's selector; otherwise the method draws them itself."""
+    aggregates: ClassVar[bool] = True
+    """Whether updates are put together by the federation's aggregator; otherwise the method says how."""
     guarantee: ClassVar[Guarantee] = Guarantee.NONE
 
     @property
@@ -54,34 +54,36 @@ class Method:
         """The guarantee in words, with what it does not cover."""
         return self.guarantee.value
 
-    def open(self, fed: Federation) -> None:
+    def open(self, desk: Desk) -> None:
         """Lay out lanes and nodes for the first members."""
-        self.lay_out(fed, fed.add_lane("global", fed.members))
+        self.lay_out(desk, desk.add_lane("global", desk.members))
 
-    def lay_out(self, fed: Federation, lane: Lane) -> None:
+    def lay_out(self, desk: Desk, lane: Lane) -> None:
         """The nodes of a lane; the one called "global" is the lane's model."""
-        fed.add_node(lane, "global", lane.members)
+        desk.add_node(lane, "global", lane.members)
 
-    def choose(self, fed: Federation, lane: Lane, idle: NDArray[np.int64], room: int) -> Iterable[int]:
+    def choose(self, desk: Desk, lane: Lane, idle: NDArray[np.int64], room: int) -> Iterable[int]:
         """Which of the idle clients are sent a model now; by default as the federation selects."""
-        chosen = lane.selector.choose(idle, room, fed.key.child("select", lane.name, lane.version))
+        chosen = lane.selector.choose(idle, room, desk.key.child("select", lane.name, lane.version))
         return [int(client) for client in chosen]
 
-    def jobs(self, fed: Federation, lane: Lane, client: int) -> list[Job]:
+    def jobs(self, desk: Desk, lane: Lane, client: int) -> list[Job]:
         """What a client that was chosen trains: every model of the lane that it is a member of."""
-        return [fed.job(lane, node, client) for node in lane.nodes.values() if client in node.members]
+        return [desk.job(lane, node, client) for node in lane.nodes.values() if client in node.members]
 
-    def absorb(self, fed: Federation, lane: Lane, updates: Sequence[Update]) -> None:
-        """Put updates, in the order of client ids, into the models that they are for."""
+    def absorb(self, desk: Desk, lane: Lane, updates: Sequence[Update]) -> None:
+        """Put updates, in the order of client ids, into the models of this lane that they are for.
+
+        Whatever a model becomes, it carries what it did before and what went into it.
+        """
         by_node: dict[str, list[Update]] = {}
         for update in updates:
             by_node.setdefault(update.job.node, []).append(update)
         for name, mine in by_node.items():
             if name in lane.nodes:  # a tree may have changed while they were under way
-                node = lane.nodes[name]
-                node.weights = fed.aggregate(node.weights, mine, lane.version, fed.ledger)
+                desk.combine(lane, lane.nodes[name], mine)
 
-    def forget(self, fed: Federation, request: Erase, touched: Sequence[Lane]) -> None:
+    def forget(self, desk: Desk, request: Erase, touched: Sequence[Lane]) -> None:
         """Repair what an erasure spoiled.
 
         By now the erased data is out of reach, its clients are members of nothing, their flights
@@ -91,24 +93,24 @@ class Method:
         """
         raise NotImplementedError(f"{type(self).__name__} does not say how it forgets")
 
-    def admit(self, fed: Federation, clients: Sequence[int]) -> None:
+    def admit(self, desk: Desk, clients: Sequence[int]) -> None:
         """Let new clients take part."""
-        for lane in fed.lanes.values():
-            self.welcome(fed, lane, clients)
+        for lane in desk.lanes.values():
+            self.welcome(desk, lane, clients)
 
-    def welcome(self, fed: Federation, lane: Lane, clients: Sequence[int]) -> None:
+    def welcome(self, desk: Desk, lane: Lane, clients: Sequence[int]) -> None:
         """Let new clients into a lane."""
         lane.members.update(clients)
         for node in lane.nodes.values():
             node.members.update(clients)
 
-    def serve(self, fed: Federation) -> Model:
-        """The model that users get."""
-        return fed.lanes["global"].nodes["global"].weights
+    def serve(self, desk: Desk) -> Model:
+        """The model that users get; it carries whatever was read to make it."""
+        return desk.lanes["global"].nodes["global"].weights
 
-    def conclude(self, fed: Federation) -> None:
+    def conclude(self, desk: Desk) -> None:
         """What is left to do when a run is over, before the model is handed out."""
 
-    def choices(self, fed: Federation) -> dict[str, Model]:
+    def choices(self, desk: Desk) -> dict[str, Model]:
         """Models that could be served instead: reported side by side at the end of a run."""
         return {}

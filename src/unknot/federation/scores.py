@@ -21,22 +21,30 @@ class Scores:
         for split in watched:
             if split not in SPLITS:
                 raise ConfigError(f"evaluate_on names 'validation' or 'test', not {split!r}")
-        given = {"validation": data.validation, "test": data.test}
         self._engine = engine
-        self._samples: dict[str, Samples] = {
-            split: samples for split in SPLITS if (samples := given[split]) is not None and len(samples)
-        }
-        self.watched = tuple(split for split in watched if split in self._samples)
+        self._data = data
+        self._asked = tuple(watched)
         self.seconds = 0.0
         self._known: WeakKeyDictionary[Model, dict[str, Score]] = WeakKeyDictionary()
         self._last: Model | None = None
+
+    @property
+    def there(self) -> dict[str, Samples]:
+        """What there is to measure on; an erasure may leave less of it."""
+        given = {"validation": self._data.validation, "test": self._data.test}
+        return {split: samples for split in SPLITS if (samples := given[split]) is not None and len(samples)}
+
+    @property
+    def watched(self) -> tuple[str, ...]:
+        """What is measured on while training goes on."""
+        return tuple(split for split in self._asked if split in self.there)
 
     def of(self, model: Model, split: str) -> Score:
         """One split of one model."""
         known = self._known.setdefault(model, {})
         if split not in known:
             started = time.perf_counter()
-            known[split] = self._engine.evaluate(model, self._samples[split])
+            known[split] = self._engine.evaluate(model, self.there[split])
             self.seconds += time.perf_counter() - started
         return known[split]
 
@@ -49,7 +57,7 @@ class Scores:
 
     def all(self, model: Model) -> dict[str, Score]:
         """On everything there is, at the end of a run."""
-        return {split: self.of(model, split) for split in self._samples}
+        return {split: self.of(model, split) for split in self.there}
 
     def __contains__(self, model: Model) -> bool:
         return model in self._known or model is self._last

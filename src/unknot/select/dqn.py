@@ -22,9 +22,12 @@ from torch import Tensor, nn
 from unknot.core.errors import ConfigError
 from unknot.core.jobs import Update
 from unknot.core.keys import Key
-from unknot.core.lineage import NOBODY, Lineage, Unit
+from unknot.core.lineage import NOBODY, Lineage
+from unknot.core.saved import clients_of, read_saved
 from unknot.core.selection import Ids
 from unknot.core.weights import Weights
+
+_KIND = "unknot policy 1"
 
 
 @dataclass(frozen=True)
@@ -112,24 +115,22 @@ class Policy:
         return float(loss.detach())
 
     def save(self, file: str | Path) -> None:
-        """To go on with it in another run: it keeps its lineage, and is refused where that is forbidden."""
+        """To go on with it in another run: it names whose data shaped it, and is dropped when they leave."""
         torch.save(
             {
+                "kind": _KIND,
                 "clients": list(self.clients),
                 "hidden": list(self.settings.hidden),
                 "basis": self.basis,
                 "values": self.values.state_dict(),
-                "lineage": [(unit.client, unit.revision) for unit in self.lineage],
+                "lineage": sorted(self.lineage.clients),
             },
             file,
         )
 
     @staticmethod
     def load(file: str | Path, settings: Settings | None = None) -> Policy:
-        try:
-            stored = torch.load(file, weights_only=True)
-        except OSError as error:
-            raise ConfigError(f"no policy in {file}: {error}") from None
+        stored = read_saved(file, _KIND, "a saved policy")
         settings = settings or Settings(hidden=tuple(stored["hidden"]))
         if list(settings.hidden) != stored["hidden"]:
             raise ConfigError(
@@ -138,7 +139,7 @@ class Policy:
         policy = Policy(stored["clients"], settings, Key.root(0), stored["basis"])
         for network in (policy.values, policy.target):
             network.load_state_dict(stored["values"])
-        policy.lineage = Lineage(Unit(client, revision) for client, revision in stored["lineage"])
+        policy.lineage = clients_of(stored["lineage"])
         return policy
 
 

@@ -17,12 +17,12 @@ from hashlib import blake2b
 from unknot.core.errors import ConfigError, nearest
 from unknot.core.jobs import Job
 from unknot.core.requests import Erase
-from unknot.core.weights import Weights
-from unknot.federation import Federation, Guarantee, Lane, Method
+from unknot.federation import Desk, Guarantee, Lane, Method, Node
 from unknot.topology import KINDS, Tree, build, keep, parts, rebuild
 
-Known = Mapping[frozenset[int], Weights]
-"""Trained models by the set of clients that shaped them."""
+Sets = Sequence[frozenset[int]]
+Known = Mapping[frozenset[int], Node]
+"""Models that go on, by the set of clients that shape them."""
 
 
 class InfluenceTree(Method):
@@ -39,63 +39,70 @@ class InfluenceTree(Method):
         """The tree for the first clients."""
 
     @abstractmethod
-    def regrow(self, tree: Tree, leave: Iterable[int], join: Iterable[int], known: Known) -> Tree:
-        """The tree once some have left or joined; `known` are the models that survive."""
+    def regrow(self, tree: Tree, leave: Iterable[int], join: Iterable[int], trained: Sets) -> Tree:
+        """The tree once some have left or joined; `trained` are the sets whose models survive."""
 
-    def lay_out(self, fed: Federation, lane: Lane) -> None:
-        _grow(fed, lane, self.plant(lane.members), {}, fed.initial)
+    def lay_out(self, desk: Desk, lane: Lane) -> None:
+        _grow(desk, lane, self.plant(lane.members), {}, None)
 
-    def jobs(self, fed: Federation, lane: Lane, client: int) -> list[Job]:
+    def jobs(self, desk: Desk, lane: Lane, client: int) -> list[Job]:
         """Every model between the root and the client's leaf."""
-        return [fed.job(lane, lane.nodes[name], client) for name in lane.notes["paths"][client]]
+        return [desk.job(lane, lane.nodes[name], client) for name in lane.notes["paths"][client]]
 
-    def forget(self, fed: Federation, request: Erase, touched: Sequence[Lane]) -> None:
+    def forget(self, desk: Desk, request: Erase, touched: Sequence[Lane]) -> None:
         """Drop the models above the leaver's leaf; begin them again from the parts that survive."""
         named = {target.client for target in request.targets}
         gone = {target.client for target in request.targets if target.samples is None}
-        for lane in fed.lanes.values():
+        for lane in desk.lanes.values():
             tree: Tree = lane.notes["tree"]
             if not tree.clients & named:
                 continue
             spoilt = named if lane in touched else set()
-            known = {m - gone: w for m, w in _models(lane).items() if not m & spoilt and m - gone}
-            root = None if spoilt else lane.nodes["global"].weights
+            known = {m - gone: node for m, node in _models(lane).items() if not m & spoilt and m - gone}
+            root = None if spoilt else lane.nodes["global"]
             if spoilt:
-                fed.cancel(lane, lane.flights)  # whatever they left with, the root is no longer that
+                desk.cancel(lane, lane.flights)  # whatever they left with, the root is no longer that
             leaving = gone & tree.clients
-            _grow(fed, lane, self.regrow(tree, leaving, (), known) if leaving else tree, known, root)
+            if leaving:
+                tree = self.regrow(tree, leaving, (), _trained(desk, known))
+            _grow(desk, lane, tree, known, root)
 
-    def welcome(self, fed: Federation, lane: Lane, clients: Sequence[int]) -> None:
+    def welcome(self, desk: Desk, lane: Lane, clients: Sequence[int]) -> None:
         """A newcomer's local model starts from the initial one; the global model goes on with it."""
-        known, root = _models(lane), lane.nodes["global"].weights
+        known, root = _models(lane), lane.nodes["global"]
         lane.members.update(clients)
-        _grow(fed, lane, self.regrow(lane.notes["tree"], (), clients, known), known, root)
+        tree = self.regrow(lane.notes["tree"], (), clients, _trained(desk, known))
+        _grow(desk, lane, tree, known, root)
 
 
-def _grow(fed: Federation, lane: Lane, tree: Tree, known: Known, root: Weights | None) -> None:
+def _grow(desk: Desk, lane: Lane, tree: Tree, known: Known, root: Node | None) -> None:
     """Lay out the nodes of a tree: known models go on, the others begin as the mean of known parts."""
     sets = tree.sets() or [frozenset[int]()]
     paths: dict[int, list[str]] = {client: [] for client in sets[0]}
     lane.nodes.clear()
     for i, members in enumerate(sets):
         name = "global" if i == 0 else _name(members)
-        weights = root if i == 0 else known.get(members)
-        if weights is not None:
-            fed.add_node(lane, name, members, weights)
+        goes_on = root if i == 0 else known.get(members)
+        if goes_on is not None:
+            place = desk.copy_node if i and goes_on is root else desk.keep_node
+            place(lane, goes_on, name, members)
         else:
-            survive = [(part, known[part]) for part in parts(members, known)]
-            fed.begin_again(lane, name, members, fed.mean(survive, "start a model again"))
+            survive = [(part, known[part].weights) for part in parts(members, known)]
+            desk.begin_again(lane, name, members, desk.mean(survive, "start a model again"))
         for client in members:
             paths[client].append(name)
     lane.notes.update(tree=tree, paths=paths)
 
 
-def _models(lane: Lane) -> dict[frozenset[int], Weights]:
+def _trained(desk: Desk, known: Known) -> list[frozenset[int]]:
+    return [members for members, node in known.items() if desk.trained(node.weights)]
+
+
+def _models(lane: Lane) -> dict[frozenset[int], Node]:
     """The models of the tree as it stands, by the clients that it names (leavers included)."""
     tree: Tree = lane.notes["tree"]
     return {
-        members: lane.nodes["global" if i == 0 else _name(members)].weights
-        for i, members in enumerate(tree.sets())
+        members: lane.nodes["global" if i == 0 else _name(members)] for i, members in enumerate(tree.sets())
     }
 
 
@@ -116,7 +123,7 @@ class BMT(InfluenceTree):
     def plant(self, clients: Iterable[int]) -> Tree:
         return build("star", clients)
 
-    def regrow(self, tree: Tree, leave: Iterable[int], join: Iterable[int], known: Known) -> Tree:
+    def regrow(self, tree: Tree, leave: Iterable[int], join: Iterable[int], trained: Sets) -> Tree:
         return self.plant((tree.clients - set(leave)) | set(join))
 
 
@@ -156,7 +163,7 @@ class MMT(InfluenceTree):
             budget=self.budget,
         )
 
-    def regrow(self, tree: Tree, leave: Iterable[int], join: Iterable[int], known: Known) -> Tree:
+    def regrow(self, tree: Tree, leave: Iterable[int], join: Iterable[int], trained: Sets) -> Tree:
         clients = (tree.clients - set(leave)) | set(join)
         if not tree:
             return self.plant(clients)
@@ -164,7 +171,6 @@ class MMT(InfluenceTree):
             return keep(tree, leave, join)
         if self.tree in ("star", "b-ary", "greedy", "budget"):  # they have a shape of their own to keep to
             return self.plant(clients)
-        trained = [members for members, weights in known.items() if weights.lineage]
         ids = sorted(clients)
         return rebuild(ids, trained, _by_client("probabilities", self.probabilities, ids), reuse=self.reuse)
 

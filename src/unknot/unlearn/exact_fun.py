@@ -21,7 +21,7 @@ from unknot.core.jobs import Job, Update
 from unknot.core.lineage import Unit
 from unknot.core.requests import Erase
 from unknot.core.weights import Weights, weighted_sum
-from unknot.federation import Federation, Guarantee, Lane, Method, Synchronous
+from unknot.federation import Desk, Guarantee, Lane, Method, Synchronous
 
 
 @dataclass(frozen=True)
@@ -38,75 +38,81 @@ class ExactFun(Method):
 
     name = "exact-fun"
     selects = False
+    aggregates = False
     guarantee = Guarantee.EXACT
 
     def __post_init__(self) -> None:
         if not self.alpha > 0:
             raise ConfigError(f"Exact-Fun: alpha must be positive, not {self.alpha}")
 
-    def open(self, fed: Federation) -> None:
-        if not isinstance(fed.pace, Synchronous):
+    @property
+    def promise(self) -> str:
+        """Each round's model is exact; how far back a request goes shows how much the erased data mattered."""
+        return "exact, but for how many rounds it goes back, which depends on the erased data"
+
+    def open(self, desk: Desk) -> None:
+        if not isinstance(desk.pace, Synchronous):
             raise ConfigError("Exact-Fun goes through rounds again: it needs the synchronous pace")
-        fed.limit_history(self.memory, self.disk)
-        lane = fed.add_lane("global", fed.members)
-        fed.add_node(lane, "global", fed.members, self._quantised(fed.initial))
-        fed.add_node(lane, "exact", [])  # w, of which clients see q(w) alone
+        desk.limit_history(self.memory, self.disk)
+        lane = desk.add_lane("global", desk.members)
+        desk.add_node(lane, "global", desk.members, self._quantised(desk.initial))
+        desk.add_node(lane, "exact", [])  # w, of which clients see q(w) alone
 
-    def choose(self, fed: Federation, lane: Lane, idle: NDArray[np.int64], room: int) -> Iterable[int]:
-        return self._chosen(fed, lane, lane.version)
+    def choose(self, desk: Desk, lane: Lane, idle: NDArray[np.int64], room: int) -> Iterable[int]:
+        return self._chosen(desk, lane, lane.version)
 
-    def jobs(self, fed: Federation, lane: Lane, client: int) -> list[Job]:
-        batch = self._batch(fed, lane.version, client)
-        unit = fed.ledger.draw(client, batch.tolist())
+    def jobs(self, desk: Desk, lane: Lane, client: int) -> list[Job]:
+        batch = self._batch(desk, lane.version, client)
+        unit = desk.ledger.draw(client, batch.tolist())
         sent = lane.nodes["global"].weights
-        return [self._job(fed, lane, sent, lane.version, unit, batch)] if len(batch) else []
+        return [self._job(desk, lane, sent, lane.version, unit, batch)] if len(batch) else []
 
-    def absorb(self, fed: Federation, lane: Lane, updates: Sequence[Update]) -> None:
+    def absorb(self, desk: Desk, lane: Lane, updates: Sequence[Update]) -> None:
         for update in updates:
-            fed.memo.put(update)
+            desk.memo.put(update)
         exact, sent = lane.nodes["exact"], lane.nodes["global"]
-        exact.weights, sent.weights = self._step(fed, exact.weights, sent.weights, updates)
+        exact.weights, sent.weights = self._step(desk, exact.weights, sent.weights, updates)
 
-    def forget(self, fed: Federation, request: Erase, touched: Sequence[Lane]) -> None:
+    def forget(self, desk: Desk, request: Erase, touched: Sequence[Lane]) -> None:
         for lane in touched:
-            exact, sent = fed.initial, self._quantised(fed.initial)
+            exact, sent = desk.initial, self._quantised(desk.initial)
             version = 0
             while version < lane.version:
-                updates = self._answers(fed, lane, sent, version)
+                updates = self._answers(desk, lane, sent, version)
                 if updates is None:
                     break
-                exact, sent = self._step(fed, exact, sent, updates)
+                exact, sent = self._step(desk, exact, sent, updates)
                 version += 1
-            fed.rewind(lane, version, {"exact": exact, "global": sent})
+            desk.rewind(lane, version, {"exact": exact, "global": sent})
 
-    def admit(self, fed: Federation, clients: Sequence[int]) -> None:
-        super().admit(fed, clients)
-        lane = fed.lanes["global"]
+    def admit(self, desk: Desk, clients: Sequence[int]) -> None:
+        super().admit(desk, clients)
+        lane = desk.lanes["global"]
         lane.nodes["exact"].members.clear()
         lane.joined.update(dict.fromkeys(clients, lane.rounds))
 
-    def _answers(self, fed: Federation, lane: Lane, sent: Weights, version: int) -> list[Update] | None:
+    def _answers(self, desk: Desk, lane: Lane, sent: Weights, version: int) -> list[Update] | None:
         """What the remaining clients answered to these bits in this round; None if one must be asked."""
         updates = []
-        for client in self._chosen(fed, lane, version):
-            if not len(fed.data[client]):
+        for client in self._chosen(desk, lane, version):
+            if not len(desk.data[client]):
                 continue
-            unit, batch = fed.ledger.unit(client), self._batch(fed, version, client)
-            known = fed.memo.get(self._job(fed, lane, sent, version, unit, batch), fed.data)
+            unit, batch = desk.ledger.unit(client), self._batch(desk, version, client)
+            known = desk.memo.get(self._job(desk, lane, sent, version, unit, batch), desk.data)
             if known is None:
                 return None
             updates.append(known)
         return updates
 
     def _step(
-        self, fed: Federation, exact: Weights, sent: Weights, updates: Sequence[Update]
+        self, desk: Desk, exact: Weights, sent: Weights, updates: Sequence[Update]
     ) -> tuple[Weights, Weights]:
         """w ← w + Σ (nₖ/n)(answerₖ − q(w))."""
         total = sum(update.samples for update in updates)
         if not total:
             return exact, sent
         terms = [(update.samples / total, update.weights) for update in updates]
-        moved = weighted_sum([(1.0, exact), (-1.0, sent), *terms], fed.ledger, "aggregate an update")
+        moved = weighted_sum([(1.0, exact), (-1.0, sent), *terms], desk.ledger, "aggregate an update")
         return moved, self._quantised(moved)
 
     def _quantised(self, weights: Weights) -> Weights:
@@ -114,19 +120,19 @@ class ExactFun(Method):
         return weights.like(torch.round(weights.vector / self.alpha) * self.alpha + 0.0)
 
     @staticmethod
-    def _chosen(fed: Federation, lane: Lane, version: int) -> list[int]:
+    def _chosen(desk: Desk, lane: Lane, version: int) -> list[int]:
         present = lane.present(version)
-        room = fed.pace.vacancies(0, len(present))
-        return [int(c) for c in fed.key.child("select", lane.name, version).smallest(present, room)]
+        room = desk.pace.vacancies(0, len(present))
+        return [int(c) for c in desk.key.child("select", lane.name, version).smallest(present, room)]
 
     @staticmethod
-    def _batch(fed: Federation, version: int, client: int) -> NDArray[np.int64]:
-        key = fed.key.child("batch", version, client)
-        return key.smallest(fed.data[client].ids, fed.recipe.batch_size)
+    def _batch(desk: Desk, version: int, client: int) -> NDArray[np.int64]:
+        key = desk.key.child("batch", version, client)
+        return key.smallest(desk.data[client].ids, desk.recipe.batch_size)
 
     @staticmethod
     def _job(
-        fed: Federation, lane: Lane, sent: Weights, version: int, unit: Unit, batch: NDArray[np.int64]
+        desk: Desk, lane: Lane, sent: Weights, version: int, unit: Unit, batch: NDArray[np.int64]
     ) -> Job:
-        key = fed.key.child("train", "global", version, unit.client)
+        key = desk.key.child("train", "global", version, unit.client)
         return Job(unit, sent, key, lane.recipe, "global", version, (batch,))

@@ -18,7 +18,7 @@ from unknot.core.errors import ConfigError
 from unknot.core.jobs import Job, Update
 from unknot.core.requests import Erase
 from unknot.core.weights import weighted_sum
-from unknot.federation import Federation, Guarantee, Lane, Method, Synchronous
+from unknot.federation import Desk, Guarantee, Lane, Method, Synchronous
 
 
 @dataclass(frozen=True)
@@ -43,6 +43,7 @@ class FATS(Method):
 
     name = "fats"
     selects = False
+    aggregates = False
     guarantee = Guarantee.EXACT
 
     def __post_init__(self) -> None:
@@ -59,67 +60,67 @@ class FATS(Method):
         """b, at least 1."""
         return max(1, round(self.rho_sample * self.samples / (self.rho_client * self.local_steps)))
 
-    def open(self, fed: Federation) -> None:
-        if not isinstance(fed.pace, Synchronous):
+    def open(self, desk: Desk) -> None:
+        if not isinstance(desk.pace, Synchronous):
             raise ConfigError("FATS goes back to a round: it needs the synchronous pace")
-        fed.limit_history(self.memory, self.disk)
-        lane = fed.add_lane("global", fed.members)
-        lane.recipe = replace(fed.recipe, batch_size=self.per_step()) if self.samples else fed.recipe
-        lane.notes.update(slots=self.per_round(self.clients or len(fed.members)), drawn={}, units={})
-        fed.add_node(lane, "global", fed.members)
+        desk.limit_history(self.memory, self.disk)
+        lane = desk.add_lane("global", desk.members)
+        lane.recipe = replace(desk.recipe, batch_size=self.per_step()) if self.samples else desk.recipe
+        lane.notes.update(slots=self.per_round(self.clients or len(desk.members)), drawn={}, units={})
+        desk.add_node(lane, "global", desk.members)
 
-    def choose(self, fed: Federation, lane: Lane, idle: NDArray[np.int64], room: int) -> Iterable[int]:
+    def choose(self, desk: Desk, lane: Lane, idle: NDArray[np.int64], room: int) -> Iterable[int]:
         """K draws with replacement: in each, the client with the smallest word.
 
         Taking a client out changes the draws that it won, and no others.
         """
         present = lane.present(lane.version)
-        key = fed.key.child("draw", lane.version)
+        key = desk.key.child("draw", lane.version)
         words = [key.child(slot).words(present) for slot in range(lane.notes["slots"])]
         drawn = tuple(int(present[word.argmin()]) for word in words)
         lane.notes["drawn"][lane.version] = drawn
         lane.notes["units"][lane.version] = []
         return sorted(set(drawn))
 
-    def jobs(self, fed: Federation, lane: Lane, client: int) -> list[Job]:
+    def jobs(self, desk: Desk, lane: Lane, client: int) -> list[Job]:
         """One for each time that the client was drawn, on fresh samples in every step."""
-        node, version, ids = lane.nodes["global"], lane.version, fed.data[client].ids
+        node, version, ids = lane.nodes["global"], lane.version, desk.data[client].ids
         jobs = []
         for slot, drawn in enumerate(lane.notes["drawn"][version]):
             if drawn != client or not len(ids):
                 continue
-            key = fed.key.child("train", node.name, version, slot, client)
+            key = desk.key.child("train", node.name, version, slot, client)
             steps = range(self.local_steps)
             batches = tuple(key.child("batch", s).smallest(ids, lane.recipe.batch_size) for s in steps)
-            unit = fed.ledger.draw(client, np.concatenate(batches).tolist())
+            unit = desk.ledger.draw(client, np.concatenate(batches).tolist())
             lane.notes["units"][version].append(unit)
             jobs.append(Job(unit, node.weights, key, lane.recipe, node.name, version, batches))
         return jobs
 
-    def absorb(self, fed: Federation, lane: Lane, updates: Sequence[Update]) -> None:
+    def absorb(self, desk: Desk, lane: Lane, updates: Sequence[Update]) -> None:
         node = lane.nodes["global"]
         if updates:
             terms = [(1 / len(updates), update.weights) for update in updates]
-            node.weights = weighted_sum(terms, fed.ledger, "aggregate an update")
-        fed.archive[lane.version + 1] = node.weights
+            node.weights = weighted_sum(terms, desk.ledger, "aggregate an update")
+        desk.archive[lane.version + 1] = node.weights
 
-    def forget(self, fed: Federation, request: Erase, touched: Sequence[Lane]) -> None:
+    def forget(self, desk: Desk, request: Erase, touched: Sequence[Lane]) -> None:
         gone = {target.client for target in request.targets if target.samples is None}
         for lane in touched:
             drawn, units = lane.notes["drawn"], lane.notes["units"]
-            forbidden = fed.ledger.forbidden
+            forbidden = desk.ledger.forbidden
             spoilt = [v for v in drawn if gone & set(drawn[v]) or any(u in forbidden for u in units[v])]
             if not spoilt:
                 continue
             first = min(spoilt)
-            start = fed.archive[first] if first else fed.initial
-            fed.rewind(lane, first, {"global": start})
+            start = desk.archive[first] if first else desk.initial
+            desk.rewind(lane, first, {"global": start})
             for version in [v for v in drawn if v >= first]:
                 del drawn[version], units[version]
-                if version + 1 in fed.archive:
-                    del fed.archive[version + 1]
+                if version + 1 in desk.archive:
+                    del desk.archive[version + 1]
 
-    def admit(self, fed: Federation, clients: Sequence[int]) -> None:
-        super().admit(fed, clients)
-        lane = fed.lanes["global"]
+    def admit(self, desk: Desk, clients: Sequence[int]) -> None:
+        super().admit(desk, clients)
+        lane = desk.lanes["global"]
         lane.joined.update(dict.fromkeys(clients, lane.rounds))

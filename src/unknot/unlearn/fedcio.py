@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from unknot.core.ensemble import Model
 from unknot.core.errors import ConfigError
 from unknot.core.requests import Erase
-from unknot.federation import Federation, Guarantee, Lane
+from unknot.federation import Desk, Guarantee, Lane
 from unknot.federation.clustered import Clustered, ensemble_of_clusters, mean_of_clusters
 from unknot.topology import random_clusters
 
@@ -43,18 +43,18 @@ class FedCIO(Clustered):
         if self.served not in SERVED:
             raise ConfigError(f"FedCIO serves {' or '.join(map(repr, SERVED))}, not {self.served!r}")
 
-    def deal(self, fed: Federation) -> list[list[int]]:
+    def deal(self, desk: Desk) -> list[list[int]]:
         if self.assignment is None:
-            count = min(self.clusters, len(fed.members))
-            dealt = random_clusters(fed.members, count, fed.key) if count else []
+            count = min(self.clusters, len(desk.members))
+            dealt = random_clusters(desk.members, count, desk.key) if count else []
             return [list(members) for members in dealt] + [[] for _ in range(self.clusters - count)]
-        if sorted(client for members in self.assignment for client in members) != sorted(fed.members):
+        if sorted(client for members in self.assignment for client in members) != sorted(desk.members):
             raise ConfigError("method.assignment must name every client in exactly one cluster")
         return [sorted(members) for members in self.assignment]
 
-    def forget(self, fed: Federation, request: Erase, touched: Sequence[Lane]) -> None:
+    def forget(self, desk: Desk, request: Erase, touched: Sequence[Lane]) -> None:
         for lane in touched:
-            fed.restart(lane)
+            desk.restart(lane)
 
-    def serve(self, fed: Federation) -> Model:
-        return SERVED[self.served](fed)
+    def serve(self, desk: Desk) -> Model:
+        return SERVED[self.served](desk)

@@ -21,7 +21,7 @@ from unknot.core.jobs import Job, Update
 from unknot.core.requests import Erase
 from unknot.core.store import MIB
 from unknot.core.weights import Layout, Weights, weighted_sum
-from unknot.federation import Federation, Guarantee, Lane, Method
+from unknot.federation import Desk, Guarantee, Lane, Method
 
 
 @dataclass(frozen=True)
@@ -57,62 +57,60 @@ class FedEraser(Method):
     def promise(self) -> str:
         return "approximate: the sizes of old updates, which the erased client had a part in, are used"
 
-    def lay_out(self, fed: Federation, lane: Lane) -> None:
-        super().lay_out(fed, lane)
-        fed.keepsakes.limit = int(self.memory * MIB)
+    def lay_out(self, desk: Desk, lane: Lane) -> None:
+        super().lay_out(desk, lane)
+        desk.keepsakes.limit = int(self.memory * MIB)
         lane.notes.update(kept=[], calibrating=False)
 
-    def choose(self, fed: Federation, lane: Lane, idle: NDArray[np.int64], room: int) -> Iterable[int]:
+    def choose(self, desk: Desk, lane: Lane, idle: NDArray[np.int64], room: int) -> Iterable[int]:
         """Who took part in the kept round that is gone through again; otherwise as ever."""
         if not lane.notes["calibrating"] or self.calibrate == "selected":
-            return super().choose(fed, lane, idle, room)
+            return super().choose(desk, lane, idle, room)
         _, clients = lane.notes["kept"][lane.version]
         return sorted(clients & {int(client) for client in idle})
 
-    def jobs(self, fed: Federation, lane: Lane, client: int) -> list[Job]:
-        jobs = super().jobs(fed, lane, client)
+    def jobs(self, desk: Desk, lane: Lane, client: int) -> list[Job]:
+        jobs = super().jobs(desk, lane, client)
         if not lane.notes["calibrating"]:
             return jobs
         epochs = max(1, round(lane.recipe.epochs * self.ratio))
         recipe = replace(lane.recipe, epochs=epochs)
         return [replace(job, key=job.key.child("calibrate"), recipe=recipe) for job in jobs]
 
-    def absorb(self, fed: Federation, lane: Lane, updates: Sequence[Update]) -> None:
+    def absorb(self, desk: Desk, lane: Lane, updates: Sequence[Update]) -> None:
         kept: list[tuple[int, set[int]]] = lane.notes["kept"]
         if lane.notes["calibrating"]:
-            self._calibrate(fed, lane, updates)
+            self._calibrate(desk, lane, updates)
             lane.notes["calibrating"] = lane.version + 1 < len(kept)
             return
         if updates and lane.version % self.interval == 0:
             for update in updates:
-                fed.keepsakes.put((lane.name, lane.rounds, update.client), update.job.unit, _sizes(update))
+                desk.keepsakes.put((lane.name, lane.rounds, update.client), update.job.unit, _sizes(update))
             kept.append((lane.rounds, {update.client for update in updates}))
-        super().absorb(fed, lane, updates)
+        super().absorb(desk, lane, updates)
 
-    def forget(self, fed: Federation, request: Erase, touched: Sequence[Lane]) -> None:
+    def forget(self, desk: Desk, request: Erase, touched: Sequence[Lane]) -> None:
         gone = {target.client for target in request.targets if target.samples is None}
         for lane in touched:
             kept = [(number, clients - gone) for number, clients in lane.notes["kept"] if clients - gone]
-            fed.restart(lane)
+            desk.restart(lane)
             lane.notes.update(kept=kept, calibrating=bool(kept))
 
-    def _calibrate(self, fed: Federation, lane: Lane, updates: Sequence[Update]) -> None:
+    def _calibrate(self, desk: Desk, lane: Lane, updates: Sequence[Update]) -> None:
         """w ← w + Σ (nₖ/n) ‖old‖ · new/‖new‖, layer by layer."""
         node = lane.nodes["global"]
         total = sum(update.samples for update in updates)
-        usual = cache(partial(self._usual_sizes, fed, lane))
-        steps = [(u.samples / total, self._stretched(fed, lane, u, usual)) for u in updates]
+        usual = cache(partial(self._usual_sizes, desk, lane))
+        steps = [(u.samples / total, self._stretched(desk, lane, u, usual)) for u in updates]
         if steps:
-            node.weights = weighted_sum([(1.0, node.weights), *steps], fed.ledger, "calibrate an update")
+            node.weights = weighted_sum([(1.0, node.weights), *steps], desk.ledger, "calibrate an update")
 
     @staticmethod
-    def _stretched(
-        fed: Federation, lane: Lane, update: Update, usual: Callable[[int], Weights | None]
-    ) -> Weights:
+    def _stretched(desk: Desk, lane: Lane, update: Update, usual: Callable[[int], Weights | None]) -> Weights:
         """As long as its own old step; where it has none (not asked, or samples erased), as is `usual`."""
         step, new = update.step, _sizes(update)
         number, _ = lane.notes["kept"][update.job.version]
-        old = fed.keepsakes.get((lane.name, number, update.client))
+        old = desk.keepsakes.get((lane.name, number, update.client))
         if old is None and (old := usual(update.job.version)) is None:
             return step
         factors = torch.where(new.vector > 0, old.vector / new.vector, torch.zeros_like(new.vector))
@@ -120,13 +118,13 @@ class FedEraser(Method):
         return step.like(step.vector * factors.repeat_interleave(lengths), old)
 
     @staticmethod
-    def _usual_sizes(fed: Federation, lane: Lane, version: int) -> Weights | None:
+    def _usual_sizes(desk: Desk, lane: Lane, version: int) -> Weights | None:
         """The mean over those who took part in a kept round."""
         number, clients = lane.notes["kept"][version]
-        found = (fed.keepsakes.get((lane.name, number, client)) for client in sorted(clients))
+        found = (desk.keepsakes.get((lane.name, number, client)) for client in sorted(clients))
         others = [sizes for sizes in found if sizes is not None]
         terms = [(1 / len(others), sizes) for sizes in others]
-        return weighted_sum(terms, fed.ledger, "average old sizes") if terms else None
+        return weighted_sum(terms, desk.ledger, "average old sizes") if terms else None
 
 
 def _sizes(update: Update) -> Weights:

@@ -20,7 +20,7 @@ from unknot.core.jobs import Job
 from unknot.core.recipe import Recipe
 from unknot.core.requests import Erase
 from unknot.core.weights import Weights, weighted_sum
-from unknot.federation import Federation, Guarantee, Lane, Method
+from unknot.federation import Desk, Guarantee, Lane, Method
 from unknot.federation.clock import SECOND
 from unknot.federation.clustered import (
     Clustered,
@@ -30,6 +30,7 @@ from unknot.federation.clustered import (
     joint_model,
     mean_of_clusters,
 )
+from unknot.federation.promise import qualified
 from unknot.topology import (
     Assignment,
     assign,
@@ -112,7 +113,7 @@ class KNOT(Clustered):
                 learned = "how much data the erased client held, which the clustering goes by"
             if self.reassign == "without":
                 learned = "which clusters had to begin again"
-            inner = f"{inner}, but for {learned}" if self.exact else f"{inner}; so is {learned}"
+            inner = qualified(inner, self.exact, [learned])
         if self.served == "joint":
             inner += "; joint rounds join the clusters' lineages, and a later request undoes them"
         return inner
@@ -121,99 +122,102 @@ class KNOT(Clustered):
     def inner(self) -> Method:
         return super().inner if self.retrain is None else self.retrain
 
-    def open(self, fed: Federation) -> None:
-        if self.served == "best" and fed.data.validation is None:
+    def open(self, desk: Desk) -> None:
+        if self.served == "best" and not desk.data.validation:
             raise ConfigError('served = "best" needs validation data')
-        super().open(fed)
+        super().open(desk)
         if self.reassign == "keep":  # what nobody will read again is not kept
-            fed.archive.drop("profile")
+            desk.archive.drop("profile")
 
-    def forget(self, fed: Federation, request: Erase, touched: Sequence[Lane]) -> None:
+    def forget(self, desk: Desk, request: Erase, touched: Sequence[Lane]) -> None:
         if self.retrain is not None:
-            self.retrain.forget(fed, request, touched)
+            self.retrain.forget(desk, request, touched)
         else:
             for lane in touched:
-                fed.restart(lane)
-        if self.by != "random" and self.reassign == "without" and fed.members:
-            self._assign_anew(fed)
+                desk.restart(lane)
+        if self.by != "random" and self.reassign == "without" and desk.members:
+            self._assign_anew(desk)
 
-    def serve(self, fed: Federation) -> Model:
-        return SERVED[self.served](fed)
+    def serve(self, desk: Desk) -> Model:
+        return SERVED[self.served](desk)
 
-    def conclude(self, fed: Federation) -> None:
+    def conclude(self, desk: Desk) -> None:
         if self.served == "joint":
-            join_clusters(fed, self.joint_rounds)
+            join_clusters(desk, self.joint_rounds)
 
-    def choices(self, fed: Federation) -> dict[str, Model]:
+    def choices(self, desk: Desk) -> dict[str, Model]:
         """Every way to serve that needs no further training, and that has what it needs."""
-        there = {"joint": self.served == "joint", "best": fed.data.validation is not None}
-        return {name: serve(fed) for name, serve in SERVED.items() if there.get(name, True)}
+        there = {"joint": self.served == "joint", "best": bool(desk.data.validation)}
+        return {name: serve(desk) for name, serve in SERVED.items() if there.get(name, True)}
 
-    def deal(self, fed: Federation) -> list[list[int]]:
+    def deal(self, desk: Desk) -> list[list[int]]:
         """Newcomers have no profile: they are where the fewest were, in the order in which they came."""
-        newcomers = [client for lane in fed.lanes.values() for client in lane.joined]
-        first = sorted(fed.members - set(newcomers))
-        dealt = [list(members) for members in self._clusters(fed, first)] if first else []
+        newcomers = [client for lane in desk.lanes.values() for client in lane.joined]
+        first = sorted(desk.members - set(newcomers))
+        dealt = [list(members) for members in self._clusters(desk, first)] if first else []
         dealt += [[] for _ in range((len(self.shares[0]) if self.shares else self.clusters) - len(dealt))]
-        for client in sorted(set(newcomers) & fed.members, key=lambda c: _came(fed, c)):
+        for client in sorted(set(newcomers) & desk.members, key=lambda c: _came(desk, c)):
             min(dealt, key=len).append(client)
         return dealt
 
-    def _clusters(self, fed: Federation, clients: Sequence[int]) -> Sequence[Sequence[int]]:
+    def _clusters(self, desk: Desk, clients: Sequence[int]) -> Sequence[Sequence[int]]:
         if self.by == "random":
-            return random_clusters(clients, min(self.clusters, len(clients)), fed.key)
+            return random_clusters(clients, min(self.clusters, len(clients)), desk.key)
         if self.by == "shares":
-            sizes = {client: len(fed.data[client]) for client in clients}
-            return share_clusters(self.shares, populations_by_size(sizes, len(self.shares)), fed.key)
-        recipe = replace(fed.recipe, epochs=self.profile_epochs)
-        profiles = _profiles(fed, clients, recipe)
+            sizes = {client: len(desk.data[client]) for client in clients}
+            return share_clusters(self.shares, populations_by_size(sizes, len(self.shares)), desk.key)
+        recipe = replace(desk.recipe, epochs=self.profile_epochs)
+        profiles = _profiles(desk, clients, recipe)
         if self.by == "similar":
-            away = {client: (fed.initial - w).vector.cpu().numpy() for client, w in profiles.items()}
-            return similar_clusters(away, min(self.clusters, len(clients)), fed.key)
-        times = [_seconds(fed, client, recipe) for client in clients]
-        rated = ratings(times, _disparities(fed, profiles), self.clusters, self.a, self.b)
+            away = {client: (desk.initial - w).vector.cpu().numpy() for client, w in profiles.items()}
+            return similar_clusters(away, min(self.clusters, len(clients)), desk.key)
+        times = [_seconds(desk, client, recipe) for client in clients]
+        rated = ratings(times, _disparities(desk, profiles), self.clusters, self.a, self.b)
         assigned = Assignment(rated, assign(rated, self.c1, self.c2, self.c3))
         return [[clients[place] for place in members] for members in assigned.clusters]
 
-    def _assign_anew(self, fed: Federation) -> None:
+    def _assign_anew(self, desk: Desk) -> None:
         """As if the erased data had never been profiled; clusters that stay as they are go on."""
-        for lane, members in zip(fed.lanes.values(), self.deal(fed), strict=True):
+        for lane, members in zip(desk.lanes.values(), self.deal(desk), strict=True):
             if set(members) != lane.members:
                 lane.members = set(members)
                 lane.nodes.clear()
                 lane.sent.clear()
-                self.inner.lay_out(fed, lane)
-                fed.rewind(lane, 0, {})
+                self.inner.lay_out(desk, lane)
+                desk.rewind(lane, 0, {})
 
 
-def _profiles(fed: Federation, clients: Sequence[int], recipe: Recipe) -> dict[int, Weights]:
+def _profiles(desk: Desk, clients: Sequence[int], recipe: Recipe) -> dict[int, Weights]:
     """One round from the initial model, each client alone; kept, since each is of that client only."""
-    absent = [c for c in clients if ("profile", c) not in fed.archive and len(fed.data[c])]
+    absent = [c for c in clients if ("profile", c) not in desk.archive and len(desk.data[c])]
     jobs = [
-        Job(fed.ledger.unit(c), fed.initial, fed.key.child("profile", c), recipe, "profile") for c in absent
+        Job(desk.ledger.unit(c), desk.initial, desk.key.child("profile", c), recipe, "profile")
+        for c in absent
     ]
-    for update in fed.train_apart(jobs) if jobs else ():
-        fed.archive["profile", update.client] = update.weights
-    known = [c for c in clients if ("profile", c) in fed.archive]
-    return {c: fed.archive["profile", c] for c in known} | {c: fed.initial for c in clients if c not in known}
+    for update in desk.train_apart(jobs) if jobs else ():
+        desk.archive["profile", update.client] = update.weights
+    known = [c for c in clients if ("profile", c) in desk.archive]
+    return {c: desk.archive["profile", c] for c in known} | {
+        c: desk.initial for c in clients if c not in known
+    }
 
 
-def _disparities(fed: Federation, profiles: dict[int, Weights]) -> list[float]:
+def _disparities(desk: Desk, profiles: dict[int, Weights]) -> list[float]:
     """S = (1 − cos(ω₀ − ω₁, ω₀ − ωₖ))/2, ω₁ the data-weighted mean; a half where there is no direction."""
     clients = sorted(profiles)
-    sizes = {client: len(fed.data[client]) for client in clients}
+    sizes = {client: len(desk.data[client]) for client in clients}
     total = sum(sizes.values()) or 1
-    mean = weighted_sum([(sizes[c] / total, profiles[c]) for c in clients], fed.ledger, "profile clients")
-    centre = (fed.initial - mean).vector.double()
+    mean = weighted_sum([(sizes[c] / total, profiles[c]) for c in clients], desk.ledger, "profile clients")
+    centre = (desk.initial - mean).vector.double()
     cosine = partial(torch.nn.functional.cosine_similarity, dim=0, eps=1e-30)
-    away = [(fed.initial - profiles[client]).vector.double() for client in clients]
+    away = [(desk.initial - profiles[client]).vector.double() for client in clients]
     return [min(1.0, max(0.0, (1.0 - float(cosine(centre, vector))) / 2)) for vector in away]
 
 
-def _seconds(fed: Federation, client: int, recipe: Recipe) -> float:
-    read = recipe.samples_seen(len(fed.data[client]))
-    return fed.clock.duration(client, read, fed.key.child("slowness")) / SECOND
+def _seconds(desk: Desk, client: int, recipe: Recipe) -> float:
+    read = recipe.samples_seen(len(desk.data[client]))
+    return desk.duration(client, read) / SECOND
 
 
-def _came(fed: Federation, client: int) -> tuple[int, int]:
-    return min((lane.joined[client], client) for lane in fed.lanes.values() if client in lane.joined)
+def _came(desk: Desk, client: int) -> tuple[int, int]:
+    return min((lane.joined[client], client) for lane in desk.lanes.values() if client in lane.joined)

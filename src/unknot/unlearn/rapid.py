@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from unknot.core.recipe import AdaHessian, Optimizer
 from unknot.core.requests import Erase
-from unknot.federation import Federation, Guarantee, Lane, Method
+from unknot.federation import Desk, Guarantee, Lane, Method
 
 
 @dataclass(frozen=True)
@@ -24,6 +24,6 @@ class Rapid(Method):
     name = "rapid"
     guarantee = Guarantee.EXACT
 
-    def forget(self, fed: Federation, request: Erase, touched: Sequence[Lane]) -> None:
+    def forget(self, desk: Desk, request: Erase, touched: Sequence[Lane]) -> None:
         for lane in touched:
-            fed.restart(lane, recipe=replace(lane.recipe, optimizer=self.optimizer))
+            desk.restart(lane, recipe=replace(lane.recipe, optimizer=self.optimizer))

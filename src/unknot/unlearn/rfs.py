@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from unknot.core.requests import Erase
-from unknot.federation import Federation, Guarantee, Lane, Method
+from unknot.federation import Desk, Guarantee, Lane, Method
 
 
 @dataclass(frozen=True)
@@ -21,6 +21,6 @@ class RFS(Method):
     name = "rfs"
     guarantee = Guarantee.EXACT
 
-    def forget(self, fed: Federation, request: Erase, touched: Sequence[Lane]) -> None:
+    def forget(self, desk: Desk, request: Erase, touched: Sequence[Lane]) -> None:
         for lane in touched:
-            fed.restart(lane)
+            desk.restart(lane)

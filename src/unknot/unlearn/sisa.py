@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from unknot.core.ensemble import VOTES, Ensemble, Model
 from unknot.core.errors import ConfigError
 from unknot.core.requests import Erase
-from unknot.federation import Federation, Guarantee, Lane, Method
+from unknot.federation import Desk, Guarantee, Lane, Method
 
 
 @dataclass(frozen=True)
@@ -34,29 +34,31 @@ class SISA(Method):
     def keeps(self) -> bool:
         return True
 
-    def open(self, fed: Federation) -> None:
-        lane = fed.add_lane("shards", fed.members)
-        self._add(fed, lane, sorted(fed.members))
+    def open(self, desk: Desk) -> None:
+        lane = desk.add_lane("shards", desk.members)
+        self._add(desk, lane, sorted(desk.members))
 
-    def forget(self, fed: Federation, request: Erase, touched: Sequence[Lane]) -> None:
-        lane = fed.lanes["shards"]
+    def forget(self, desk: Desk, request: Erase, touched: Sequence[Lane]) -> None:
+        lane = desk.lanes["shards"]
         for target in request.targets:
-            fed.drop_node(lane, str(target.client))
+            if str(target.client) not in lane.nodes:
+                continue
+            desk.drop_node(lane, str(target.client))
             if target.samples is not None:
-                fed.begin_again(lane, str(target.client), [target.client], fed.initial)
+                desk.begin_again(lane, str(target.client), [target.client], desk.initial)
 
-    def admit(self, fed: Federation, clients: Sequence[int]) -> None:
-        lane = fed.lanes["shards"]
+    def admit(self, desk: Desk, clients: Sequence[int]) -> None:
+        lane = desk.lanes["shards"]
         lane.members.update(clients)
-        self._add(fed, lane, clients)
+        self._add(desk, lane, clients)
 
-    def serve(self, fed: Federation) -> Model:
-        nodes = fed.lanes["shards"].nodes
+    def serve(self, desk: Desk) -> Model:
+        nodes = desk.lanes["shards"].nodes
         trained = [nodes[str(client)].weights for client in sorted(map(int, nodes))]
-        parts = tuple((1.0, weights) for weights in trained if weights.lineage)
-        return Ensemble(parts, self.vote) if parts else fed.initial
+        parts = tuple((1.0, weights) for weights in trained if desk.trained(weights))
+        return Ensemble(parts, self.vote) if parts else desk.initial
 
     @staticmethod
-    def _add(fed: Federation, lane: Lane, clients: Sequence[int]) -> None:
+    def _add(desk: Desk, lane: Lane, clients: Sequence[int]) -> None:
         for client in clients:
-            fed.add_node(lane, str(client), [client])
+            desk.add_node(lane, str(client), [client])

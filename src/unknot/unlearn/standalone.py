@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from unknot.core.jobs import Job
 from unknot.core.requests import Erase
-from unknot.federation import Federation, Guarantee, Lane, Method
+from unknot.federation import Desk, Guarantee, Lane, Method
 
 
 @dataclass(frozen=True)
@@ -26,26 +26,26 @@ class Standalone(Method):
     selects = False
     guarantee = Guarantee.EXACT
 
-    def open(self, fed: Federation) -> None:
-        fed.add_node(fed.add_lane("global", _one(fed)), "global", fed.members)
+    def open(self, desk: Desk) -> None:
+        desk.add_node(desk.add_lane("global", _one(desk)), "global", desk.members)
 
-    def jobs(self, fed: Federation, lane: Lane, client: int) -> list[Job]:
+    def jobs(self, desk: Desk, lane: Lane, client: int) -> list[Job]:
         node = lane.nodes["global"]
-        first, *others = (fed.ledger.unit(member) for member in sorted(fed.members))
-        key = fed.key.child("train", node.name, lane.version, "all")
+        first, *others = (desk.ledger.unit(member) for member in sorted(desk.members))
+        key = desk.key.child("train", node.name, lane.version, "all")
         return [Job(first, node.weights, key, lane.recipe, node.name, lane.version, others=tuple(others))]
 
-    def forget(self, fed: Federation, request: Erase, touched: Sequence[Lane]) -> None:
+    def forget(self, desk: Desk, request: Erase, touched: Sequence[Lane]) -> None:
         for lane in touched:
-            fed.restart(lane)
-        fed.lanes["global"].members = _one(fed)
+            desk.restart(lane)
+        desk.lanes["global"].members = _one(desk)
 
-    def admit(self, fed: Federation, clients: Sequence[int]) -> None:
-        lane = fed.lanes["global"]
-        lane.members = _one(fed)
+    def admit(self, desk: Desk, clients: Sequence[int]) -> None:
+        lane = desk.lanes["global"]
+        lane.members = _one(desk)
         lane.nodes["global"].members.update(clients)
 
 
-def _one(fed: Federation) -> set[int]:
+def _one(desk: Desk) -> set[int]:
     """Who stands for all of them in the loop."""
-    return {min(fed.members)} if fed.members else set()
+    return {min(desk.members)} if desk.members else set()

@@ -1,0 +1,202 @@
+"""Requests that wait for their moment, in the order in which their moments come."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from unknot.core.data import FederatedData
+from unknot.core.errors import RequestError
+from unknot.core.jobs import Score
+from unknot.core.requests import Erase, Join, Request
+from unknot.federation.clock import SECOND
+from unknot.federation.lanes import Lane
+
+Lanes = Mapping[str, Lane]
+
+
+@dataclass(eq=False)
+class Waiting:
+    """A request, and how far it has been served.
+
+    Once it is `begun`, the erased data is out of reach; the method may still fail to repair what it
+    spoilt (the lanes that are `touched`), and then it stays the first of all that is due. `left` is
+    what had not been erased before, `idle` says that no model here had a part in it.
+    """
+
+    request: Request
+    begun: bool = False
+    idle: bool = False
+    left: Erase | None = None
+    touched: list[Lane] = field(default_factory=list)
+    before: dict[str, Score] = field(default_factory=dict)
+    purged: int = 0
+
+    def covers(self, request: Request) -> bool:
+        """Whether what is asked for is being served already."""
+        if not self.begun or not isinstance(request, Erase) or not isinstance(self.request, Erase):
+            return False
+        mine = {target.client: target.samples for target in self.request.targets}
+        return all(
+            target.client in mine
+            and (
+                mine[target.client] is None
+                or (target.samples is not None and set(target.samples) <= set(mine[target.client] or ()))
+            )
+            for target in request.targets
+        )
+
+
+class Inbox:
+    """What has been asked and not yet been served. Nothing is lost between two runs."""
+
+    def __init__(self) -> None:
+        self._waiting: list[Waiting] = []
+
+    @property
+    def requests(self) -> tuple[Request, ...]:
+        return tuple(waiting.request for waiting in self._waiting)
+
+    @property
+    def untouched(self) -> tuple[Request, ...]:
+        """Those of which nothing has been served yet."""
+        return tuple(waiting.request for waiting in self._waiting if not waiting.begun)
+
+    def put(self, requests: Iterable[Request]) -> None:
+        self._waiting += [Waiting(request) for request in requests]
+
+    def remove(self, waiting: Waiting) -> None:
+        self._waiting.remove(waiting)
+
+    def unknown(self, requests: Iterable[Request]) -> list[Request]:
+        """Those that are not being served already: a request that failed may be asked again."""
+        return [r for r in requests if not any(waiting.covers(r) for waiting in self._waiting)]
+
+    def next_due(self, lanes: Lanes, now: int) -> tuple[Waiting, int] | None:
+        """The request whose moment came first, and that moment, in simulated nanoseconds."""
+        due = []
+        for place, waiting in enumerate(self._waiting):
+            concerned = holders(lanes, waiting.request)
+            latest = max((lane.at for lane in concerned), default=now)
+            at = waiting.request.at
+            if waiting.begun:
+                due.append((-1, place, waiting, max(now, latest)))
+            elif at.time is not None:
+                if (asked := round(at.time * SECOND)) <= now:
+                    due.append((asked, place, waiting, max(asked, latest)))
+            elif _reached(lanes, concerned, at.round or 0):
+                due.append((latest, place, waiting, latest))
+        if not due:
+            return None
+        _, _, waiting, moment = min(due, key=lambda item: item[:2])
+        return waiting, moment
+
+    def wakes(self) -> list[int]:
+        """The times at which somebody asks for something."""
+        return [round(r.at.time * SECOND) for r in self.requests if r.at.time is not None]
+
+    def halted(self, lanes: Lanes, goals: Mapping[str, int]) -> set[str]:
+        """The lanes that wait for others: a request at a round finds all whom it concerns in that round.
+
+        Otherwise the moment would depend on which lane is faster, and so on what its clients hold.
+        """
+        found: set[str] = set()
+        for request in self.requests:
+            if request.at.round is None:
+                continue
+            concerned = holders(lanes, request)
+            if all(goals.get(lane.name, request.at.round) >= request.at.round for lane in concerned):
+                found |= {lane.name for lane in concerned if lane.rounds >= request.at.round}
+        return found
+
+    def may_come(self, lanes: Lanes, goals: Mapping[str, int], limit: int | None) -> bool:
+        """Whether a run with these goals, or this limit in nanoseconds, may see a request's moment."""
+        for request in self.requests:
+            if request.at.time is not None:
+                if limit is None or round(request.at.time * SECOND) <= limit:
+                    return True
+            elif all(
+                goals.get(lane.name, request.at.round or 0) >= (request.at.round or 0)
+                for lane in holders(lanes, request)
+            ):
+                return True
+        return False
+
+
+def holders(lanes: Lanes, request: Request) -> list[Lane]:
+    """The lanes that a request concerns: those that hold who is named, or all where none does."""
+    if isinstance(request, Erase):
+        names = {target.client for target in request.targets}
+        mine = [lane for lane in lanes.values() if lane.members & names]
+        if mine:
+            return mine
+    return [lane for lane in lanes.values() if lane.members] or list(lanes.values())
+
+
+def _reached(lanes: Lanes, concerned: Sequence[Lane], rounds: int) -> bool:
+    if any(lane.members for lane in concerned):
+        return all(lane.rounds >= rounds for lane in concerned)
+    return max((lane.rounds for lane in lanes.values()), default=0) >= rounds
+
+
+def check_requests(
+    new: Sequence[Request],
+    waiting: Sequence[Request],
+    data: FederatedData,
+    members: Iterable[int],
+    remembered: Iterable[int] = (),
+) -> None:
+    """Raise `RequestError` for what cannot be served whatever happens before.
+
+    Rounds and times cannot be compared before the run: each kind is gone through in its own order, and
+    what the other kind leaves of a request is known when its moment comes. `remembered` are clients
+    whose data is not here, but has a part in what the federation was given to begin with.
+    """
+    for timed in (False, True):
+        mine = [r for r in (*waiting, *new) if (r.at.time is not None) == timed]
+        rehearsal = _Rehearsal(data, set(members), set(remembered))
+        for request in sorted(mine, key=lambda r: r.at.time if timed else r.at.round):  # type: ignore[arg-type, return-value]
+            rehearsal.take(request)
+
+
+@dataclass
+class _Rehearsal:
+    """Who is there, and what of their data, if requests are served one after the other."""
+
+    data: FederatedData
+    present: set[int]
+    remembered: set[int]
+    gone: set[int] = field(default_factory=set)
+    taken: dict[int, set[int]] = field(default_factory=dict)
+
+    def take(self, request: Request) -> None:
+        if isinstance(request, Join):
+            for client in request.clients:
+                self._join(client)
+            return
+        for target in request.targets:
+            self._erase(target.client, target.samples)
+
+    def _erase(self, client: int, samples: Sequence[int] | None) -> None:
+        if client in self.gone:
+            raise RequestError(f"client {client} was already erased")
+        if client in self.data or client not in self.remembered:
+            self.data.check_erasable(client, samples)
+        if samples is None:
+            self.gone.add(client)
+            return
+        taken = self.taken.setdefault(client, set())
+        if twice := sorted(taken & set(samples)):
+            raise RequestError(f"client {client} holds no sample {twice[0]} by then: it was already erased")
+        taken.update(samples)
+
+    def _join(self, client: int) -> None:
+        if client in self.data.erased:
+            raise RequestError(f"client {client} cannot join again: its data was erased")
+        if client not in self.data:
+            raise RequestError(
+                f"cannot join client {client}: there is data of {self.data.describe_clients()}"
+            )
+        if client in self.present:
+            raise RequestError(f"client {client} is a member already")
+        self.present.add(client)

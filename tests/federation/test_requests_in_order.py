@@ -1,0 +1,217 @@
+"""Requests are served in the order of their moments, once each, and none is ever lost."""
+
+import math
+
+import numpy as np
+import pytest
+
+from support import ToyEngine, small_data, toy_federation
+from unknot.core.errors import ConfigError, ForbiddenLineageError, RequestError
+from unknot.core.requests import Moment, erase, join
+from unknot.federation import Buffered, Clock, FedBuff, Pareto, Synchronous
+from unknot.unlearn import BMT, FATS, KNOT, METHODS, MMT, RFS, SISA, FedCIO
+
+ASYNC = {"pace": Buffered(4, 2, staleness_bound=3), "aggregate": FedBuff(), "clock": Clock(Pareto())}
+SYNC = {"pace": Synchronous()}
+PACES = pytest.mark.parametrize("pace", [SYNC, ASYNC], ids=["sync", "async"])
+SECOND_A_ROUND = Clock(seconds_per_sample=0.2)
+
+
+def served(history):
+    return [(s.request, s.clients) for s in history.served]
+
+
+@PACES
+def test_requests_at_rounds_and_at_times_are_mixed_freely(pace):
+    """The client is erased at 0.01 s: nothing is left of the request for two of its samples in round 4."""
+    fed = toy_federation(RFS(), **pace)
+    history = fed.run(8, requests=[erase({3: [0, 1]}, round=4), erase(3, time=0.01)])
+    assert served(history) == [("erase client 3", (3,)), ("erase 2 samples of client 3", ())]
+    assert 3 not in fed.members
+    assert history.unserved == []
+    other = toy_federation(RFS(), **pace)
+    after = other.run(8, requests=[erase({3: [0, 1]}, round=1), erase(3, time=1e3), erase(1, round=4)])
+    assert served(after) == [("erase 2 samples of client 3", (3,)), ("erase client 1", (1,))]
+    assert after.unserved == ["erase client 3 at 1000 s"]
+
+
+def test_samples_that_went_with_another_request_are_not_erased_twice():
+    fed = toy_federation(RFS())
+    history = fed.run(6, requests=[erase({3: [0, 1]}, time=0.01), erase({3: [1, 2], 4: None}, round=3)])
+    assert fed.data[3].ids.tolist() == [3, 4, 5]
+    assert served(history)[1] == ("erase 2 samples of client 3, client 4", (3, 4))
+
+
+@PACES
+def test_a_client_joins_and_leaves_in_either_order(pace):
+    data = small_data([5] * 8)
+    comes = toy_federation(RFS(), data, **pace)
+    history = comes.run(9, requests=[erase(6, round=5), join(6, round=2)])
+    assert served(history) == [("join client 6", (6,)), ("erase client 6", (6,))]
+    never = toy_federation(RFS(), data, **pace)
+    history = never.run(9, requests=[join([6, 7], round=5), erase(6, round=2)])
+    assert served(history) == [("erase client 6", (6,)), ("join client 6, client 7", (7,))]
+    assert never.members == {0, 1, 2, 3, 4, 5, 7}
+    assert all(job.client != 6 for call in never.engine.calls for job in call)
+
+
+@pytest.mark.parametrize("method", [RFS(), BMT(), MMT(), SISA(), FedCIO(2), KNOT(2, by="random")])
+def test_erasing_who_has_not_joined_leaves_everybody_else_as_they_were(method):
+    data = small_data([5] * 8)
+    with_it = toy_federation(method, data)
+    with_it.run(6, requests=[erase(6, round=2), join(6, round=4)])
+    without = toy_federation(method, data)
+    without.run(6, requests=[join(6, round=9)])
+    assert with_it.model.equal(without.model)
+
+
+def test_samples_can_be_erased_before_a_client_joins():
+    fed = toy_federation(RFS(), small_data([5] * 7))
+    fed.run(6, requests=[erase({6: [0, 4]}, round=2), join(6, round=3)])
+    assert fed.members == set(range(7))
+    assert fed.data[6].ids.tolist() == [1, 2, 3]
+
+
+@PACES
+def test_what_does_not_come_in_one_run_comes_in_the_next(pace):
+    whole = toy_federation(RFS(), **pace)
+    whole.run(8, requests=[erase(3, round=5), join(5, round=6)])
+    parts = toy_federation(RFS(), **pace)
+    first = parts.run(3, requests=[erase(3, round=5), join(5, round=6)])
+    assert first.unserved == ["erase client 3 at round 5", "join client 5 at round 6"]
+    assert [str(r) for r in parts.pending] == ["erase client 3", "join client 5"]
+    second = parts.run(5)
+    assert second.unserved == []
+    assert parts.pending == ()
+    assert parts.model.equal(whole.model)
+    assert parts.members == {0, 1, 2, 4, 5}
+
+
+def test_a_request_at_the_last_round_is_served_when_that_is_done():
+    fed = toy_federation(RFS())
+    history = fed.run(4, requests=[erase(3, round=4)])
+    assert history.unserved == []
+    assert fed.model.equal(fed.initial)
+
+
+def test_requests_of_one_moment_are_served_in_the_order_in_which_they_were_asked():
+    fed = toy_federation(RFS(), small_data([5] * 6), clock=SECOND_A_ROUND)
+    history = fed.run(5, requests=[erase(4, round=2), erase(1, round=2), erase(3, round=2)])
+    assert [s.clients for s in history.served] == [(4,), (1,), (3,)]
+    fed = toy_federation(RFS(), small_data([5] * 6), clock=SECOND_A_ROUND)
+    history = fed.run(5, requests=[erase(4, round=3), erase(1, time=2.5), erase(3, round=2)])
+    assert [s.clients for s in history.served] == [(3,), (1,), (4,)]
+
+
+def test_nothing_is_asked_twice_of_a_request_that_waits():
+    fed = toy_federation(RFS())
+    fed.run(2, requests=[erase(3, round=6)])
+    with pytest.raises(RequestError, match="already erased"):
+        fed.run(2, requests=[erase(3, round=7)])
+    assert len(fed.pending) == 1
+
+
+@pytest.mark.parametrize("moment", [{"round": -1}, {"time": -0.5}, {"time": math.inf}, {"time": math.nan}])
+def test_a_moment_that_never_comes_is_refused_at_the_door(moment):
+    with pytest.raises(RequestError):
+        Moment(**moment)
+
+
+def test_an_endless_number_of_seconds_is_refused():
+    with pytest.raises(ConfigError, match="finite"):
+        toy_federation(RFS()).run(seconds=math.inf)
+
+
+# A method that fails -------------------------------------------------------------------------------
+
+
+def failing(method, times=1):
+    """The method, whose `forget` fails so many times, in the middle of its work."""
+
+    class Fails(type(method)):
+        left = times
+
+        def forget(self, desk, request, touched):
+            super().forget(desk, request, touched)
+            if Fails.left:
+                Fails.left -= 1
+                raise RuntimeError("the disk is full")
+
+    return Fails(**{name: getattr(method, name) for name in method.__dataclass_fields__})
+
+
+FAIL = {name: kind() for name, kind in METHODS.items() if name not in ("knot", "fats", "fedcio")}
+FAIL |= {"knot": KNOT(2, by="random", retrain=MMT()), "fedcio": FedCIO(2), "fats": FATS(5, 5, 20, 2, 8)}
+AGAIN = [[], [erase(3, round=3)], [erase(3, round=4)], [erase({3: [1]}, round=3)]]
+
+
+@pytest.mark.parametrize("again", AGAIN, ids=["going on", "asked again", "asked later", "in part"])
+@pytest.mark.parametrize("name", FAIL)
+def test_a_forget_that_failed_can_be_asked_again(name, again):
+    in_step = Clock(seconds_per_sample=1e-9, latency=1.0)  # so that all clusters are in one round
+    smooth = toy_federation(FAIL[name], clock=in_step)
+    smooth.run(7, requests=[erase(3, round=3)])
+    rough = toy_federation(failing(FAIL[name]), clock=in_step)
+    with pytest.raises(RuntimeError, match="disk is full"):
+        rough.run(7, requests=[erase(3, round=3)])
+    assert [str(r) for r in rough.pending] == ["erase client 3"]
+    assert 3 in rough.data.erased
+    history = rough.run(4, requests=again)
+    assert rough.pending == ()
+    assert [s.clients for s in history.served] == [(3,)]
+    assert rough.model.equal(smooth.model)
+
+
+def test_between_a_failure_and_the_next_try_nothing_of_the_erased_client_is_served():
+    class Never(RFS):
+        def forget(self, desk, request, touched):
+            raise RuntimeError("no")
+
+    fed = toy_federation(Never())
+    with pytest.raises(RuntimeError):
+        fed.run(6, requests=[erase(3, round=3)])
+    with pytest.raises(ForbiddenLineageError):
+        _ = fed.model
+    with pytest.raises(RuntimeError):
+        fed.run(6)
+    assert fed._history.model is None
+    fed.method = RFS()
+    fed.run(3)
+    assert 3 not in fed.model.lineage.clients
+
+
+def test_a_join_that_failed_can_be_asked_again():
+    class Shy(RFS):
+        times = 0
+
+        def admit(self, desk, clients):
+            super().admit(desk, clients)
+            Shy.times += 1
+            if Shy.times == 1:
+                raise RuntimeError("not now")
+
+    fed = toy_federation(Shy())
+    with pytest.raises(RuntimeError):
+        fed.run(6, requests=[join(5, round=3)])
+    assert fed.members == set(range(5))
+    fed.run(3)
+    assert fed.members == set(range(6))
+    whole = toy_federation(RFS())
+    whole.run(6, requests=[join(5, round=3)])
+    assert fed.model.equal(whole.model)
+
+
+def test_an_engine_that_fails_loses_no_request():
+    class Breaks(ToyEngine):
+        def train(self, jobs, data):
+            if len(self.calls) == 2:
+                self.calls.append([])
+                raise RuntimeError("power cut")
+            return super().train(jobs, data)
+
+    fed = toy_federation(RFS(), engine=Breaks())
+    with pytest.raises(RuntimeError):
+        fed.run(6, requests=[erase(3, round=4)])
+    fed.run(4)
+    assert fed.pending == ()
+    assert np.all([3 not in lane.members for lane in fed.lanes.values()])
