@@ -87,6 +87,10 @@ def test_vectors_of_any_size_share_one_file_that_is_never_longer_than_what_it_he
     left = torch.frombuffer(bytearray(on_disk(shelf)), dtype=torch.float32)
     kept = torch.cat(list(twin.values()))
     assert left[left != 0].sort().values.equal(kept.sort().values)
+    for name in twin:
+        del shelf[name]
+    assert not any(on_disk(shelf))
+    assert len(shelf._free) == 1  # neighbours became one
 
 
 def test_the_file_goes_with_the_shelf():
