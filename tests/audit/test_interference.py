@@ -68,3 +68,57 @@ def test_a_run_that_uses_the_erased_data_is_found_out():
     assert report.gaps["other samples"] > 0
     assert report.gaps["random labels"] == 0
     assert report.gaps["no samples"] > 0
+
+
+OWNER = np.array([3, -1, 0, 3, 2, -1, 0, 3, 1, 1, 2, -1])
+
+
+def owned():
+    shares = {k: np.flatnonzero(np.equal(OWNER, k)) for k in range(6)}
+    return small_data().replaced(validation_owner=OWNER, test_owner=OWNER, test_rows=shares)
+
+
+def test_variants_change_the_held_out_rows_of_the_erased_client_and_no_others():
+    data = owned()
+    changed = variants(data, [Target(3)])
+    mine = np.equal(OWNER, 3)
+    for part in ("validation", "test"):
+        base = getattr(data, part)
+        other, labels = (getattr(changed[name], part) for name in ("other samples", "random labels"))
+        assert (other.x != base.x).any(1).tolist() == mine.tolist()
+        assert torch.equal(other.y, base.y)
+        assert torch.equal(labels.x, base.x)
+        assert (labels.y != base.y).any()
+        assert not (labels.y != base.y)[~mine].any()
+        none = getattr(changed["no samples"], part)
+        assert torch.equal(none.x, base.x[~mine])
+    for variant in changed.values():
+        assert len(variant.test_rows[0]) == 2
+        assert torch.equal(variant.test.x[variant.test_rows[0]], data.test.x[data.test_rows[0]])
+        variant.erase(3)
+        assert variant.validation.x.shape == (9, 8)
+    assert data.validation_clients == {0, 1, 2, 3}
+
+
+def test_held_out_rows_stay_as_they_are_where_samples_are_erased():
+    data = owned()
+    for variant in variants(data, [Target(3, (0, 1))]).values():
+        assert variant.validation is data.validation
+        assert variant.test is data.test
+
+
+def test_a_run_that_uses_an_erased_clients_held_out_rows_is_found_out():
+    """Serving what does best on validation data in which the erased client's rows still are."""
+
+    def run(variant):
+        return toy_weights() * float(variant.validation.x.sum())
+
+    def forgetful(variant):
+        rest = variant.fork()
+        rest.erase(3)
+        return run(rest)
+
+    report = interference(run, owned(), [Target(3)])
+    assert report.gaps["other samples"] > 0
+    assert report.gaps["no samples"] > 0
+    assert interference(forgetful, owned(), [Target(3)]).none

@@ -1,4 +1,9 @@
 import gc
+import os
+import random
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 import torch
@@ -11,13 +16,18 @@ def vector(value: float, length: int = 256) -> torch.Tensor:
     return torch.full((length,), float(value))  # 1 KiB
 
 
-def test_the_newest_stay_in_memory_and_older_ones_go_to_files():
+def on_disk(shelf: Shelf) -> bytes:
+    shelf._file.seek(0)
+    return shelf._file.read()
+
+
+def test_the_newest_stay_in_memory_and_older_ones_go_to_the_file():
     shelf = Shelf(memory=2048, disk=MIB)
     for i in range(5):
         shelf[i] = vector(i)
     assert shelf.memory_bytes == 2048
     assert shelf.disk_bytes == 3072
-    assert sorted(path.stat().st_size for path in shelf._folder.iterdir()) == [1024] * 3
+    assert on_disk(shelf) == b"".join(vector(i).numpy().tobytes() for i in range(3))
     for i in range(5):
         assert torch.equal(shelf[i], vector(i))
 
@@ -28,28 +38,68 @@ def test_bits_and_types_survive_the_way_to_disk_and_back():
         tensor = torch.tensor([0.1, -0.0, float("inf"), 1e-40]).to(dtype)
         shelf[dtype] = tensor
         assert shelf[dtype].dtype == dtype
+        assert shelf[dtype].device == tensor.device
         assert torch.equal(shelf[dtype].view(torch.uint8), tensor.view(torch.uint8))
+    shelf["nothing"] = torch.empty(0)
+    shelf["every other"] = torch.arange(6.0)[::2]
+    shelf["more"] = vector(1)
+    assert shelf["nothing"].shape == (0,)
+    assert shelf["every other"].tolist() == [0, 2, 4]
 
 
-def test_a_deleted_vector_leaves_no_file():
+def test_what_is_read_back_is_the_readers_own():
     shelf = Shelf(memory=0, disk=MIB)
     shelf["a"] = vector(1)
-    del shelf["a"]
-    assert shelf.nbytes == 0
-    assert not list(shelf._folder.iterdir())
-    shelf["b"] = vector(1)
-    shelf["b"] = vector(2)  # replaced, not kept twice
-    assert len(list(shelf._folder.iterdir())) == len(shelf) == 1
-    assert float(shelf["b"][0]) == 2
+    shelf["a"].fill_(7)
+    assert torch.equal(shelf["a"], vector(1))
 
 
-def test_the_files_go_with_the_shelf():
+def test_a_deleted_vectors_bytes_are_overwritten_and_its_room_is_used_again():
+    shelf = Shelf(memory=0, disk=MIB)
+    for i in range(1, 4):
+        shelf[i] = vector(i)
+    del shelf[2]
+    assert shelf.disk_bytes == 2048
+    assert on_disk(shelf) == vector(1).numpy().tobytes() + bytes(1024) + vector(3).numpy().tobytes()
+    shelf[4] = vector(4)
+    shelf[3] = vector(5)  # replaced, not kept twice
+    assert on_disk(shelf) == b"".join(vector(i).numpy().tobytes() for i in (1, 4, 5))
+    assert len(shelf) == 3
+
+
+def test_vectors_of_any_size_share_one_file_that_is_never_longer_than_what_it_held():
+    draw = random.Random(11)
+    shelf, twin, most = Shelf(memory=0, disk=MIB), {}, 0
+    for step in range(600):
+        name = draw.randrange(25)
+        if name in twin and draw.random() < 0.4:
+            del shelf[name], twin[name]
+        else:
+            twin[name] = vector(1 + step, draw.choice([0, 1, 3, 64, 200, 333]))
+            shelf[name] = twin[name]
+        live = sum(v.numel() * 4 for v in twin.values())
+        most = max(most, live)
+        assert shelf.disk_bytes == live
+        assert len(shelf) == len(twin)
+    assert all(torch.equal(shelf[name], kept) for name, kept in twin.items())
+    assert len(on_disk(shelf)) <= most
+    # Every number that is left in the file is one of a vector that is still there.
+    left = torch.frombuffer(bytearray(on_disk(shelf)), dtype=torch.float32)
+    kept = torch.cat(list(twin.values()))
+    assert left[left != 0].sort().values.equal(kept.sort().values)
+    for name in twin:
+        del shelf[name]
+    assert not any(on_disk(shelf))
+    assert len(shelf._free) == 1  # neighbours became one
+
+
+def test_the_file_goes_with_the_shelf():
     shelf = Shelf(memory=0, disk=MIB)
     shelf["a"] = vector(1)
-    folder = shelf._folder
+    file = shelf._file
     del shelf
     gc.collect()
-    assert not folder.exists()
+    assert file.closed
 
 
 def test_more_than_was_allowed_is_refused():
@@ -64,3 +114,40 @@ def test_without_a_limit_everything_stays_in_memory():
     for i in range(10):
         shelf[i] = vector(i)
     assert (shelf.memory_bytes, shelf.disk_bytes) == (10240, 0)
+    assert shelf._file is None
+
+
+MARKER = b"a planted marker"
+
+CHILD = f"""
+import sys, torch
+from unknot.core.store import MIB, Shelf
+shelf = Shelf(memory=0, disk=MIB)
+marked = torch.frombuffer(bytearray({MARKER!r} * 8), dtype=torch.float32)
+for i in range(1000):
+    shelf[i] = marked.clone()
+print("spilt", shelf.disk_bytes, flush=True)
+sys.stdin.read()
+"""
+
+
+def test_a_killed_process_leaves_nothing_on_disk(tmp_path):
+    child = subprocess.Popen(
+        [sys.executable, "-c", CHILD],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+    )
+    try:
+        assert child.stdout.readline() == b"spilt 128000\n"
+        assert not list(tmp_path.iterdir())  # no name, not even while it lives
+        if Path("/proc/self/fd").exists():  # and yet it is there that they lie
+            files = [f for f in Path(f"/proc/{child.pid}/fd").iterdir() if str(tmp_path) in os.readlink(f)]
+            assert sum(file.read_bytes().count(MARKER) for file in files) == 8000
+    finally:
+        child.kill()
+        child.communicate()
+    assert child.returncode == -9
+    found = [file for file in tmp_path.rglob("*") if file.is_file() and MARKER in file.read_bytes()]
+    assert not found
+    assert not list(tmp_path.iterdir())

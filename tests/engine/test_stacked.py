@@ -197,7 +197,7 @@ def test_erased_samples_are_not_read(engine):
     gone = [1, 4, 5]
     rows = data[2].rows[gone]
     x = data.train.x.clone()
-    x[rows] = math.nan
+    x[rows] = 1e3
     spoiled = data.replaced(train=replace(data.train, x=x))
     jobs = make_jobs(network, RECIPES["sgd"], [2, 0])
     for each in (data, spoiled):

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from unknot.core.data import FederatedData, Samples, Shard
 from unknot.core.ensemble import Ensemble, Model
@@ -33,16 +34,20 @@ class Interference:
 def variants(data: FederatedData, targets: Sequence[Target], seed: int = 0) -> dict[str, FederatedData]:
     """The same federation with other samples, with random labels, and without samples to erase.
 
-    The last is left out where single samples are erased: a client cannot ask for the erasure of
-    samples that it does not hold.
+    Validation and test rows that belong to a client to be erased are changed, or missing, as well.
+    The last variant is left out where single samples are erased: a client cannot ask for the erasure
+    of samples that it does not hold.
     """
     out = {
         "other samples": data.replaced(**_altered(data, targets, seed, inputs=True)),
         "random labels": data.replaced(**_altered(data, targets, seed, inputs=False)),
     }
     if all(target.samples is None for target in targets):
+        bare = data.fork()
+        for target in targets:
+            bare.drop_held_out(target.client)
         empty = {target.client: Shard.of([]) for target in targets}
-        out["no samples"] = data.replaced(shards={**_shards(data), **empty})
+        out["no samples"] = bare.replaced(shards={**_shards(data), **empty})
     return out
 
 
@@ -86,12 +91,13 @@ def _shards(data: FederatedData) -> dict[int, Shard]:
     return {client: data[client] for client in data}
 
 
-def _altered(
-    data: FederatedData, targets: Sequence[Target], seed: int, inputs: bool
-) -> dict[str, Samples | dict[int, Shard]]:
-    """Changed copies of the targets' samples, appended: nobody else's rows move or change."""
+def _altered(data: FederatedData, targets: Sequence[Target], seed: int, inputs: bool) -> dict[str, object]:
+    """Changed copies of the targets' samples, appended: nobody else's rows move or change.
+
+    Held-out rows of clients that are erased whole are changed where they are.
+    """
     shards = _shards(data)
-    x, y = [data.train.x], [data.train.y]
+    parts = [data.train]
     length = len(data.train)
     key = Key.root(seed).child("interference")
     for target in targets:
@@ -99,20 +105,48 @@ def _altered(
         mine = np.ones(len(shard), dtype=bool)
         if target.samples is not None:
             mine = np.isin(shard.ids, np.asarray(target.samples))
-        old = torch.from_numpy(shard.rows[mine])
-        generator = key.child(target.client, "x" if inputs else "y").generator()
-        new_x, new_y = data.train.x[old], data.train.y[old]
-        if inputs and new_x.is_floating_point():
-            new_x = torch.from_numpy(generator.standard_normal(new_x.shape)).to(new_x.dtype)
-        elif inputs:
-            low, high = int(data.train.x.min()), int(data.train.x.max())
-            new_x = torch.from_numpy(generator.integers(low, high + 1, new_x.shape)).to(new_x.dtype)
-        else:
-            new_y = torch.from_numpy(generator.integers(0, data.train.classes, new_y.shape)).to(new_y.dtype)
+        old = shard.rows[mine]
+        parts.append(_drawn(data.train, old, key.child(target.client, "x" if inputs else "y"), inputs))
         rows = shard.rows.copy()
-        rows[mine] = length + np.arange(int(mine.sum()))
+        rows[mine] = length + np.arange(len(old))
         shards[target.client] = Shard(rows, shard.ids)
-        x.append(new_x)
-        y.append(new_y)
         length += len(old)
-    return {"train": Samples(torch.cat(x), torch.cat(y), data.train.classes), "shards": shards}
+    train = Samples(torch.cat([p.x for p in parts]), torch.cat([p.y for p in parts]), data.train.classes)
+    whole = [target.client for target in targets if target.samples is None]
+    held = key.child("held out", "x" if inputs else "y")
+    return {
+        "train": train,
+        "shards": shards,
+        "test": _changed(data.test, data.test_owner, whole, held.child("test"), inputs),
+        "validation": _changed(
+            data.validation, data.validation_owner, whole, held.child("validation"), inputs
+        ),
+    }
+
+
+def _drawn(samples: Samples, rows: NDArray[np.int64], key: Key, inputs: bool) -> Samples:
+    """These rows with other inputs of the same kind, or with random labels."""
+    old, generator = samples.subset(rows), key.generator()
+    if not inputs:
+        labels = torch.from_numpy(generator.integers(0, samples.classes, old.y.shape))
+        return Samples(old.x, labels.to(old.y.dtype), samples.classes)
+    if old.x.is_floating_point():
+        drawn = torch.from_numpy(generator.standard_normal(old.x.shape))
+    else:
+        low, high = int(samples.x.min()), int(samples.x.max())
+        drawn = torch.from_numpy(generator.integers(low, high + 1, old.x.shape))
+    return Samples(drawn.to(old.x.dtype), old.y, samples.classes)
+
+
+def _changed(
+    samples: Samples | None, owner: NDArray[np.int64] | None, clients: Sequence[int], key: Key, inputs: bool
+) -> Samples | None:
+    """Held-out samples with these clients' rows drawn anew, each where it was."""
+    if samples is None or owner is None or not np.isin(owner, clients).any():
+        return samples
+    x, y = samples.x.clone(), samples.y.clone()
+    for client in clients:
+        rows = np.flatnonzero(owner == client)
+        new = _drawn(samples, rows, key.child(client), inputs)
+        x[rows], y[rows] = new.x, new.y
+    return Samples(x, y, samples.classes)

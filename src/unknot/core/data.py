@@ -1,81 +1,41 @@
-"""Samples, who holds which, and the door that closes when some are erased."""
+"""The data of a federation: who holds which samples, and the door that closes when some are erased."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+import copy
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from unknot.core.errors import ConfigError, ErasedDataError, RequestError
+from unknot.core.errors import DataError, ErasedDataError, RequestError
+from unknot.core.ids import Id, client_id, sample_ids
+from unknot.core.samples import Samples, Shard
 
+__all__ = ["NOBODYS", "FederatedData", "Samples", "Shard"]
 
-@dataclass(frozen=True, eq=False)
-class Samples:
-    """Inputs and targets, one a row. Targets are class numbers: ``[n]``, or ``[n, t]`` for text."""
-
-    x: Tensor
-    y: Tensor
-    classes: int
-
-    def __post_init__(self) -> None:
-        if len(self.x) != len(self.y):
-            raise ConfigError(f"{len(self.x)} inputs but {len(self.y)} targets")
-
-    def __len__(self) -> int:
-        return len(self.x)
-
-    def take(self, rows: Tensor) -> tuple[Tensor, Tensor]:
-        """Inputs and targets of some rows: the one way in which training reads data."""
-        return self.x.index_select(0, rows), self.y.index_select(0, rows)
-
-    def subset(self, rows: NDArray[np.int64]) -> Samples:
-        index = torch.from_numpy(np.asarray(rows, dtype=np.int64))
-        return Samples(self.x[index], self.y[index], self.classes)
-
-
-@dataclass(frozen=True, eq=False)
-class Shard:
-    """The training samples of one client.
-
-    `rows` point into the shared `Samples`. `ids` name the samples within the client (0, 1, 2...
-    as first dealt out, ascending): they stay when others are erased, and draws are keyed by them.
-    """
-
-    rows: NDArray[np.int64]
-    ids: NDArray[np.int64]
-
-    @staticmethod
-    def of(rows: Sequence[int] | NDArray[np.int64]) -> Shard:
-        array = np.asarray(rows, dtype=np.int64).reshape(-1)
-        return Shard(array, np.arange(len(array), dtype=np.int64))
-
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    def rows_of(self, ids: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The rows of the samples with these ids; raises for one that is not (or no longer) here."""
-        places = np.searchsorted(self.ids, ids)
-        if len(ids) and (places.max() >= len(self.ids) or (self.ids[places] != ids).any()):
-            raise ErasedDataError(
-                f"samples {sorted(set(ids.tolist()) - set(self.ids.tolist()))} are not here"
-            )
-        return self.rows[places]
-
-    def without(self, ids: Sequence[int]) -> Shard:
-        keep = ~np.isin(self.ids, np.asarray(ids, dtype=np.int64))
-        return Shard(self.rows[keep], self.ids[keep])
+Ints = NDArray[np.int64]
+NOBODYS = -1
+"""The owner of a held-out row that belongs to no client."""
 
 
 class FederatedData:
     """The data of a federation: a shard a client, and the server's validation and test samples.
 
+    Held-out rows may belong to a client: `validation_owner` and `test_owner` name one for each row,
+    -1 for nobody; None, and all of them are nobody's. They are erased with their client.
+
+    What comes in is checked: a label or a feature that nobody can learn from, in a row that a client
+    holds or that is held out, is a `DataError` that names it.
+
     Erasing is final: the shard (or the samples in it) is gone from here, and asking for it raises.
-    `fork()` gives a run its own copy of the bookkeeping, so that an erasure in one run does not
-    reach into another; the tensors are shared.
+    Its rows are gone from the tensors, too. Those that were given are their giver's, and are never
+    changed: the first erasure makes copies without what it erases. `fork()` gives a run its own copy
+    of the bookkeeping, so that an erasure in one run does not reach into another; until then the
+    tensors are shared.
     """
 
     def __init__(
@@ -84,25 +44,45 @@ class FederatedData:
         shards: Mapping[int, Shard],
         test: Samples,
         validation: Samples | None = None,
-        test_rows: Mapping[int, NDArray[np.int64]] | None = None,
+        test_rows: Mapping[int, Ints] | None = None,
         name: str = "data",
+        *,
+        validation_owner: Ints | None = None,
+        test_owner: Ints | None = None,
     ) -> None:
-        for client, shard in shards.items():
-            if client < 0:
-                raise ConfigError(f"client ids are 0, 1, 2...; found {client}")
-            if len(shard) and (shard.rows.min() < 0 or shard.rows.max() >= len(train)):
-                raise ConfigError(f"client {client} holds a row outside the {len(train)} training samples")
         self.name = name
         self.train = train
         self.test = test
         self.validation = validation
-        self.test_rows = dict(test_rows or {})
-        self._shards = dict(sorted(shards.items()))
+        held = {_client(client): shard for client, shard in shards.items()}
+        self._shards = {client: held[client] for client in sorted(held)}
+        self.test_rows = {_client(client): _rows(rows) for client, rows in (test_rows or {}).items()}
+        self.validation_owner = self._owners(validation_owner, validation, "validation")
+        self.test_owner = self._owners(test_owner, test, "test")
         self._erased: set[int] = set()
+        self._reduced: dict[int, frozenset[int]] = {}
+        self._own = False
+        self._check()
 
     def fork(self) -> FederatedData:
-        twin = FederatedData(self.train, self._shards, self.test, self.validation, self.test_rows, self.name)
+        """The same data with bookkeeping of its own: what is erased in one is not erased in the other."""
+        self._own = False  # the tensors are shared from here on
+        twin = copy.copy(self)
+        twin._shards = dict(self._shards)
+        twin.test_rows = dict(self.test_rows)
         twin._erased = set(self._erased)
+        twin._reduced = dict(self._reduced)
+        return twin
+
+    def rehearsal(self) -> FederatedData:
+        """A fork without a sample behind it, to try requests on: erasing copies nothing there."""
+        own = self._own
+        twin = self.fork()
+        self._own = own
+        twin.train, twin.test = _emptied(self.train), _emptied(self.test)
+        twin.validation = None if self.validation is None else _emptied(self.validation)
+        twin.validation_owner = twin.test_owner = None
+        twin.test_rows = {}
         return twin
 
     def __getitem__(self, client: int) -> Shard:
@@ -138,7 +118,20 @@ class FederatedData:
 
     @property
     def erased(self) -> frozenset[int]:
+        """The clients that were erased whole."""
         return frozenset(self._erased)
+
+    @property
+    def reduced(self) -> dict[int, frozenset[int]]:
+        """The ids of the samples that were erased from clients that are still here."""
+        return dict(self._reduced)
+
+    @property
+    def validation_clients(self) -> frozenset[int]:
+        """The clients whose rows are in the validation data now."""
+        if self.validation_owner is None:
+            return frozenset()
+        return frozenset(self.validation_owner[self.validation_owner != NOBODYS].tolist())
 
     def describe_clients(self) -> str:
         ids = self.clients
@@ -148,36 +141,77 @@ class FederatedData:
             return f"clients {ids[0]} to {ids[-1]}"
         return "clients " + ", ".join(map(str, ids[:10])) + (", …" if len(ids) > 10 else "")
 
-    def erase(self, client: int, ids: Sequence[int] | None = None) -> None:
-        """Put a client's data, or the samples of it with these ids, out of reach for good."""
-        self.check_erasable(client, ids)
-        if ids is None:
+    def __repr__(self) -> str:
+        held = sum(map(len, self._shards.values()))
+        parts = [f"{held} samples of {self.describe_clients()}"]
+        if self.validation is not None:
+            parts.append(f"{len(self.validation)} for validation")
+        parts.append(f"{len(self.test)} for testing")
+        if self._erased:
+            parts.append(f"erased: {', '.join(map(str, sorted(self._erased)))}")
+        return f"FederatedData({self.name!r}: {'; '.join(parts)})"
+
+    def erase(self, client: Id, ids: Iterable[Id] | None = None) -> None:
+        """Put a client's data, or the samples of it with these ids, out of reach for good.
+
+        With a client go the validation and test rows that belong to it. Ids name training samples:
+        where single ones are erased, the client's held-out rows stay.
+        """
+        client, named = self.check_erasable(client, ids)
+        shard = self._shards[client]
+        if named is None:
             del self._shards[client]
+            self._reduced.pop(client, None)
+            self.drop_held_out(client)
             self.test_rows.pop(client, None)
             self._erased.add(client)
+            self._wipe(shard.rows)
         else:
-            self._shards[client] = self._shards[client].without(ids)
+            self._shards[client] = shard.without(named)
+            self._reduced[client] = self._reduced.get(client, frozenset()) | frozenset(named)
+            self._wipe(shard.rows_of(np.asarray(named, dtype=np.int64)))
 
-    def check_erasable(self, client: int, ids: Sequence[int] | None = None) -> None:
-        """Raise `RequestError` unless `erase(client, ids)` would work."""
+    def check_erasable(
+        self, client: Id, ids: Iterable[Id] | None = None
+    ) -> tuple[int, tuple[int, ...] | None]:
+        """Raise `RequestError` unless `erase(client, ids)` would work; what is named, as whole numbers."""
+        client = client_id(client)
         if client in self._erased:
             raise RequestError(f"client {client} was already erased")
         if client not in self._shards:
             raise RequestError(f"cannot erase client {client}: this federation has {self.describe_clients()}")
-        if ids is not None:
-            if not len(ids):
-                raise RequestError(f"no samples of client {client} are named")
-            if len(set(ids)) != len(ids):
-                raise RequestError(f"a sample of client {client} is named twice")
-            unknown = np.setdiff1d(np.asarray(ids, dtype=np.int64), self._shards[client].ids)
-            if len(unknown):
-                raise RequestError(
-                    f"client {client} holds no sample {unknown[0]} "
-                    f"({len(unknown)} of {len(ids)} unknown or already erased)"
-                )
+        if ids is None:
+            return client, None
+        named = sample_ids(ids, client)
+        unknown = np.setdiff1d(np.asarray(named, dtype=np.int64), self._shards[client].ids)
+        if len(unknown):
+            raise RequestError(
+                f"client {client} holds no sample {unknown[0]} "
+                f"({len(unknown)} of {len(named)} unknown or already erased)"
+            )
+        return client, named
+
+    def drop_held_out(self, client: int) -> None:
+        """Take away the validation and test rows that belong to a client; the others keep their order."""
+        if self.validation is not None and client in self.validation_clients:
+            assert self.validation_owner is not None
+            keep = self.validation_owner != client
+            self.validation = self.validation.subset(np.flatnonzero(keep))
+            self.validation_owner = self.validation_owner[keep]
+        if self.test_owner is not None and (self.test_owner == client).any():
+            keep = self.test_owner != client
+            self.test = self.test.subset(np.flatnonzero(keep))
+            self.test_owner = self.test_owner[keep]
+            place = np.cumsum(keep) - 1
+            self.test_rows = {other: place[rows[keep[rows]]] for other, rows in self.test_rows.items()}
 
     def replaced(self, **parts: object) -> FederatedData:
-        """A copy with `train`, `shards`, `test`... replaced: for tests and what-if runs."""
+        """A copy with `train`, `shards`, `test`... replaced: for tests and what-if runs.
+
+        Held-out rows keep their owners: give new ones (`validation_owner`, `test_owner`) where rows
+        move. Those of clients that the new shards do not have are nobody's.
+        """
+        self._own = False  # the tensors, or parts of them, are shared from here on
         now: dict[str, object] = {
             "train": self.train,
             "shards": self._shards,
@@ -185,16 +219,123 @@ class FederatedData:
             "validation": self.validation,
             "test_rows": self.test_rows,
             "name": self.name,
+            "validation_owner": self.validation_owner,
+            "test_owner": self.test_owner,
         }
-        return FederatedData(**{**now, **parts})  # type: ignore[arg-type]
+        if "shards" in parts:
+            for part in ("validation_owner", "test_owner"):
+                now[part] = _among(now[part], parts["shards"])  # type: ignore[arg-type]
+        if parts.get("validation", self.validation) is None:
+            now["validation_owner"] = None
+        twin = FederatedData(**{**now, **parts})  # type: ignore[arg-type]
+        twin._erased = self._erased - twin._shards.keys()
+        for client, gone in self._reduced.items():
+            if client in twin._shards and (still := gone.difference(twin[client].ids.tolist())):
+                twin._reduced[client] = still
+        return twin
 
     def cast(self, dtype: torch.dtype) -> FederatedData:
         """The same with floating-point inputs of another precision."""
 
         def convert(samples: Samples) -> Samples:
-            if not samples.x.is_floating_point():
+            if not samples.x.is_floating_point() or samples.x.dtype == dtype:
                 return samples
             return replace(samples, x=samples.x.to(dtype))
 
         validation = None if self.validation is None else convert(self.validation)
         return self.replaced(train=convert(self.train), test=convert(self.test), validation=validation)
+
+    def _owners(self, owner: Ints | None, samples: Samples | None, part: str) -> Ints | None:
+        if owner is None:
+            return None
+        if samples is None:
+            raise DataError(f"{part}_owner is given, but there are no {part} samples")
+        array = np.asarray(owner)
+        if array.dtype.kind not in "iu" or array.shape != (len(samples),):
+            raise DataError(
+                f"{part}_owner must be a whole number for each of the {len(samples)} {part} samples; "
+                f"found {array.dtype} of shape {array.shape}"
+            )
+        strangers = np.setdiff1d(array, [NOBODYS, *self._shards])
+        if len(strangers):
+            raise DataError(
+                f"a {part} sample belongs to client {strangers[0]}, but this federation has "
+                f"{self.describe_clients()}; -1 stands for nobody"
+            )
+        return array.astype(np.int64)
+
+    def _check(self) -> None:
+        """Raise `DataError` for the first thing that nobody could train or be measured with."""
+        flawed = self.train.flawed
+        for client, shard in self._shards.items():
+            if shard.flaw:
+                raise DataError(f"client {client}: {shard.flaw}")
+            if len(shard) and (shard.rows.min() < 0 or shard.rows.max() >= len(self.train)):
+                raise DataError(f"client {client} holds a row outside the {len(self.train)} training samples")
+            if len(flawed) and (wrong := np.isin(shard.rows, flawed)).any():
+                place = int(wrong.argmax())
+                raise DataError(
+                    f"client {client}, sample {shard.ids[place]}: {self.train.flaw(int(shard.rows[place]))}"
+                )
+        for part, samples in (("validation", self.validation), ("test", self.test)):
+            if samples is not None and len(samples.flawed):
+                row = int(samples.flawed[0])
+                raise DataError(f"{part} sample {row}: {samples.flaw(row)}")
+        for client, rows in self.test_rows.items():
+            if len(rows) and (rows.min() < 0 or rows.max() >= len(self.test)):
+                raise DataError(
+                    f"client {client} is tested on a row outside the {len(self.test)} test samples"
+                )
+
+    def _wipe(self, rows: Ints) -> None:
+        """Overwrite these rows, unless somebody still holds them, in tensors that are nobody else's.
+
+        The first time, when the tensors are copied, so is every row that no client holds: a client's
+        held-out rows may lie among them, too.
+        """
+        if not len(self.train):
+            return
+        free = np.ones(len(self.train), dtype=np.bool_)
+        for shard in self._shards.values():
+            free[shard.rows] = False
+        gone = np.flatnonzero(free) if not self._own else rows[free[rows]]
+        if not len(gone):
+            return
+        if not self._own:
+            self.train = Samples(_copied(self.train.x), _copied(self.train.y), self.train.classes)
+            self.test = _detached(self.test)
+            self.validation = None if self.validation is None else _detached(self.validation)
+            self._own = True
+        for values in (self.train.x, self.train.y):
+            values.index_fill_(0, torch.from_numpy(gone).to(values.device), 0)
+
+
+def _client(value: object) -> int:
+    try:
+        return client_id(value)
+    except RequestError as error:
+        raise DataError(str(error)) from None
+
+
+def _rows(rows: Ints | Sequence[int]) -> Ints:
+    return np.asarray(rows, dtype=np.int64)
+
+
+def _among(owner: Ints | None, clients: Iterable[int]) -> Ints | None:
+    """The owners as they are, but nobody in place of one who is no client."""
+    return None if owner is None else np.where(np.isin(owner, list(clients)), owner, NOBODYS)
+
+
+def _emptied(samples: Samples) -> Samples:
+    x, y = samples.x, samples.y
+    return Samples(x.new_empty((0, *x.shape[1:])), y.new_empty((0, *y.shape[1:])), samples.classes)
+
+
+def _copied(values: Tensor) -> Tensor:
+    return values.detach().clone()
+
+
+def _detached(samples: Samples) -> Samples:
+    """The same samples, cut out of any larger tensors that they are views of."""
+    whole = all(t.untyped_storage().nbytes() == t.numel() * t.element_size() for t in (samples.x, samples.y))
+    return samples if whole else Samples(_copied(samples.x), _copied(samples.y), samples.classes)

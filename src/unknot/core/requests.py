@@ -1,19 +1,34 @@
-"""Requests to a federation: to be forgotten, or to join; at a round or at a time."""
+"""Requests to a federation: to be forgotten, or to join; at a round or at a time.
+
+What names clients, samples and moments is read here, once: whatever comes in (NumPy's numbers,
+arrays, sets, what a TOML file says), plain whole numbers go on, or the request is refused.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import math
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from numbers import Real
+
+import numpy as np
+from torch import Tensor
 
 from unknot.core.errors import RequestError
+from unknot.core.ids import Id, client_id, client_ids, sample_ids, whole_number
 
 
 @dataclass(frozen=True)
 class Target:
-    """A client to be erased whole, or the samples of it that are."""
+    """A client to be erased whole, or the samples of it that are (their ids, ascending)."""
 
     client: int
     samples: tuple[int, ...] | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "client", client_id(self.client))
+        if self.samples is not None:
+            object.__setattr__(self, "samples", sample_ids(self.samples, self.client))
 
     def __str__(self) -> str:
         if self.samples is None:
@@ -32,9 +47,10 @@ class Moment:
     def __post_init__(self) -> None:
         if (self.round is None) == (self.time is None):
             raise RequestError("a request comes at a round or at a time: give exactly one of them")
-        value = self.round if self.time is None else self.time
-        if value is None or not value >= 0:
-            raise RequestError(f"a request cannot come at {self}")
+        if self.time is None:
+            object.__setattr__(self, "round", whole_number(self.round, "the round of a request"))
+        else:
+            object.__setattr__(self, "time", _seconds(self.time))
 
     def __str__(self) -> str:
         return f"round {self.round}" if self.time is None else f"{self.time:g} s"
@@ -48,6 +64,11 @@ class Erase:
     at: Moment
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "targets", tuple(self.targets))
+        for target in self.targets:
+            if not isinstance(target, Target):
+                raise RequestError(f"an erasure is made of targets, not of {target!r}; see unknot.erase")
+        _check_at(self.at)
         clients = [target.client for target in self.targets]
         if not clients:
             raise RequestError("an erasure names at least one client")
@@ -66,8 +87,10 @@ class Join:
     at: Moment
 
     def __post_init__(self) -> None:
-        if not self.clients or len(set(self.clients)) != len(self.clients):
-            raise RequestError(f"a join names each client once, and at least one: {self.clients}")
+        object.__setattr__(self, "clients", client_ids(self.clients))
+        if not self.clients:
+            raise RequestError("a join names at least one client")
+        _check_at(self.at)
 
     def __str__(self) -> str:
         return "join " + ", ".join(f"client {client}" for client in self.clients)
@@ -77,23 +100,41 @@ Request = Erase | Join
 
 
 def erase(
-    what: int | Iterable[int] | Mapping[int, Sequence[int] | None],
+    what: Id | Iterable[Id] | Mapping[Id, Iterable[Id] | None],
     *,
-    round: int | None = None,
+    round: Id | None = None,
     time: float | None = None,
 ) -> Erase:
     """``erase(3, round=10)``, ``erase([3, 5], time=140)``, ``erase({3: [0, 1]}, round=10)``."""
-    if isinstance(what, int):
-        what = [what]
-    if not isinstance(what, Mapping):
-        what = dict.fromkeys(what)
-    targets = tuple(
-        Target(client, None if ids is None else tuple(ids)) for client, ids in sorted(what.items())
-    )
-    return Erase(targets, Moment(round, time))
+    if isinstance(what, Mapping):
+        targets = [Target(client, ids) for client, ids in what.items()]  # type: ignore[arg-type]
+    else:
+        targets = [Target(client) for client in client_ids(what)]
+    return Erase(tuple(sorted(targets, key=lambda target: target.client)), _moment(round, time))
 
 
-def join(clients: int | Iterable[int], *, round: int | None = None, time: float | None = None) -> Join:
+def join(clients: Id | Iterable[Id], *, round: Id | None = None, time: float | None = None) -> Join:
     """``join(7, round=20)``: client 7 takes no part before."""
-    ids = (clients,) if isinstance(clients, int) else tuple(sorted(clients))
-    return Join(ids, Moment(round, time))
+    return Join(client_ids(clients), _moment(round, time))
+
+
+def _check_at(at: object) -> None:
+    if not isinstance(at, Moment):
+        raise RequestError(f"a request comes at a Moment, not at {at!r}")
+
+
+def _moment(round: Id | None, time: float | None) -> Moment:
+    return Moment(round, time)  # type: ignore[arg-type]  # it makes the round a whole number
+
+
+def _seconds(value: object) -> float:
+    """A time as a plain number: 0 or more, and one that comes."""
+    found = value.item() if isinstance(value, np.ndarray | Tensor) and value.ndim == 0 else value
+    if isinstance(found, Real) and not isinstance(found, bool):
+        try:
+            seconds = float(found)
+        except OverflowError:
+            seconds = math.inf
+        if seconds >= 0 and math.isfinite(seconds):
+            return seconds
+    raise RequestError(f"the time of a request must be a finite number of seconds, 0 or more, not {value!r}")

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import shutil
 import tempfile
 import weakref
-from pathlib import Path
+from bisect import bisect
+from dataclasses import dataclass
+from typing import IO
 
 import numpy as np
 import torch
@@ -14,22 +15,36 @@ from torch import Tensor
 from unknot.core.errors import StoreFullError
 
 MIB = 2**20
+_ZEROS = bytes(MIB)
+
+
+@dataclass(frozen=True)
+class _Filed:
+    """Where a vector lies in the file, in pieces (start, size), and what it was."""
+
+    pieces: tuple[tuple[int, int], ...]
+    dtype: torch.dtype
+    device: torch.device
+    size: int
 
 
 class Shelf:
-    """Vectors by name: the newest in memory up to `memory` bytes, older ones in files up to `disk` bytes.
+    """Vectors by name: the newest in memory up to `memory` bytes, older ones in a file up to `disk` bytes.
 
-    `memory=None` keeps everything in memory. Files lie in a temporary folder that goes when the
-    shelf does; a deleted vector's file is deleted at once.
+    `memory=None` keeps everything in memory. The file has no name: it is unlinked as soon as it is
+    made, so the system takes it back when the process ends, however it ends. A deleted vector's
+    bytes are overwritten at once, and their room is used again, in pieces where it must be: the
+    file is never longer than what lay on disk at the most.
     """
 
     def __init__(self, memory: int | None = None, disk: int = 0) -> None:
         self._memory_limit = memory
         self._disk_limit = disk
         self._held: dict[object, Tensor] = {}
-        self._filed: dict[object, tuple[Path, torch.dtype, torch.device, int]] = {}
-        self._folder: Path | None = None
-        self._files = 0
+        self._filed: dict[object, _Filed] = {}
+        self._file: IO[bytes] | None = None
+        self._free: list[tuple[int, int]] = []
+        self._end = 0
         self.memory_bytes = 0
         self.disk_bytes = 0
 
@@ -39,21 +54,31 @@ class Shelf:
         self._held[name] = vector
         self.memory_bytes += _size(vector)
         while self._memory_limit is not None and self.memory_bytes > self._memory_limit:
-            self._file(next(iter(self._held)))
+            self._spill(next(iter(self._held)))
 
     def __getitem__(self, name: object) -> Tensor:
         if name in self._held:
             return self._held[name]
-        path, dtype, device, _ = self._filed[name]
-        return torch.from_numpy(np.fromfile(path, dtype=np.uint8)).view(dtype).to(device)
+        filed = self._filed[name]
+        raw = bytearray(filed.size)
+        place = memoryview(raw)
+        for start, size in filed.pieces:
+            self._read(start, place[:size])
+            place = place[size:]
+        # NumPy reads an empty buffer, too; torch does not.
+        return torch.from_numpy(np.frombuffer(raw, dtype=np.uint8)).view(filed.dtype).to(filed.device)
 
     def __delitem__(self, name: object) -> None:
         if name in self._held:
             self.memory_bytes -= _size(self._held.pop(name))
             return
-        path, _, _, size = self._filed.pop(name)
-        path.unlink()
-        self.disk_bytes -= size
+        filed = self._filed[name]
+        for start, size in filed.pieces:
+            self._blank(start, size)
+        del self._filed[name]
+        for piece in filed.pieces:
+            _release(self._free, piece)
+        self.disk_bytes -= filed.size
 
     def __contains__(self, name: object) -> bool:
         return name in self._held or name in self._filed
@@ -65,7 +90,7 @@ class Shelf:
     def nbytes(self) -> int:
         return self.memory_bytes + self.disk_bytes
 
-    def _file(self, name: object) -> None:
+    def _spill(self, name: object) -> None:
         vector = self._held[name]
         size = _size(vector)
         if self.disk_bytes + size > self._disk_limit:
@@ -74,16 +99,71 @@ class Shelf:
                 f"{self.disk_bytes / MIB:.0f} MiB of {self._disk_limit / MIB:.0f} MiB on disk. "
                 "Allow the method more (memory, disk, in MiB), or train for fewer rounds"
             )
-        if self._folder is None:
-            self._folder = Path(tempfile.mkdtemp(prefix="unknot-"))
-            weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
-        path = self._folder / f"{self._files}.bin"
-        self._files += 1
-        vector.detach().cpu().contiguous().view(torch.uint8).numpy().tofile(path)
+        pieces, free, end = self._room(size)
+        place = vector.detach().cpu().contiguous().view(torch.uint8).numpy().data
+        for start, length in pieces:
+            self._write(start, place[:length])
+            place = place[length:]
+        # Only now: a write that failed (no space left on the device) has changed nothing.
+        self._free, self._end = free, end
         del self._held[name]
         self.memory_bytes -= size
-        self._filed[name] = (path, vector.dtype, vector.device, size)
+        self._filed[name] = _Filed(pieces, vector.dtype, vector.device, size)
         self.disk_bytes += size
+
+    def _room(self, size: int) -> tuple[tuple[tuple[int, int], ...], list[tuple[int, int]], int]:
+        """Pieces for so many bytes, free ones first; and what is free, and where the end is, after that."""
+        pieces: list[tuple[int, int]] = []
+        free = list(self._free)
+        while size and free:
+            start, length = free.pop()
+            taken = min(size, length)
+            pieces.append((start, taken))
+            size -= taken
+            if taken < length:
+                free.append((start + taken, length - taken))
+        if size:
+            pieces.append((self._end, size))
+        return tuple(pieces), free, self._end + size
+
+    def _opened(self) -> IO[bytes]:
+        if self._file is None:
+            self._file = tempfile.TemporaryFile(prefix="unknot-", buffering=0)  # noqa: SIM115
+            weakref.finalize(self, self._file.close)
+        return self._file
+
+    def _write(self, start: int, data: memoryview | bytes) -> None:
+        file = self._opened()
+        file.seek(start)
+        view = memoryview(data)
+        while view:
+            view = view[file.write(view) :]
+
+    def _read(self, start: int, into: memoryview) -> None:
+        file = self._opened()
+        file.seek(start)
+        while into:
+            count = file.readinto(into)  # type: ignore[attr-defined]
+            if not count:
+                raise OSError("a history file is shorter than what was written to it")
+            into = into[count:]
+
+    def _blank(self, start: int, size: int) -> None:
+        for offset in range(0, size, MIB):
+            self._write(start + offset, memoryview(_ZEROS)[: min(MIB, size - offset)])
+
+
+def _release(free: list[tuple[int, int]], piece: tuple[int, int]) -> None:
+    """Put a piece among the free ones, which are in order; neighbours become one."""
+    start, size = piece
+    place = bisect(free, piece)
+    if place < len(free) and free[place][0] == start + size:
+        size += free.pop(place)[1]
+    if place and sum(free[place - 1]) == start:
+        place -= 1
+        before, more = free.pop(place)
+        start, size = before, more + size
+    free.insert(place, (start, size))
 
 
 def _size(vector: Tensor) -> int:

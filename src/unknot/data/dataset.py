@@ -40,6 +40,8 @@ class Dataset:
             ("training", self.train, self.train_owner),
             ("test", self.test, self.test_owner),
         ):
+            if len(wrong := samples.mislabelled):
+                raise DataError(f"{self.name}: {part} sample {wrong[0]}: {samples.flaw(int(wrong[0]))}")
             if owner is None:
                 continue
             if len(owner) != len(samples):

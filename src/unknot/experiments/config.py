@@ -15,9 +15,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from unknot.core.errors import ConfigError
+from unknot.core.errors import ConfigError, RequestError
 from unknot.core.recipe import SGD, AdaHessian, Adam, AdamW, Optimizer, Recipe
-from unknot.core.requests import Request, erase, join
+from unknot.core.requests import Erase, Moment, Request, Target, erase, join
 from unknot.core.selection import WHEN
 from unknot.data import PARTITIONS, Dirichlet, Partition, make_partition
 from unknot.data.corrupt import CORRUPTIONS
@@ -320,18 +320,19 @@ def _request(item: object, where: str) -> Request:
     refuse_unknown(table, ("erase", "join", "samples", "round", "time"), where)
     if ("erase" in table) == ("join" in table):
         raise ConfigError(f"{where} needs 'erase' or 'join', and not both")
-    moment = {
-        "round": convert(table.get("round"), int | None, f"{where}.round"),
-        "time": convert(table.get("time"), float | None, f"{where}.time"),
-    }
     kind = "erase" if "erase" in table else "join"
-    named = table[kind]
-    clients = convert(named if isinstance(named, list) else [named], tuple[int, ...], f"{where}.{kind}")
-    samples = convert(table.get("samples"), tuple[int, ...] | None, f"{where}.samples")
-    if kind == "join":
-        if samples is not None:
-            raise ConfigError(f"{where}: samples are erased, not joined")
-        return join(clients, **moment)
-    if samples is not None and len(clients) != 1:
+    clients, samples = table[kind], table.get("samples")
+    if samples is not None and kind == "join":
+        raise ConfigError(f"{where}: samples are erased, not joined")
+    if samples is not None and isinstance(clients, list) and len(clients) != 1:
         raise ConfigError(f"{where}: samples belong to one client; write a request for each")
-    return erase(dict.fromkeys(clients, samples), **moment)
+    try:
+        moment = {"round": table.get("round"), "time": table.get("time")}
+        if kind == "join":
+            return join(clients, **moment)
+        if samples is None:
+            return erase(clients, **moment)
+        [client] = clients if isinstance(clients, list) else [clients]
+        return Erase((Target(client, samples),), Moment(**moment))
+    except RequestError as error:
+        raise RequestError(f"{where}: {error}") from None

@@ -170,7 +170,8 @@ def _tested_on_shares(data: FederatedData) -> FederatedData:
     """The union of the clients' test shares, as dealt at the start, is the test set of the whole run."""
     rows = np.unique(np.concatenate(list(data.test_rows.values())))
     shares = {client: np.searchsorted(rows, mine) for client, mine in data.test_rows.items()}
-    return data.replaced(test=data.test.subset(rows), test_rows=shares)
+    owner = None if data.test_owner is None else data.test_owner[rows]
+    return data.replaced(test=data.test.subset(rows), test_rows=shares, test_owner=owner)
 
 
 def prepare_without(experiment: Experiment, change: Change = lambda data: data) -> Federation:

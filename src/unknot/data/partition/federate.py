@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from unknot.core.data import FederatedData, Samples, Shard
+from unknot.core.data import NOBODYS, FederatedData, Samples, Shard
 from unknot.core.errors import ConfigError
 from unknot.core.keys import Key
 from unknot.data.dataset import Dataset, Ints
 from unknot.data.partition.apportion import apportion_like
 from unknot.data.partition.matching import matching_rows
-from unknot.data.partition.pool import Partition, Pool
+from unknot.data.partition.pool import Deal, Partition, Pool
 
 
 def federate(
@@ -25,10 +25,12 @@ def federate(
     """Deal a data set out to clients.
 
     1. `validation` training samples (a whole number, or a share below 1) become the server's own,
-       each class by its frequency; 0: none. They belong to no client.
+       each class by its frequency; 0: none. They belong to no client, unless clients are natural:
+       then to the one whose they are, and are erased with it.
     2. The partition deals the rest.
     3. Each client gets a test share with its own label distribution (`test_samples` of them, by
-       default its part of the test samples; natural clients have their own).
+       default its part of the test samples; natural clients have their own). Natural clients'
+       own rows are erased with them; rows that are only drawn to measure with are nobody's, and stay.
 
     `key` is a key or a seed. Validation depends on the key and the data alone, not on the clients.
     """
@@ -58,7 +60,20 @@ def federate(
         dataset.train.subset(held) if len(held) else None,
         dict(enumerate(shares)),
         dataset.name,
+        **_held_out_owners(dataset, deal, held),
     )
+
+
+def _held_out_owners(dataset: Dataset, deal: Deal, validation: Ints) -> dict[str, Ints]:
+    """With natural clients: whose each validation and test row is, -1 for owners who are no clients."""
+    if deal.owners is None or dataset.train_owner is None or dataset.test_owner is None:
+        return {}
+    client = np.full(len(dataset.owner_names), NOBODYS, dtype=np.int64)
+    client[deal.owners] = np.arange(len(deal.owners))
+    aside = np.empty(0, dtype=np.int64) if deal.held_out is None else deal.held_out
+    tested = np.concatenate([dataset.test_owner, dataset.train_owner[aside]])
+    owners = {"test_owner": client[tested]}
+    return owners | ({"validation_owner": client[dataset.train_owner[validation]]} if len(validation) else {})
 
 
 def _check_test_samples(partition: Partition, test_samples: int | None) -> None:

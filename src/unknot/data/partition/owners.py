@@ -21,7 +21,8 @@ class ByOwner(Partition):
     Only owners with at least `min_samples` rows to train with, and the first `clients` of them, or
     all. A client's test rows are its owner's in the test part; an owner who is not in there gives
     `test_share` of its training rows (rounded, one at least if it has two) to be tested with, and
-    these are appended to the test samples.
+    these are appended to the test samples. Whatever is held out of an owner's rows, for validation
+    or for testing, belongs to its client and is erased with it.
     """
 
     kind: ClassVar[str] = "by-owner"
@@ -64,7 +65,7 @@ class ByOwner(Partition):
             np.concatenate([own[o], np.arange(begin, begin + held[o])]).astype(np.int64)
             for o, begin in zip(chosen, begins, strict=True)
         ]
-        return Deal(shares, test_rows, np.concatenate(aside))
+        return Deal(shares, test_rows, np.concatenate(aside), chosen)
 
     def _choose(self, pool: Pool, size: Ints, left: Ints) -> Ints:
         ranked = np.lexsort((np.arange(len(size)), -size))

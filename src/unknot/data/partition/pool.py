@@ -55,12 +55,14 @@ class Deal:
     """The training rows of each client.
 
     A partition that knows each client's test rows names them (`test_rows`), counted through the test
-    part and on through `held_out`: training rows that it has put aside for testing.
+    part and on through `held_out`: training rows that it has put aside for testing. Where clients
+    are natural ones, `owners` says which owner each is: what that owner has elsewhere is the client's.
     """
 
     rows: list[Ints]
     test_rows: list[Ints] | None = None
     held_out: Ints | None = None
+    owners: Ints | None = None
 
 
 class Partition(ABC):

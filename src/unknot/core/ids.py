@@ -1,0 +1,78 @@
+"""Ids of clients and samples: read once, where they come in, and whole numbers from there on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from itertools import pairwise
+from typing import SupportsIndex
+
+import numpy as np
+from torch import Tensor
+
+from unknot.core.errors import RequestError
+
+Id = SupportsIndex | float
+"""What may stand for an id: 3, 3.0, ``np.int64(3)``, an array or a tensor of no axes."""
+
+LARGEST = 2**63 - 1
+
+
+def whole_number(value: object, what: str) -> int:
+    """`value` as a plain whole number of at least 0; `what` begins the error's sentence.
+
+    A text is no number, nor is a truth value: ``"0"`` and ``True`` are somebody's slip, not an id.
+    """
+    number = _whole(value.item() if isinstance(value, np.ndarray | Tensor) and value.ndim == 0 else value)
+    if number is None or not 0 <= number <= LARGEST:
+        raise RequestError(f"{what} must be a whole number of at least 0, not {value!r}")
+    return number
+
+
+def client_id(value: object) -> int:
+    return whole_number(value, "a client's id")
+
+
+def is_collection(value: object) -> bool:
+    """Whether this names several: a list, a set, an array, a generator... but no text."""
+    if isinstance(value, np.ndarray | Tensor):
+        return value.ndim > 0
+    return isinstance(value, Iterable) and not isinstance(value, str | bytes | Mapping)
+
+
+def client_ids(values: object) -> tuple[int, ...]:
+    """The ids of one client or of several, ascending; one that is named twice is refused."""
+    return _ascending([client_id(value) for value in _items(values)], "client", "")
+
+
+def sample_ids(values: object, client: int) -> tuple[int, ...]:
+    """The ids of some samples of a client, ascending: at least one, and none twice."""
+    if not is_collection(values):
+        raise RequestError(f"the samples of client {client} must be a list of ids, not {values!r}")
+    ids = [whole_number(value, f"the id of a sample of client {client}") for value in _items(values)]
+    if not ids:
+        raise RequestError(f"no samples of client {client} are named")
+    return _ascending(ids, "sample", f" of client {client}")
+
+
+def _whole(value: object) -> int | None:
+    if isinstance(value, float | np.floating):
+        return int(value) if float(value).is_integer() else None
+    if isinstance(value, int | np.integer) and not isinstance(value, bool):
+        return int(value)
+    return None
+
+
+def _items(values: object) -> list[object]:
+    if isinstance(values, np.ndarray | Tensor):
+        return list(values.tolist()) if values.ndim else [values]
+    if is_collection(values):
+        return list(values)  # type: ignore[call-overload,no-any-return]
+    return [values]
+
+
+def _ascending(ids: list[int], what: str, whose: str) -> tuple[int, ...]:
+    ordered = sorted(ids)
+    twice = [a for a, b in pairwise(ordered) if a == b]
+    if twice:
+        raise RequestError(f"{what} {twice[0]}{whose} is named twice")
+    return tuple(ordered)
