@@ -108,7 +108,6 @@ def test_training_learns_and_recovers():
         ("engine.device=abacus", ConfigError, "device"),
         ("data.samples=100000", ConfigError, "samples"),
         ("request=[{erase = 6, round = 1}]", RequestError, "cannot erase client 6"),
-        ("request=[{erase = 1, round = 9}]", RequestError, "ends after 4 rounds"),
     ],
 )
 def test_what_cannot_be_run_is_refused_before_training(override, error, message):

@@ -134,7 +134,7 @@ class Ledger:
         self._next: dict[int, int] = {}
         self._draws: dict[int, dict[Unit, frozenset[int]]] = {}
         self._forbidden = NOBODY
-        self._read: Lineage | None = None
+        self._read: list[Lineage] | None = None
 
     @property
     def forbidden(self) -> Lineage:
@@ -173,16 +173,16 @@ class Ledger:
     @contextmanager
     def reading(self) -> Iterator[Callable[[], Lineage]]:
         """Within: what is read of models and stores is noted; the function gives whose data that was."""
-        self._read = NOBODY
+        noted = self._read = [NOBODY]
         try:
-            yield lambda: self._read or NOBODY
+            yield lambda: noted[0]
         finally:
             self._read = None
 
     def read(self, thing: Traced) -> None:
         """Note that somebody reads this."""
         if self._read is not None:
-            self._read |= thing.lineage
+            self._read[0] |= thing.lineage
 
     def taint(self, thing: Traced) -> Lineage:
         """The forbidden units that `thing` carries."""

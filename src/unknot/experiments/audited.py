@@ -229,7 +229,7 @@ def central(recipe: Recipe, steps: int, samples: int) -> Recipe:
 
 def parted(data: FederatedData, erasures: Sequence[Erase]) -> tuple[Rows, Rows]:
     """The rows that remain, and those that are erased; what another client holds as well is no secret."""
-    rest = data.fork()
+    rest = data.rehearsal()
     gone = [np.empty(0, dtype=np.int64)]
     for target in (target for request in erasures for target in request.targets):
         shard = rest[target.client]

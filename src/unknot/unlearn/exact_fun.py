@@ -47,7 +47,7 @@ class ExactFun(Method):
 
     @property
     def promise(self) -> str:
-        """Each round's model is exact; how far back a request goes shows how much the erased data mattered."""
+        """Each round's model is exact; how far back a request goes shows how much the data mattered."""
         return "exact, but for how many rounds it goes back, which depends on the erased data"
 
     def open(self, desk: Desk) -> None:

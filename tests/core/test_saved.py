@@ -1,0 +1,60 @@
+"""What is saved names its clients, so that a later erasure of any part of their data finds it."""
+
+import pytest
+import torch
+
+from support import LAYOUT, toy_weights
+from unknot.core.ensemble import Ensemble
+from unknot.core.errors import ConfigError
+from unknot.core.lineage import Ledger, Lineage, Unit
+from unknot.core.saved import load_model, save_model
+from unknot.core.weights import Layout, Weights
+
+
+def shaped(*units):
+    return Weights(toy_weights().vector, LAYOUT, Lineage(units))
+
+
+def test_a_model_comes_back_with_its_bits_and_its_clients(tmp_path):
+    model = Weights(
+        torch.linspace(-1, 1, 8, dtype=torch.float64),
+        Layout(LAYOUT.names, LAYOUT.shapes, ("b",)),
+        shaped(Unit(3, 2), Unit(5)).lineage,
+    )
+    save_model(model, tmp_path / "model.pt")
+    again = load_model(tmp_path / "model.pt")
+    assert again.equal(model)
+    assert again.layout.frozen == ("b",)
+    assert set(again.lineage) == {Unit(3), Unit(5)}
+
+
+def test_an_ensemble_comes_back_whole(tmp_path):
+    model = Ensemble(((0.25, shaped(Unit(1))), (0.75, shaped(Unit(2, 4)))), "majority", Lineage([Unit(7, 1)]))
+    save_model(model, tmp_path / "model.pt")
+    again = load_model(tmp_path / "model.pt")
+    assert again.equal(model)
+    assert again.lineage.clients == {1, 2, 7}
+    assert [weights.lineage.clients for _, weights in again.parts] == [{1}, {2}]
+
+
+@pytest.mark.parametrize("unit", [Unit(3), Unit(3, 1), Unit(3, 17)], ids=["first", "revision", "draw"])
+@pytest.mark.parametrize("samples", [None, [4]], ids=["client", "samples"])
+def test_any_erasure_in_another_run_finds_it(tmp_path, unit, samples):
+    save_model(shaped(unit), tmp_path / "model.pt")
+    ledger = Ledger()
+    ledger.draw(3, [0, 1])
+    ledger.forbid(3, samples)
+    assert ledger.taint(load_model(tmp_path / "model.pt"))
+
+
+def test_what_is_no_saved_model_is_named(tmp_path):
+    with pytest.raises(ConfigError, match="cannot read"):
+        load_model(tmp_path / "nothing.pt")
+    (tmp_path / "text.pt").write_text("not a model")
+    with pytest.raises(ConfigError, match="not a saved model"):
+        load_model(tmp_path / "text.pt")
+    torch.save({"weights": torch.zeros(3)}, tmp_path / "other.pt")
+    with pytest.raises(ConfigError, match="not a saved model"):
+        load_model(tmp_path / "other.pt")
+    with pytest.raises(ConfigError, match="cannot write"):
+        save_model(toy_weights(), tmp_path / "no such folder" / "model.pt")
