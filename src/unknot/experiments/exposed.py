@@ -78,12 +78,12 @@ class Exposed:
         erasures_of(experiment)
         before: list[Model] = []
         rounds: list[Round] = []
-        asked: list[int] = []
+        asked: list[Served] = []
 
         def look(event: Event) -> None:
             """Hold the last model before the first request: after it, the federation refuses to serve it."""
             if isinstance(event, Served):
-                asked.append(event.round)
+                asked.append(event)
             elif not asked:
                 before[:] = [fed.model]
                 rounds.append(event)
@@ -93,7 +93,8 @@ class Exposed:
         if history.model is None or history.unserved or not before:
             raise ConfigError("an audited run trains before its request, and serves it: see its rounds")
         started = time.perf_counter()
-        known = self._known(experiment, asked[0], exposure)
+        longest = max(record.round for record in rounds)  # where there are lanes, that of the fastest
+        known = self._known(experiment, longest, exposure)
         models = {"before": before[0], "after": history.model, "control": known.control}
         answers = {
             name: fed.engine.predict(model, known.points)

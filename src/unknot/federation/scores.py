@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
-from weakref import WeakKeyDictionary
+from collections.abc import MutableMapping, Sequence
+
+from torch.utils.weak import WeakIdKeyDictionary
 
 from unknot.core.data import FederatedData, Samples
 from unknot.core.ensemble import Model
 from unknot.core.errors import ConfigError
 from unknot.core.jobs import Engine, Score
+from unknot.core.weights import Weights
 
 SPLITS = ("validation", "test")
 
@@ -25,7 +27,8 @@ class Scores:
         self._data = data
         self._asked = tuple(watched)
         self.seconds = 0.0
-        self._known: WeakKeyDictionary[Model, dict[str, Score]] = WeakKeyDictionary()
+        # By their numbers, whatever else they carry.
+        self._known: MutableMapping[object, dict[str, Score]] = WeakIdKeyDictionary()
         self._last: Model | None = None
 
     @property
@@ -41,7 +44,7 @@ class Scores:
 
     def of(self, model: Model, split: str) -> Score:
         """One split of one model."""
-        known = self._known.setdefault(model, {})
+        known = self._known.setdefault(_numbers(model), {})
         if split not in known:
             started = time.perf_counter()
             known[split] = self._engine.evaluate(model, self.there[split])
@@ -60,9 +63,13 @@ class Scores:
         return {split: self.of(model, split) for split in self.there}
 
     def __contains__(self, model: Model) -> bool:
-        return model in self._known or model is self._last
+        return _numbers(model) in self._known or model is self._last
 
     def forget(self) -> None:
         """Keep no model, and no figure, from before an erasure."""
         self._known.clear()
         self._last = None
+
+
+def _numbers(model: Model) -> object:
+    return model.vector if isinstance(model, Weights) else model
