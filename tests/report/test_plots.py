@@ -24,6 +24,7 @@ def line(name, label, rounds, level):
                 "request": "leave 1",
                 "kind": "erase",
                 "round": 2,
+                "at": 2,
                 "before": stat(0.8, 0.01, 2),
                 "first": stat(0.1, 0.0, 2),
                 "recovering": stat(level, 0.02, 2),

@@ -27,6 +27,7 @@ from unknot.core.weights import Weights
 from unknot.federation.aggregate import Aggregate
 from unknot.federation.bench import Bench
 from unknot.federation.clock import SECOND, Clock
+from unknot.federation.describe import beyond, concerned, counts, describe, members_of
 from unknot.federation.environment import environment
 from unknot.federation.history import Event, History, Round, Served, Trip
 from unknot.federation.inspect import sort_out
@@ -280,6 +281,7 @@ class Federation(Bench):
             clients=tuple(sorted(flight.client for flight in flights)),
             staleness=staleness,
             train_loss=float(np.mean([u.loss for u in good])) if good else float("nan"),
+            used=len(good),
             set_aside=reasons,
             scores={},
             costs=self.costs,
@@ -313,7 +315,7 @@ class Federation(Bench):
 
     def _serve(self, request: Request, history: History) -> None:
         before = self._scores()
-        rounds = max((lane.rounds for lane in self.lanes.values()), default=0)
+        (lanes, rounds), members = concerned(self.lanes, request), members_of(self.lanes)
         flying = [(lane, flight) for lane in self.lanes.values() for flight in lane.flights]
         self._restarted.clear()
         purged = 0
@@ -333,6 +335,7 @@ class Federation(Bench):
             clients=clients,
             time=self.now / SECOND,
             round=rounds,
+            place=len(history.rounds),
             restarted=tuple(self._restarted),
             cancelled=tuple(sorted(trip.client for trip in trips)),
             purged=purged,
@@ -340,6 +343,10 @@ class Federation(Bench):
             after=self._scores(),
             costs=self.costs,
             trips=tuple(trips),
+            lanes=lanes,
+            samples=counts(request),
+            entered=beyond(members_of(self.lanes), members),
+            left=beyond(members, members_of(self.lanes)),
         )
         history.served.append(record)
         self._tell(record)
@@ -399,6 +406,7 @@ class Federation(Bench):
         self.members = set(members)
         self.method.open(self)
         self._history = History(self.method.name, self._promise(), self.seed)
+        self._history.setup, self._history.members = describe(self), members_of(self.lanes)
         return self._history
 
     def _finish(self, history: History, elapsed: float) -> None:
