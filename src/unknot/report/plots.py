@@ -277,4 +277,14 @@ def _legend(
         handles.append(Line2D([], [], color=GREY, marker=sign, linestyle="none", markersize=5))
         names.append(meaning)
     columns = min(len(names), columns)
+    while columns > 1 and _legend_width(names, columns) > figure.get_figwidth():
+        columns -= 1
     figure.legend(handles, names, loc="outside lower center", ncols=columns, frameon=False, fontsize=8)
+
+
+def _legend_width(names: Sequence[str], columns: int) -> float:
+    """Inches, as measured on our figures: the first columns are the longer ones."""
+    rows, longer = divmod(len(names), columns)
+    ends = [sum(rows + (i < longer) for i in range(column + 1)) for column in range(columns)]
+    widest = [max(map(len, names[start:end])) for start, end in zip([0, *ends], ends, strict=False)]
+    return sum(0.48 + 0.057 * length for length in widest)
