@@ -87,6 +87,14 @@ def test_the_rounds_of_a_recovery_are_the_most_of_one_lane_since_the_request():
     assert (never.reached, never.rounds, never.seconds, never.client_epochs) == (False, 2, 6.0, 8.0)
 
 
+def test_rounds_of_a_lane_with_fewer_of_them_come_after_a_request_too():
+    """The fast lane has had four rounds, and stands still from then on; the slow one has its second."""
+    made = history(LANES.rounds[:6], served(5, 5.0, 0.9, 0.3, 5, number=4))
+    found = made.recovery(made.served[0])
+    assert (found.reached, found.rounds, found.seconds, found.client_epochs) == (False, 1, 3.0, 2.0)
+    assert made.recovery(made.served[0], 0.4).reached
+
+
 def test_what_was_never_lost_takes_nothing_to_regain():
     made = history(LANES.rounds, served(5, 5.0, 0.9, 0.9, 5))
     found = made.recovery(made.served[0])
