@@ -83,7 +83,8 @@ class Exposed:
         def look(event: Event) -> None:
             """Hold the last model before the first request: after it, the federation refuses to serve it."""
             if isinstance(event, Served):
-                asked.append(event.round)
+                # How long was trained: by the furthest lane, whichever one the request concerns.
+                asked.append(max((record.round for record in rounds), default=0))
             elif not asked:
                 before[:] = [fed.model]
                 rounds.append(event)
