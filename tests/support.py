@@ -95,7 +95,7 @@ def toy_federation(method: Method, data: FederatedData | None = None, engine=Non
 
 def serve_now(fed: Federation, request: Request) -> Served:
     """Serve a request between two runs, whatever its moment."""
-    return fed._serve(Waiting(request))
+    return fed._serve(Waiting(request), 0)
 
 
 def with_vector(update: Update, vector: torch.Tensor) -> Update:

@@ -4,7 +4,10 @@ import sys
 import pytest
 from typer.testing import CliRunner
 
+from unknot import cli
 from unknot.cli import app
+from unknot.federation import History
+from unknot.federation.history import REGAINED
 
 FILE = """
 [data]
@@ -69,6 +72,74 @@ def test_a_mistake_is_a_message_not_a_traceback(file):
         "cannot erase client 9" in call("run", file, "--set", "request=[{erase=9, round=1}]", code=2).output
     )
     assert "there is no file" in call("run", "nowhere.toml", code=2).output
+
+
+def said(result) -> str:
+    return " ".join(result.output.split())
+
+
+def test_the_record_has_what_was_set_in_the_file_and_on_the_command_line(file):
+    record = json.loads(call("run", file, "--json", "--set", "train.lr=0.2", "--seed", "3").stdout)
+    assert record["experiment"]["train"] == {"batch_size": 10, "lr": 0.2}
+    assert record["experiment"]["request"] == [{"erase": 1, "round": 2}]
+    assert (record["experiment"]["name"], record["experiment"]["seed"]) == ("small", 3)
+    assert record["setup"]["recipe"]["optimizer"]["lr"] == 0.2
+    assert record["recoveries"][0]["fraction"] == REGAINED
+
+
+def test_a_request_that_is_still_pending_is_named_and_has_a_status_of_its_own(file):
+    late = "request=[{erase=1, time=1000.0}]"
+    text = said(call("run", file, "--set", late, code=3))
+    assert "still pending: erase client 1 at 1000 s" in text
+    assert "Train for longer, or ask earlier" in text
+    record = json.loads(call("run", file, "--set", late, "--json", code=3).stdout)
+    assert record["unserved"] == ["erase client 1 at 1000 s"]
+
+
+def test_a_run_that_set_its_updates_aside_is_not_well(file):
+    text = said(call("run", file, "--set", "train.lr=1e30", code=4))
+    assert "14 of 14 updates were set aside (not finite): the learning rate may be too high" in text
+    record = json.loads(call("run", file, "--set", "train.lr=1e30", "--json", code=4).stdout)
+    assert len(record["warnings"]) == 1
+    both = ["--set", "train.lr=1e30", "--set", "request=[{erase=1, time=1000.0}]"]
+    assert "updates were set aside" in said(call("run", file, *both, code=3))
+
+
+def test_the_demo_has_the_same_statuses(monkeypatch):
+    ended = History("rfs", "exact", 0, unserved=["erase client 1 at round 9"])
+    monkeypatch.setattr(cli, "_run", lambda *args: (None, ended))
+    call("demo", "--json", code=3)
+    ended.unserved = []
+    call("demo", "--json", code=0)
+
+
+def test_a_request_that_comes_after_the_end_is_warned_of_at_the_start(file):
+    def warned(*settings):
+        overrides = [word for setting in settings for word in ("--set", setting)]
+        result = CliRunner().invoke(app, ["run", file, "--json", *overrides], env={"COLUMNS": "200"})
+        return result.stderr
+
+    late = "'erase client 1' comes at round 4, but the run ends after 4 rounds: it will stay pending"
+    assert f"warning: {late}" in warned("request=[{erase=1, round=4}]")
+    seconds = ["federation={seconds=1.0}", "request=[{erase=1, time=2.5}]"]
+    assert "comes at 2.5 s, but the run ends after 1 s" in warned(*seconds)
+    assert "warning" not in warned()
+    assert "warning" not in warned("request=[{erase=1, time=2.5}]")  # nobody knows how long 4 rounds take
+
+
+def test_the_statuses_are_in_the_help():
+    for command in ("run", "demo"):
+        text = said(call(command, "--help"))
+        for words in ("0 all well", "2 an error", "3 a request is still pending", "4 most updates"):
+            assert words in text
+
+
+def test_what_an_approximate_method_let_pass_is_shown(file):
+    federaser = 'method={name="federaser", interval=1}'
+    record = json.loads(call("run", file, "--json", "--set", federaser).stdout)
+    assert record["waived"] == ["client 1"]
+    assert "influence let pass │ client 1" in said(call("run", file, "--set", federaser))
+    assert "influence let pass" not in said(call("run", file))
 
 
 @pytest.mark.parametrize("ending", ["png", "svg"])

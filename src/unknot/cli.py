@@ -54,7 +54,15 @@ Plot = Annotated[
 Picture = Annotated[Path | None, typer.Option(metavar="OUT.png|.svg", help="Also draw it into this file.")]
 
 
-@app.command()
+PENDING, NOT_WELL = 3, 4
+STATUSES = (
+    "Exit status: 0 all well; 2 an error; 3 a request is still pending, because the run ended before it "
+    "came; 4 most updates were set aside, of the run, since the last request or in a lane at its end: the "
+    "model is not what it seems."
+)
+
+
+@app.command(epilog=STATUSES)
 def run(
     file: Annotated[Path, typer.Argument(help="The experiment, a TOML file.")],
     set_: Set = None,
@@ -72,16 +80,18 @@ def run(
         overrides.append(f'engine.device="{device}"')
     if engine is not None:
         overrides.append(f'engine.name="{engine}"')
-    _run(file, overrides, json_, plot)
+    _, history = _run(file, overrides, json_, plot)
+    raise typer.Exit(_status(history))
 
 
-@app.command()
+@app.command(epilog=STATUSES)
 def demo(seed: Seed = None, json_: Json = False, plot: Plot = None) -> None:
     """Twenty clients learn to read digits; one asks to be forgotten; the model recovers, provably."""
     with as_file(files("unknot") / "experiments" / "demo.toml") as file:
         experiment, history = _run(file, [] if seed is None else [f"seed={seed}"], json_, plot)
     if not json_:
         _prove(experiment, history)
+    raise typer.Exit(_status(history))
 
 
 @app.command()
@@ -301,6 +311,8 @@ def _run(file: Path, overrides: list[str], as_json: bool, plot: Path | None) -> 
         experiment = Experiment.read(file, overrides)
         if plot is not None:
             timeline.check(plot)
+        for text in _too_late(experiment):
+            Console(stderr=True).print(Text.assemble(("warning: ", "bold yellow"), text))
         if as_json:
             history = run_experiment(experiment)
             record = history.to_dict()
@@ -320,6 +332,27 @@ def _run(file: Path, overrides: list[str], as_json: bool, plot: Path | None) -> 
             timeline.draw_run(history, plot)
             sys.stdout.write(f"written: {plot}\n")
         return experiment, history
+
+
+def _too_late(experiment: Experiment) -> list[str]:
+    """The requests that certainly come at the end or later: said before a long run rather than after it."""
+    rounds, seconds = experiment.length.rounds, experiment.length.seconds
+    found = []
+    for request in experiment.requests:
+        at, end = request.at, ""
+        if at.round is not None and rounds is not None and at.round >= rounds:
+            end = f"{rounds} rounds"
+        elif at.time is not None and seconds is not None and at.time > seconds:
+            end = f"{seconds:g} s"
+        if end:
+            so = "nothing is left to recover in" if at.round == rounds else "it will stay pending"
+            found.append(f"'{request}' comes at {at}, but the run ends after {end}: {so}")
+    return found
+
+
+def _status(history: History) -> int:
+    """What the command exits with; a request that was not served comes first."""
+    return PENDING if history.unserved else NOT_WELL if history.warnings else 0
 
 
 def _prove(experiment: Experiment, history: History) -> None:

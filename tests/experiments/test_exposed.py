@@ -177,6 +177,8 @@ def test_only_rounds_before_the_request_count_whatever_the_pace_of_a_cluster(cli
     history, found = Exposed().run(asked, replace(LITTLE, samples=50, control=False))
     (served,) = history.served
     assert served.time == (30 if moment == "time=30.0" else 20)
+    furthest = max(record.round for record in history.rounds[: served.place])
+    assert sum(client in record.clients for record in history.rounds if record.round <= furthest) >= 5
     assert found["asked"] == counted
 
 

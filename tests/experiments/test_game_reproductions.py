@@ -212,10 +212,10 @@ def test_settling_and_trends_are_counted_draw_by_draw(tmp_path):
     ("stable", "held_in", "figures"),
     [
         ((0, 0), 0, "no stable all-or-nothing equilibrium in any draw"),
-        ((0, 1, 0), 1, "0 to 1 stable all-or-nothing equilibrium in each draw; none in 2"),
-        ((1, 1), 2, "1 stable all-or-nothing equilibrium in each draw"),
-        ((1, 3), 1, "1 to 3 stable all-or-nothing equilibria in each draw"),
-        ((6, 6), 0, "6 stable all-or-nothing equilibria in each draw"),
+        ((0, 1, 0), 1, "at least 0 to 1 stable equilibrium in each draw, all or nothing; none in 2"),
+        ((1, 1), 2, "at least 1 stable equilibrium in each draw, all or nothing"),
+        ((1, 3), 1, "at least 1 to 3 stable equilibria in each draw, all or nothing"),
+        ((6, 6), 0, "at least 6 stable equilibria in each draw, all or nothing"),
     ],
 )
 def test_only_a_single_stable_equilibrium_is_unique(stable, held_in, figures):

@@ -21,19 +21,23 @@ def round_(number, accuracy, *, jobs, time=None, lane="global", split="test") ->
         clients=(0,),
         staleness=0.0,
         train_loss=1.0,
+        used=1,
         set_aside={},
         scores=score(accuracy, split),
         costs=Costs(jobs, 2.0 * jobs, bytes_down=10 * jobs, bytes_up=5 * jobs, bytes_stored=7 * number),
     )
 
 
-def served(number, before, after, *, jobs, kind="erase", client=1, time=None, split="test") -> Served:
+def served(
+    number, before, after, *, jobs, place=None, kind="erase", client=1, time=None, split="test"
+) -> Served:
     return Served(
         request=f"{kind} client {client}",
         kind=kind,
         clients=(client,),
         time=float(number if time is None else time),
         round=number,
+        place=number if place is None else place,
         restarted=(),
         cancelled=(),
         purged=0,
@@ -102,9 +106,9 @@ def test_lanes_that_each_record_a_round_count_rounds_and_not_records():
         round_(4, 0.5, jobs=7, lane="a", time=4),
         round_(4, 0.6, jobs=8, lane="b", time=4),
     ]
-    (outcome,) = scenario(history(lanes, [served(2, 0.7, 0.3, jobs=4)]), [0.6]).outcomes
+    (outcome,) = scenario(history(lanes, [served(2, 0.7, 0.3, jobs=4, place=4)]), [0.6]).outcomes
     assert outcome.reached == (Reached(0.6, 2, 2.0, 8.0, kept=2.0),)
-    trace = Trace.of(history(lanes, [served(2, 0.7, 0.3, jobs=4)]))
+    trace = Trace.of(history(lanes, [served(2, 0.7, 0.3, jobs=4, place=4)]))
     assert trace.curve() == {(1, 0): 0.5, (2, 0): 0.7, (2, 1): 0.3, (3, 0): 0.5, (4, 0): 0.6}
 
 
@@ -115,11 +119,46 @@ def test_a_lane_that_lags_is_part_of_the_first_round_after_a_request():
         round_(2, 0.65, jobs=6, lane="slow", time=6),
         round_(6, 0.8, jobs=7, lane="fast", time=7),
     ]
-    trace = Trace.of(history(rounds, [served(5, 0.7, 0.5, jobs=5)]))
+    trace = Trace.of(history(rounds, [served(5, 0.7, 0.5, jobs=5, place=1)]))
     (outcome,) = trace.outcomes([0.6, 0.8])
     assert [reached.rounds for reached in outcome.reached] == [1, 1]
     assert [reached.seconds for reached in outcome.reached] == [1.0, 2.0]
     assert trace.curve() == {(5, 0): 0.7, (5, 1): 0.5, (6, 0): 0.8}
+
+
+def test_a_request_of_a_slow_lane_lies_where_the_federation_was():
+    """The slow lane has had one round when it is asked, the fast one five; then both have two more."""
+    rounds = [
+        *(round_(n, 0.5 + n / 100, jobs=n, lane="fast", time=n) for n in range(1, 6)),
+        round_(1, 0.6, jobs=6, lane="slow", time=5.5),
+        round_(6, 0.4, jobs=7, lane="fast", time=7),
+        round_(2, 0.5, jobs=8, lane="slow", time=8),
+        round_(7, 0.55, jobs=9, lane="fast", time=8.5),
+        round_(3, 0.7, jobs=10, lane="slow", time=9),
+    ]
+    trace = Trace.of(history(rounds, [served(1, 0.6, 0.3, jobs=6, place=6, time=6)]))
+    assert trace == Trace.from_dict(trace.to_dict())
+    (outcome,) = trace.outcomes([0.7, 0.9])
+    assert (outcome.round, outcome.at) == (1, 5)
+    assert outcome.reached[0] == Reached(0.7, 2, 3.0, 8.0, kept=3.0)
+    assert [reached.rounds for reached in outcome.reached] == [2, None]
+    assert [accuracy for place, accuracy in trace.curve().items() if place[0] in (5, 6)] == [0.6, 0.3, 0.5]
+
+
+def test_a_lane_behind_the_others_time_takes_no_negative_seconds():
+    """One lane had gone on to 20 s in an earlier run; the request finds the other at 8 s."""
+    rounds = [
+        round_(1, 0.6, jobs=1, lane="a", time=20),
+        round_(1, 0.6, jobs=2, lane="b", time=8),
+        round_(2, 0.5, jobs=3, lane="b", time=16),
+        round_(2, 0.7, jobs=4, lane="a", time=22),
+        round_(3, 0.8, jobs=5, lane="b", time=21),
+    ]
+    made = history(rounds, [served(1, 0.6, 0.3, jobs=2, place=2, time=20)])
+    (outcome,) = Trace.of(made).outcomes([0.5, 0.7, 0.8])
+    assert [reached.seconds for reached in outcome.reached] == [0.0, 2.0, 2.0]
+    assert made.recovery(made.served[0], 0.8).seconds == 0.0
+    assert made.recovery(made.served[0], 1.1).seconds == 2.0
 
 
 def test_a_round_without_work_still_comes_after_the_request():

@@ -93,10 +93,9 @@ def history(*events, perplexity=False) -> History:
                 # Serving trains nothing: the jobs are those of the round before.
                 "costs": Costs(jobs=jobs - 1, client_epochs=2.0 * jobs - 2),
             }
-            place = {"time": float(time), "round": max(done.values(), default=0), "clients": (3,)}
-            made.served.append(
-                Served("erase client 3", "erase", restarted=lanes, cancelled=(), purged=0, **place, **served)
-            )
+            place = {"time": float(time), "round": max(done.values(), default=0), "place": len(made.rounds)}
+            who = {"request": "erase client 3", "kind": "erase", "clients": (3,)}
+            made.served.append(Served(restarted=lanes, cancelled=(), purged=0, **who, **place, **served))
             continue
         lane, own = more or ("global", None)
         done[lane] = done.get(lane, 0) + 1
@@ -109,6 +108,7 @@ def history(*events, perplexity=False) -> History:
                 clients=(0,),
                 staleness=0.0,
                 train_loss=1.0,
+                used=1,
                 set_aside={},
                 scores=score(value, perplexity),
                 costs=costs,

@@ -6,7 +6,7 @@ from typer.testing import CliRunner
 
 from unknot.cli import app
 from unknot.report.cells import count, percent
-from unknot.report.reproduction import markdown, tables, write
+from unknot.report.reproduction import markdown, tables, verdict, write
 
 
 def stat(mean, std=None, n=1, asked=None):
@@ -24,6 +24,7 @@ def line(name, label, rounds, level):
                 "request": "leave 1",
                 "kind": "erase",
                 "round": 2,
+                "at": 2,
                 "before": stat(0.8, 0.01, 2),
                 "first": stat(0.1, 0.0, 2),
                 "recovering": stat(level, 0.02, 2),
@@ -117,7 +118,7 @@ def test_the_page_has_published_figures_beside_ours():
     assert "| FATS | not run | never |" in page
     assert "Figure X of *A paper*, at small scale. The paper finds a thing." in page
     assert "| RFS | not run | 54 |" in page
-    assert "| MMT does better than RFS | digits | held (in 1 of 2 seeds) |" in page
+    assert "| MMT does better than RFS | digits | held by the means (in 1 of 2 seeds) |" in page
     for text in (
         "$ unknot reproduce exact-figx",
         "- commit abc",
@@ -142,7 +143,7 @@ def test_the_terminal_shows_the_same():
         "26.0±2.0",
         "51",
         "cifar100 is not here",
-        "held (in 1 of 2",
+        "held by the means (in 1 of 2",
     ):
         assert part in text
 
@@ -216,3 +217,19 @@ def test_a_run_with_thresholds_shows_them(tmp_path):
     assert "0 rounds, 0.0 s" in output
     assert "not reached" in output
     assert '"scenario": {"split": "validation"' in call("run", str(file), "--json")
+
+
+@pytest.mark.parametrize(
+    ("held", "held_in", "unit", "words"),
+    [
+        (True, 3, "seeds", "held (in 3 of 3 seeds)"),
+        (True, 2, "seeds", "held by the means (in 2 of 3 seeds)"),
+        (True, 0, "seeds", "by the means alone (in 0 of 3 seeds)"),
+        (False, 0, "seeds", "did not hold (in 0 of 3 seeds)"),
+        (False, 1, "seeds", "did not hold by the means (held in 1 of 3 seeds)"),
+        (True, 2, "draws", "held (in 2 of 3 draws)"),
+        (False, 1, "draws", "did not hold (in 1 of 3 draws)"),
+    ],
+)
+def test_a_verdict_says_where_the_seeds_do_not_agree_with_the_means(held, held_in, unit, words):
+    assert verdict({"held": held, "held_in": held_in, "seeds": 3}, unit) == words

@@ -34,6 +34,7 @@ def line(name, label, seconds, *, lanes=False, choices=None, kept=None, stopped=
                 "request": "leave 7",
                 "kind": "erase",
                 "round": 9,
+                "at": 9,
                 "time": 140.0,
                 "before": stat(level, 0.01),
                 "first": stat(level / 2, 0.01),

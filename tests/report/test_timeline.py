@@ -3,6 +3,7 @@
 import math
 import re
 import tomllib
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,8 @@ from unknot.experiments import Experiment, prepare
 from unknot.federation import Costs, History, Round, Served, Trip
 from unknot.report import lanes, timeline
 from unknot.report.curve import curve
-from unknot.report.lanes import Bar, Gone, Row
+from unknot.report.lanes import Bar, Gone, Part, Row
+from unknot.report.progress import Live
 from unknot.report.summary import summary
 
 
@@ -31,6 +33,7 @@ def round_(lane, number, time, served, own, *trips, jobs=0):
         clients=tuple(sorted(client for client, *_ in trips)),
         staleness=0.0,
         train_loss=1.0,
+        used=len(trips),
         set_aside={},
         scores=score(served),
         costs=Costs(jobs),
@@ -39,13 +42,26 @@ def round_(lane, number, time, served, own, *trips, jobs=0):
     )
 
 
-def request(time, *clients, kind="erase", restarted=(), trips=(), before=0.6, after=0.3, jobs=0):
+def request(
+    time,
+    *clients,
+    place,
+    kind="erase",
+    restarted=(),
+    trips=(),
+    before=0.6,
+    after=0.3,
+    jobs=0,
+    samples=(),
+    entered=None,
+):
     return Served(
         request=f"{kind} client {clients[0]}",
         kind=kind,
         clients=clients,
         time=time,
         round=2,
+        place=place,
         restarted=restarted,
         cancelled=(),
         purged=0,
@@ -53,6 +69,8 @@ def request(time, *clients, kind="erase", restarted=(), trips=(), before=0.6, af
         after=score(after),
         costs=Costs(jobs),
         trips=trips,
+        samples=samples,
+        entered=entered or {},
     )
 
 
@@ -73,7 +91,7 @@ def knot() -> History:
         round_("joint", 1, 50.0, 0.9, 0.9, (4, 40.0, 50.0), (5, 40.0, 45.0), jobs=9),
     ]
     cut = (Trip(5, A, 10.0, 20.0), Trip(1, A, 12.0, 20.0))
-    made.served = [request(20.0, 1, restarted=(A,), trips=cut, jobs=4)]
+    made.served = [request(20.0, 1, place=3, restarted=(A,), trips=cut, jobs=4)]
     made.scores = {"validation": Score(0.9, 0.3, 100), "test": Score(0.85, 0.4, 100)}
     return made
 
@@ -123,19 +141,54 @@ def test_trips_cut_short_end_at_the_request():
 
 def test_a_restart_is_at_the_request_and_only_lanes_have_one():
     history = knot()
-    history.served.append(request(35.0, 4, restarted=("some node of a tree", B)))
+    history.served.append(request(35.0, 4, place=5, restarted=("some node of a tree", B)))
     assert lanes.restarts(history) == [(20.0, A), (35.0, B)]
 
 
-def test_an_erased_client_is_gone_until_it_works_again():
+def test_an_erased_client_is_gone_from_the_request_on():
     history = knot()
-    history.served.append(request(22.0, 4))  # some samples of it: it goes on
     of = lanes.rows(history)
-    assert lanes.gone(history, of) == [Gone(0, 20.0, 50.0), Gone(2, 22.0, 22.0)]
-    history.rounds[3:] = [round_(B, 3, 50.0, 0.5, 0.7, (4, 40.0, 50.0))]
-    assert lanes.gone(history, of)[1] == Gone(2, 22.0, 40.0)
-    history.served[0] = request(20.0, 1, kind="join")
-    assert [item.row for item in lanes.gone(history, of)] == [2]
+    assert lanes.gone(history, of) == [Gone(0, 20.0, 50.0)]
+    history.served[0] = request(20.0, 1, place=3, kind="join")
+    assert lanes.gone(history, of) == []
+
+
+def test_a_client_that_loses_samples_stays_and_is_marked_where_it_is():
+    history = knot()
+    history.served = [
+        request(20.0, 5, place=3, samples=(3,)),
+        request(26.0, 4, 5, place=4, samples=(1, 2)),
+        request(28.0, 1, 4, place=4, samples=(None, 6)),
+    ]
+    of = lanes.rows(history)
+    assert lanes.gone(history, of) == [Gone(0, 28.0, 50.0)]
+    assert lanes.parts(history, of) == [
+        *(Part(1, 20.0), Part(3, 20.0)),  # client 5 is in two clusters
+        *(Part(1, 26.0), Part(2, 26.0), Part(3, 26.0)),
+        Part(2, 28.0),
+    ]
+    assert [lanes.sign(served) for served in history.served] == ["samples", "samples", "erase"]
+
+
+def test_what_was_erased_is_said_once_a_client():
+    history = knot()
+    history.served = [
+        request(20.0, 5, place=3, samples=(3,)),
+        request(26.0, 4, 5, place=4, samples=(1, 2)),
+        request(28.0, 1, 4, place=4),
+    ]
+    of = lanes.rows(history)
+    assert lanes.erased(history, of) == {0: "client 1", 1: "5 samples of client 5", 2: "client 4"}
+
+
+def test_members_that_were_never_asked_are_in_their_lane():
+    history = knot()
+    history.members = {A: (1, 5), B: (4, 5, 7)}
+    history.served[0] = request(20.0, 8, place=3, kind="join", entered={A: (8,)})
+    of = lanes.rows(history)
+    assert of == [*(Row(A, c) for c in (1, 5, 8)), *(Row(B, c) for c in (4, 5, 7)), Row(lanes.NOWHERE, 9)]
+    history.members[B] = (4, 5, 7, 9)  # profiled, and then never asked
+    assert lanes.rows(history)[-1] == Row(B, 9)
 
 
 # Accuracies.
@@ -171,11 +224,19 @@ def test_the_served_curve_falls_at_the_request():
     assert points[2:6] == [(14.0, 0.6), (20.0, 0.6), (20.0, 0.3), (24.0, 0.5)]
 
 
-def test_at_one_moment_the_work_done_tells_before_from_after():
+def test_at_one_moment_what_was_recorded_first_came_first():
     history = plain()
-    history.rounds = [round_("global", n, 2.0, 0.1 * n, None, (0, 0.0, 2.0), jobs=n) for n in (1, 2)]
-    history.served = [request(2.0, 3, before=0.1, after=0.05, jobs=1)]
+    history.rounds = [round_("global", n, 2.0, 0.1 * n, None, (0, 0.0, 2.0), jobs=0) for n in (1, 2)]
+    history.served = [request(2.0, 3, place=1, before=0.1, after=0.05, jobs=0)]
     assert [value for _, value in lanes.served_curve(history)] == [0.1, 0.1, 0.05, 0.2]
+
+
+def test_a_lane_behind_the_others_time_does_not_take_what_is_served_back_in_time():
+    history = knot()
+    late = round_(A, 4, 45.0, 0.95, 0.9, (5, 40.0, 45.0), jobs=10)
+    history.rounds = [*history.rounds, late]
+    assert lanes.served_curve(history)[-2:] == [(50.0, 0.9), (50.0, 0.95)]
+    assert lanes.own_curves(history)[A][-1] == (45.0, 0.9)
 
 
 # The file.
@@ -187,7 +248,7 @@ def test_rows_of_a_lane_lie_together_with_a_gap_to_the_next():
     assert [step > 1 for step in steps] == [False, True, False, True]
     assert sheet.spans[B] == (sheet.heights[2], sheet.heights[3])
     assert sheet.title == "knot: 4 clients in 2 clusters, 7 rounds"
-    assert timeline.Sheet(plain()).title == "rfs: 1 clients, 3 rounds"
+    assert timeline.Sheet(plain()).title == "rfs: 1 client, 3 rounds"
 
 
 def test_names_that_would_touch_are_left_out():
@@ -220,6 +281,15 @@ def test_the_picture_has_each_thing_that_happened_and_no_other(tmp_path):
     assert found >= every | {A, B, lanes.NOWHERE, "client 1", "a client leaves", "simulated seconds"}
     hatched = re.findall(r"<path [^>]*clip-path[^>]*fill: url", (tmp_path / "run.svg").read_text())
     assert len(hatched) == 2, "what was called back is hatched, and nothing else is"
+    assert "samples are erased" not in found
+    history = knot()
+    history.served.append(request(35.0, 5, place=5, samples=(3,)))
+    found = words(history)
+    assert found >= {"3 samples of client 5", "samples are erased", "a client leaves", "client 1"}
+    svg = (tmp_path / "run.svg").read_text()
+    assert svg.count("<!-- 3 samples of client 5 -->") == 1
+    history.served = history.served[1:]
+    assert not words(history) & {"a client leaves", "erased", "client 5"}
     found = words(plain())
     assert not found & every
     assert {"global", "served model", "0"} <= found
@@ -283,6 +353,36 @@ def test_the_summary_shows_what_could_be_served_and_marks_what_is():
 def test_the_summary_counts_rounds_in_lanes_and_joint_ones_apart():
     assert "6 in 2 lanes, 1 joint" in shown(knot())
     assert re.search(r"rounds +│ +3 │", shown(plain()))
+
+
+def test_the_summary_says_whose_round_a_request_came_in():
+    history = knot()
+    history.served = [replace(history.served[0], lanes=(A,)), request(35.0, 8, place=5, kind="join")]
+    text = shown(history)
+    assert f"erase client 1  at round 2 of {A}, 20.0 s" in text
+    assert "join client 8  at round 2 of the furthest lane, 35.0 s" in text
+    # 0.6 before, 0.3 after; 0.6 again at 40 s: the second round of cluster 2 since, the first of cluster 10.
+    assert "99% of it regained in 2 rounds, 20.0 s" in text
+    alone = plain()
+    alone.served = [request(4.0, 1, place=2, before=0.2, after=0.2)]
+    assert "erase client 1  at round 2, 4.0 s" in shown(alone)
+    assert "99% of it was still there right after" in shown(alone)
+
+
+def test_progress_counts_the_rounds_of_all_lanes():
+    console = Console(width=120, record=True, file=open("/dev/null", "w"))  # noqa: SIM115
+    live = Live(console, 4)
+    (task,) = live._progress.tasks
+    history = knot()
+    seen = []
+    for event in history.events:
+        live(event)
+        seen.append((task.description, task.completed))
+    # Cluster 10 has had 1 round, then cluster 2 its first; at the end both have had 3 of the 4.
+    assert seen[0] == ("round 1", 1.0)
+    assert seen[1] == (f"{A}, round 1", 1.0)
+    assert seen[2] == (f"{B}, round 2", 1.5)
+    assert seen[-1] == ("joint, round 1", 3.0)
 
 
 def test_the_curve_of_several_lanes_is_over_time_and_of_one_over_rounds():

@@ -140,6 +140,8 @@ class Experiment:
     requests: tuple[Request, ...] = ()
     thresholds: tuple[float, ...] = ()
     """Accuracies whose reaching after a request is reported."""
+    table: Mapping[str, Any] = field(default_factory=dict, init=False, compare=False, repr=False)
+    """What it was read from, for the record of a run; a changed copy has none, for it would not be true."""
 
     @staticmethod
     def read(path: str | Path, overrides: Iterable[str] = ()) -> Experiment:
@@ -156,7 +158,7 @@ class Experiment:
         refuse_unknown(merged, ["name", "seed", *sections, "request"], "the file's")
         part = {name: _table(merged.get(name, {}), name) for name in sections}
         pace, aggregate, length = _federation(part["federation"])
-        return Experiment(
+        made = Experiment(
             name=convert(merged.get("name", "experiment"), str, "name"),
             seed=convert(merged.get("seed", 0), int, "seed"),
             data=_data(part["data"]),
@@ -175,6 +177,8 @@ class Experiment:
             ),
             thresholds=_thresholds(part["scenario"]),
         )
+        object.__setattr__(made, "table", merged)
+        return made
 
 
 def apply_overrides(table: Mapping[str, Any], overrides: Iterable[str]) -> dict[str, Any]:

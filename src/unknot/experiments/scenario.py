@@ -8,13 +8,14 @@ the next one only. Where models are compared by perplexity, "reached" means at m
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from unknot.core.jobs import Score
 from unknot.experiments.metrics import ACCURACY, Metric, finite
-from unknot.federation.history import History, Round, Served
+from unknot.federation.history import History, Round
 
 WINDOW = 20
 """Rounds after a request over which its mean accuracy is taken."""
@@ -28,7 +29,8 @@ STEADY_DEVIATION = 0.01
 class Point:
     """One measurement: what had been reached, and what it had cost, when a round was over.
 
-    `own` is the accuracy of the lane's own model, known where there are several lanes.
+    `round` is the lane's own count. Where there are several lanes, `lane` says which, and `own` is the
+    accuracy of its own model.
     """
 
     round: int
@@ -45,7 +47,8 @@ class Point:
 class Asked:
     """A request as it was served; `place` is the number of measurements before it.
 
-    `restarted` names the lanes whose models were given up, where there are several.
+    `round` is the count of the lanes that it concerns. `restarted` names the lanes whose models were
+    given up, where there are several.
     """
 
     request: str
@@ -83,19 +86,29 @@ class Outcome:
     """What became of the accuracy (or the perplexity) after one request.
 
     `recovering` is its mean over the next rounds (`WINDOW` of them at most), `end` the last one
-    before the next request.
+    before the next request. `at` is where the request lies on the curve: the round of the furthest lane.
     """
 
     request: str
     kind: str
     clients: tuple[int, ...]
     round: int
+    at: int
     time: float
     before: float | None
     after: float | None
     recovering: float | None
     end: float | None
     reached: tuple[Reached, ...]
+
+
+@dataclass(frozen=True)
+class Since:
+    """A measurement after a request: the most rounds that any one lane has had since, and the seconds."""
+
+    rounds: int
+    seconds: float
+    point: Point
 
 
 @dataclass(frozen=True)
@@ -111,7 +124,7 @@ class Trace:
         """On `split`; without it on the test data, or where that was not looked at on what was."""
         seen = {name for record in history.rounds for name in record.scores}
         chosen = split or next((name for name in ("test", "validation") if name in seen), "test")
-        several = any(record.own for record in history.rounds)
+        several = len({record.lane for record in history.rounds}) > 1
         points = tuple(_point(record, chosen, several) for record in history.rounds)
         asked = tuple(
             Asked(
@@ -123,7 +136,7 @@ class Trace:
                 client_epochs=s.costs.client_epochs,
                 before=_accuracy(s.before, chosen),
                 after=_accuracy(s.after, chosen),
-                place=sum(not _follows(record, s) for record in history.rounds),
+                place=s.place,
                 before_loss=_loss(s.before, chosen),
                 after_loss=_loss(s.after, chosen),
                 restarted=s.restarted if several else (),
@@ -146,28 +159,33 @@ class Trace:
         """Accuracy by (round, step): step 0 is the end of a round, step k right after the k-th request."""
         curve: dict[tuple[int, int], float] = {}
         done = 0
+        places = [self._furthest(asked) for asked in self.requests]
         for place, point in enumerate(self.points):
             # Lanes have rounds of their own; the furthest one says how far the federation is.
             done = max(done, point.round)
-            lags = any(asked.place <= place and asked.round == done for asked in self.requests)
+            lags = any(a.place <= place and at == done for a, at in zip(self.requests, places, strict=True))
             value = metric.of(point.accuracy, point.loss)
             if value is not None and not lags:
                 curve[done, 0] = value
-        for step, asked in enumerate(self.requests, start=1):
+        for step, (asked, at) in enumerate(zip(self.requests, places, strict=True), start=1):
             before, after = (
                 metric.of(asked.before, asked.before_loss),
                 metric.of(asked.after, asked.after_loss),
             )
             if before is not None:
-                curve.setdefault((asked.round, 0), before)
+                curve.setdefault((at, 0), before)
             if after is not None:
-                curve[asked.round, step] = after
+                curve[at, step] = after
         return dict(sorted(curve.items()))
+
+    def _furthest(self, asked: Asked) -> int:
+        """The rounds of the lane that had the most when a request came."""
+        return max((point.round for point in self.points[: asked.place]), default=0)
 
     def _outcome(self, index: int, thresholds: Sequence[float], window: int, metric: Metric) -> Outcome:
         asked = self.requests[index]
-        after = [(rounds, p, metric.of(p.accuracy, p.loss)) for rounds, p in self._between(index)]
-        measured = [(rounds, value) for rounds, _, value in after if value is not None]
+        after = [(since, metric.of(since.point.accuracy, since.point.loss)) for since in self._between(index)]
+        measured = [(since.rounds, value) for since, value in after if value is not None]
         near = [value for rounds, value in measured if rounds <= window]
         first = metric.of(asked.after, asked.after_loss)
         steady = self._steady(index, metric)
@@ -176,6 +194,7 @@ class Trace:
             kind=asked.kind,
             clients=asked.clients,
             round=asked.round,
+            at=self._furthest(asked),
             time=asked.time,
             before=metric.of(asked.before, asked.before_loss),
             after=first,
@@ -185,7 +204,7 @@ class Trace:
                 Reached(
                     threshold,
                     *_first(asked, first, after, threshold, metric),
-                    kept=_kept(asked, first, after, threshold, metric),
+                    kept=_kept(first, after, threshold, metric),
                     stopped=next((t for t, best in steady if metric.reached(best, threshold)), None),
                 )
                 for threshold in thresholds
@@ -198,11 +217,12 @@ class Trace:
         At every report: the best of the lanes that have reported since the request, by their latest
         models. A single lane is measured by what is served.
         """
-        asked, several = self.requests[index], self.several
+        several = self.several
         latest: dict[str | None, float] = {}
         best: list[float] = []
         found = []
-        for _, p in self._between(index):
+        for since in self._between(index):
+            p = since.point
             value = metric.of(p.own, p.own_loss) if several else metric.of(p.accuracy, p.loss)
             if value is None:
                 continue
@@ -210,18 +230,25 @@ class Trace:
             best.append(metric.best(latest.values()))
             last = best[-STEADY_WINDOW:]
             if len(last) == STEADY_WINDOW and metric.spread(last) <= STEADY_DEVIATION:
-                found.append((p.time - asked.time, last[-1]))
+                found.append((since.seconds, last[-1]))
         return found
 
-    def _between(self, index: int) -> list[tuple[int, Point]]:
-        """The measurements from this request to the next, each with the rounds since the request."""
+    def _between(self, index: int) -> list[Since]:
+        """The measurements from this request to the next."""
         asked = self.requests[index]
         end = self.requests[index + 1].place if index + 1 < len(self.requests) else len(self.points)
-        found, done = [], 1
+        found: list[Since] = []
+        furthest, done, seconds = self._furthest(asked), 1, 0.0
+        by_lane: Counter[str] = Counter()
         for point in self.points[asked.place : end]:
-            # A lane that lags may still be in a round before the request's: that is part of the first.
-            done = max(done, point.round - asked.round)
-            found.append((done, point))
+            if point.lane is None:  # one lane, or an older record, in which lanes have no names
+                done = max(done, point.round - furthest)
+            else:
+                by_lane[point.lane] += 1
+                done = max(by_lane.values())
+            # A lane may be behind the others' time: what is reached is there when the last of them is.
+            seconds = max(seconds, point.time - asked.time)
+            found.append(Since(done, seconds, point))
         return found
 
     def to_dict(self) -> dict[str, Any]:
@@ -274,7 +301,7 @@ class Rates:
         """Over the whole run, or over its part before the first request."""
         records = history.rounds
         if until_request and history.served:
-            records = [r for r in records if not _follows(r, history.served[0])]
+            records = records[: history.served[0].place]
         if not records:
             return None
         rounds = max(record.round for record in records)
@@ -310,8 +337,8 @@ def scenario(history: History, thresholds: Iterable[float] = (), split: str | No
     return Scenario(trace.split, trace.outcomes(tuple(thresholds)), Rates.of(history))
 
 
-After = Sequence[tuple[int, Point, float | None]]
-"""The measurements that follow a request: rounds since it, the point, its value by the metric."""
+After = Sequence[tuple[Since, float | None]]
+"""The measurements that follow a request, each with its value by the metric."""
 
 
 def _first(
@@ -320,21 +347,21 @@ def _first(
     """Rounds, seconds and client epochs until the threshold was first reached."""
     if metric.reached(first, threshold):
         return 0, 0.0, 0.0
-    for rounds, point, value in after:
+    for since, value in after:
         if metric.reached(value, threshold):
-            return rounds, point.time - asked.time, point.client_epochs - asked.client_epochs
+            return since.rounds, since.seconds, since.point.client_epochs - asked.client_epochs
     return None, None, None
 
 
-def _kept(asked: Asked, first: float | None, after: After, threshold: float, metric: Metric) -> float | None:
+def _kept(first: float | None, after: After, threshold: float, metric: Metric) -> float | None:
     """Seconds until the threshold was reached and not lost again."""
-    since = 0.0 if metric.reached(first, threshold) else None
-    for _, point, value in after:
+    reached = 0.0 if metric.reached(first, threshold) else None
+    for since, value in after:
         if value is not None and not metric.reached(value, threshold):
-            since = None
-        elif value is not None and since is None:
-            since = point.time - asked.time
-    return since
+            reached = None
+        elif value is not None and reached is None:
+            reached = since.seconds
+    return reached
 
 
 def _point(record: Round, split: str, several: bool) -> Point:
@@ -356,10 +383,3 @@ def _accuracy(scores: Mapping[str, Score], split: str) -> float | None:
 
 def _loss(scores: Mapping[str, Score], split: str) -> float | None:
     return finite(scores[split].loss) if split in scores else None
-
-
-def _follows(record: Round, served: Served) -> bool:
-    """Whether a round ended after a request: work was done in between, or at least time passed."""
-    if record.costs.jobs != served.costs.jobs:
-        return record.costs.jobs > served.costs.jobs
-    return record.time > served.time

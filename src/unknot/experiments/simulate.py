@@ -200,7 +200,7 @@ def run(
 def go(fed: Federation, experiment: Experiment) -> History:
     """Run a federation for as long as its experiment says, and with its requests."""
     length = experiment.length
-    return fed.run(
+    history = fed.run(
         length.rounds,
         seconds=length.seconds,
         accuracy=length.accuracy,
@@ -209,3 +209,5 @@ def go(fed: Federation, experiment: Experiment) -> History:
         judge=length.judge,
         requests=experiment.requests,
     )
+    history.experiment = dict(experiment.table)
+    return history

@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from unknot.core.ensemble import Model
 from unknot.core.jobs import Score
+
+REGAINED = 0.99
+"""The share of the accuracy before an erasure at which it counts as regained."""
+TOO_MANY = 0.5
+"""The share of updates that are set aside from which on a run is not well."""
+IDLE = 3
+"""Rounds of a lane, at its end, from which none was used: then it is not well either."""
+HINTS = {"not finite": "the learning rate may be too high"}
 
 
 @dataclass(frozen=True)
@@ -40,10 +49,10 @@ class Trip:
 
 @dataclass(frozen=True)
 class Round:
-    """One aggregation in one lane.
+    """One aggregation in one lane, of `used` updates; `set_aside` counts the others by what was wrong.
 
-    `scores` are those of the model that is served; where there are several lanes, `own` are those of
-    this lane's own model.
+    `round` is the lane's own count. `scores` are those of the model that is served; where there are
+    several lanes, `own` are those of this lane's own model.
     """
 
     lane: str
@@ -53,6 +62,7 @@ class Round:
     clients: tuple[int, ...]
     staleness: float
     train_loss: float
+    used: int
     set_aside: dict[str, int]
     scores: dict[str, Score]
     costs: Costs
@@ -67,13 +77,20 @@ class Round:
 
 @dataclass(frozen=True)
 class Served:
-    """A request, and what serving it did at once: before any retraining. `trips` were cut short by it."""
+    """A request, and what serving it did at once: before any retraining. `trips` were cut short by it.
+
+    `lanes` held its clients when it came, and `round` is their count; that of all lanes, where none
+    did. `place` is the number of rounds that had been recorded before it: lanes count and keep time
+    on their own, so it alone says what came after. `samples` says of each client how many of its
+    samples were erased, None where all of it was; `entered` and `left`, who is where since.
+    """
 
     request: str
     kind: str
     clients: tuple[int, ...]
     time: float
     round: int
+    place: int
     restarted: tuple[str, ...]
     cancelled: tuple[int, ...]
     purged: int
@@ -81,13 +98,32 @@ class Served:
     after: dict[str, Score]
     costs: Costs
     trips: tuple[Trip, ...] = ()
+    lanes: tuple[str, ...] = ()
+    samples: tuple[int | None, ...] = ()
+    entered: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    left: dict[str, tuple[int, ...]] = field(default_factory=dict)
+
+    @property
+    def parts(self) -> dict[int, int]:
+        """The clients that were erased in part and stay, with how many samples of theirs."""
+        named = zip(self.clients, self.samples, strict=bool(self.samples))
+        return {client: count for client, count in named if count is not None}
+
+    @property
+    def leavers(self) -> tuple[int, ...]:
+        """The clients that were erased whole."""
+        return tuple(c for c in self.clients if c not in self.parts) if self.kind == "erase" else ()
 
 
 @dataclass(frozen=True)
 class Recovery:
-    """What it took, after a request, to be as good as before it."""
+    """What it took, after a request, to have regained `fraction` of the accuracy before it.
+
+    `rounds` is the most that any one lane made.
+    """
 
     request: str
+    fraction: float
     target: float
     reached: bool
     rounds: int
@@ -106,6 +142,12 @@ class History:
     guarantee: str
     seed: int
     environment: dict[str, Any] = field(default_factory=dict)
+    setup: dict[str, Any] = field(default_factory=dict)
+    """What the federation was made of: method, recipe, pace, clock, model, data, as plain values."""
+    experiment: dict[str, Any] = field(default_factory=dict)
+    """The file that the run came from, with what was changed on the way: it can be run again from this."""
+    members: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    """The clients of each lane at the start; requests say who came and went."""
     rounds: list[Round] = field(default_factory=list)
     served: list[Served] = field(default_factory=list)
     apart: list[Trip] = field(default_factory=list)
@@ -128,14 +170,18 @@ class History:
 
     @property
     def events(self) -> list[Event]:
-        """Rounds and requests in the order of time."""
-        return sorted([*self.rounds, *self.served], key=lambda event: event.time)
+        """Rounds and requests in the order in which they happened."""
+        found: list[Event] = []
+        done = 0
+        for served in self.served:
+            found += [*self.rounds[done : served.place], served]
+            done = max(done, served.place)
+        return [*found, *self.rounds[done:]]
 
     @property
     def since_request(self) -> list[Round]:
         """The rounds after the last request: what was reached before it says nothing any more."""
-        done = sum(served.costs.jobs for served in self.served[-1:])
-        return [record for record in self.rounds if record.costs.jobs > done]
+        return self.rounds[self.served[-1].place :] if self.served else list(self.rounds)
 
     @property
     def time(self) -> float:
@@ -151,25 +197,46 @@ class History:
         """The last one measured during the run."""
         return next((r.accuracy for r in reversed(self.rounds) if r.accuracy is not None), None)
 
-    def recovery(self, served: Served, fraction: float = 1.0) -> Recovery | None:
+    @property
+    def warnings(self) -> list[str]:
+        """What went wrong without an error, a sentence each: the model is not what it seems."""
+        whole, since = (
+            _mostly_aside(self.rounds),
+            _mostly_aside(self.since_request, " since the last request"),
+        )
+        found = [whole or since] if whole or since else []
+        by_lane: dict[str, list[Round]] = {}
+        for record in self.rounds:
+            by_lane.setdefault(record.lane, []).append(record)
+        if len(by_lane) > 1 or not found:
+            found += [text for name, records in by_lane.items() if (text := _idle(name, records))]
+        return found
+
+    def recovery(self, served: Served, fraction: float = REGAINED) -> Recovery | None:
         """The cost of getting back to `fraction` of the accuracy before a request."""
         before = accuracy_of(served.before)
         if before is None:
             return None
         target = fraction * before
-        after = [r for r in self.rounds if r.time >= served.time and r.round > served.round]
-        for record in after:
-            if record.accuracy is not None and record.accuracy >= target:
-                return self._recovery(served, target, True, record)
-        return self._recovery(served, target, False, after[-1] if after else None)
-
-    @staticmethod
-    def _recovery(served: Served, target: float, reached: bool, at: Round | None) -> Recovery:
-        # Lanes side by side each have a record of a round; it is one round all the same.
-        count = at.round - served.round if at else 0
-        seconds = at.time - served.time if at else 0.0
-        epochs = at.costs.client_epochs - served.costs.client_epochs if at else 0.0
-        return Recovery(served.request, target, reached, count, seconds, epochs)
+        after = accuracy_of(served.after)
+        reached, taken = after is not None and after >= target, 0
+        later = self.rounds[served.place :]
+        while not reached and taken < len(later):
+            accuracy = later[taken].accuracy
+            reached, taken = accuracy is not None and accuracy >= target, taken + 1
+        by_lane = Counter(record.lane for record in later[:taken])
+        # A lane may be behind the others' time: what is reached is there when the last of them is.
+        seconds = max((record.time - served.time for record in later[:taken]), default=0.0)
+        epochs = later[taken - 1].costs.client_epochs - served.costs.client_epochs if taken else 0.0
+        return Recovery(
+            request=served.request,
+            fraction=fraction,
+            target=target,
+            reached=reached,
+            rounds=max(by_lane.values(), default=0),
+            seconds=max(seconds, 0.0),
+            client_epochs=epochs,
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Everything but the weights, ready for JSON (which knows no NaN: such numbers become null)."""
@@ -178,6 +245,7 @@ class History:
             "guarantee": self.guarantee,
             "seed": self.seed,
             "stopped": self.stopped,
+            "warnings": self.warnings,
             "unserved": list(self.unserved),
             "waived": list(self.waived),
             "time": self.time,
@@ -191,10 +259,13 @@ class History:
             "lineage": None if self.model is None else self.model.lineage.describe(),
             "requests": [asdict(served) for served in self.served],
             "recoveries": [asdict(r) for s in self.served if s.kind == "erase" and (r := self.recovery(s))],
+            "members": self.members,
             "rounds": [asdict(record) for record in self.rounds],
             "apart": [asdict(trip) for trip in self.apart],
             "seconds": dict(self.seconds),
             "environment": self.environment,
+            "setup": self.setup,
+            "experiment": self.experiment,
         }
         return {name: _finite(value) for name, value in record.items()}
 
@@ -202,6 +273,37 @@ class History:
 def accuracy_of(scores: Mapping[str, Score]) -> float | None:
     """The accuracy that is shown: on the validation data, on the test data where there is no other."""
     return next((scores[split].accuracy for split in ("validation", "test") if split in scores), None)
+
+
+def _mostly_aside(rounds: Sequence[Round], when: str = "") -> str:
+    aside = sum((Counter(record.set_aside) for record in rounds), Counter[str]())
+    every = aside.total() + sum(record.used for record in rounds)
+    if not aside or aside.total() < TOO_MANY * every:
+        return ""
+    return f"{aside.total()} of {every} updates{when} were set aside ({_reasons(aside)}){_hint(aside)}"
+
+
+def _idle(lane: str, rounds: Sequence[Round]) -> str:
+    """Of a lane that has come to a stand: nothing that it was sent at the end could be used."""
+    aside, last = Counter[str](), 0
+    for record in reversed(rounds):
+        if record.used:
+            break
+        # A round of clients that hold nothing brings no update, and nothing is wrong with that.
+        aside.update(record.set_aside)
+        last += bool(record.set_aside)
+    if last < IDLE:
+        return ""
+    return f"{lane} used no update in its last {last} rounds ({_reasons(aside)}){_hint(aside)}"
+
+
+def _reasons(aside: Counter[str]) -> str:
+    return ", ".join(reason for reason, _ in aside.most_common())
+
+
+def _hint(aside: Counter[str]) -> str:
+    hints = [HINTS[reason] for reason, _ in aside.most_common(1) if reason in HINTS]
+    return "".join(f": {hint}" for hint in hints)
 
 
 def _finite(value: Any) -> Any:

@@ -10,6 +10,7 @@ from unknot.core.errors import RequestError
 from unknot.core.jobs import Score
 from unknot.core.requests import Erase, Join, Request
 from unknot.federation.clock import SECOND
+from unknot.federation.describe import Members
 from unknot.federation.lanes import Lane
 
 Lanes = Mapping[str, Lane]
@@ -29,8 +30,12 @@ class Waiting:
     idle: bool = False
     left: Erase | None = None
     touched: list[Lane] = field(default_factory=list)
-    before: dict[str, Score] = field(default_factory=dict)
     purged: int = 0
+    lanes: tuple[str, ...] = ()
+    """The lanes that held who is named, when it came."""
+    round: int = 0
+    held: Members = field(default_factory=dict)
+    before: dict[str, Score] = field(default_factory=dict)
 
     def covers(self, request: Request) -> bool:
         """Whether what is asked for is being served already."""
@@ -123,13 +128,16 @@ class Inbox:
         return False
 
 
+def held_by(lanes: Lanes, request: Request) -> list[Lane]:
+    """The lanes that hold who is to be erased."""
+    named = {target.client for target in request.targets} if isinstance(request, Erase) else set()
+    return [lane for lane in lanes.values() if lane.members & named]
+
+
 def holders(lanes: Lanes, request: Request) -> list[Lane]:
     """The lanes that a request concerns: those that hold who is named, or all where none does."""
-    if isinstance(request, Erase):
-        names = {target.client for target in request.targets}
-        mine = [lane for lane in lanes.values() if lane.members & names]
-        if mine:
-            return mine
+    if mine := held_by(lanes, request):
+        return mine
     return [lane for lane in lanes.values() if lane.members] or list(lanes.values())
 
 

@@ -33,11 +33,12 @@ from unknot.core.weights import Weights
 from unknot.federation import promise
 from unknot.federation.aggregate import Aggregate, FedAvg
 from unknot.federation.clock import SECOND, Clock
+from unknot.federation.describe import beyond, counts, describe, members_of
 from unknot.federation.desk import Desk, Outside
 from unknot.federation.environment import environment
 from unknot.federation.erasure import attempt, close, left_to_erase, left_to_join, repair
 from unknot.federation.history import Costs, Event, History, Round, Served, Trip
-from unknot.federation.inbox import Inbox, Waiting, check_requests, holders
+from unknot.federation.inbox import Inbox, Waiting, check_requests, held_by, holders
 from unknot.federation.inspect import sort_out
 from unknot.federation.lanes import Flight, Lane
 from unknot.federation.method import Method
@@ -141,7 +142,7 @@ class Federation:
             if not active or (self.members and not any(lane.members for lane in short)):
                 history.stopped = "rounds"
                 break
-            if stop.steady(history.since_request) and not self._inbox.may_come(self.lanes, goals, limit):
+            if stop.reached(history) and not self._inbox.may_come(self.lanes, goals, limit):
                 history.stopped, self._by_accuracy = "accuracy", True
                 break
             halted = self._inbox.halted(self.lanes, goals)
@@ -369,6 +370,7 @@ class Federation:
             clients=tuple(sorted(flight.client for flight in flights)),
             staleness=staleness,
             train_loss=float(np.mean([u.loss for u in good])) if good else float("nan"),
+            used=len(good),
             set_aside=reasons,
             scores={},
             costs=self.costs,
@@ -403,23 +405,23 @@ class Federation:
         """Serve the requests whose moment has come, in the order of their moments."""
         while (due := self._inbox.next_due(self.lanes, self.desk.now)) is not None:
             waiting, self.desk.now = due
-            record = self._serve(waiting)
+            record = self._serve(waiting, len(history.rounds))
             self._inbox.remove(waiting)
             history.served.append(record)
             self._tell(record)
 
-    def _serve(self, waiting: Waiting) -> Served:
+    def _serve(self, waiting: Waiting, place: int) -> Served:
         """Serve a request. Should the method fail, it stays the first to be served."""
         request, desk = waiting.request, self.desk
-        concerned = holders(self.lanes, request)
-        rounds = max((lane.rounds for lane in concerned), default=0)
+        if not waiting.begun:
+            waiting.held = members_of(self.lanes)
+            waiting.lanes = tuple(lane.name for lane in held_by(self.lanes, request))
+            waiting.round = max((lane.rounds for lane in holders(self.lanes, request)), default=0)
+            waiting.before = self._scores()
         flying = [(lane, flight) for lane in self.lanes.values() for flight in lane.flights]
         desk.restarted.clear()
         self._pools.clear()
-        if isinstance(request, Erase):
-            clients = self._forget(waiting, request)
-        else:
-            clients = self._admit(waiting, request)
+        clients = self._forget(waiting, request) if isinstance(request, Erase) else self._admit(request)
         still = {flight for lane in self.lanes.values() for flight in lane.flights}
         trips = [lane.trip(flight, desk.now) for lane, flight in flying if flight not in still]
         return Served(
@@ -427,7 +429,8 @@ class Federation:
             kind="erase" if isinstance(request, Erase) else "join",
             clients=clients,
             time=desk.now / SECOND,
-            round=rounds,
+            round=waiting.round,
+            place=place,
             restarted=tuple(desk.restarted),
             cancelled=tuple(sorted(trip.client for trip in trips)),
             purged=waiting.purged,
@@ -435,12 +438,15 @@ class Federation:
             after=self._scores(),
             costs=self.costs,
             trips=tuple(trips),
+            lanes=waiting.lanes,
+            samples=counts(waiting.left),
+            entered=beyond(members_of(self.lanes), waiting.held),
+            left=beyond(waiting.held, members_of(self.lanes)),
         )
 
     def _forget(self, waiting: Waiting, request: Erase) -> tuple[int, ...]:
         """Close the door on the data, drop what carries it, and have the method repair the rest."""
         if not waiting.begun:
-            waiting.before = self._scores()
             left = left_to_erase(self.desk, request)
             if left is None:
                 return ()
@@ -460,8 +466,7 @@ class Federation:
             waiting.purged += repair(self.desk, self.method, waiting.left, touched, self._restart)
         return tuple(target.client for target in waiting.left.targets)
 
-    def _admit(self, waiting: Waiting, request: Join) -> tuple[int, ...]:
-        waiting.before = self._scores()
+    def _admit(self, request: Join) -> tuple[int, ...]:
         left = left_to_join(self.desk, request)
         if left is None:
             return ()
@@ -506,6 +511,7 @@ class Federation:
         if not self.method.aggregates and not isinstance(self.desk.aggregate, FedAvg):
             raise ConfigError(f"{self.method.name} puts updates together itself: leave aggregate out")
         self._history = History(self.method.name, self._promise(), self.seed)
+        self._history.setup, self._history.members = describe(self.method, self.desk), members_of(self.lanes)
         return self._history
 
     def _finish(self, history: History, elapsed: float) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from unknot.core.errors import ConfigError
-from unknot.federation.history import Round
+from unknot.federation.history import History, Round
 
 
 @dataclass(frozen=True)
@@ -44,11 +44,11 @@ class Stop:
         if self.judge not in ("served", "best"):
             raise ConfigError(f"the judge of a run's end is 'served' or 'best', not {self.judge!r}")
 
-    def steady(self, rounds: Sequence[Round]) -> bool:
-        """Whether validation accuracy has reached its target and, if asked for, settled."""
+    def reached(self, history: History) -> bool:
+        """Whether validation accuracy has reached its target since the last request, and settled if it must."""
         if self.accuracy is None:
             return False
-        recent = self._accuracies(rounds)[-self.window :]
+        recent = self._accuracies(history.since_request)[-self.window :]
         if len(recent) < self.window or recent[-1] < self.accuracy:
             return False
         return self.deviation is None or statistics.pstdev(recent) <= self.deviation

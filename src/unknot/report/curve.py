@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import accumulate
+
 from unknot.federation import History
 
 _DOTS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))
@@ -16,7 +18,9 @@ def curve(history: History, width: int = 64, height: int = 10) -> str:
     rounds = [(r, r.accuracy) for r in history.rounds if r.accuracy is not None]
     if len(rounds) < 2:
         return ""
-    points = [(r.time if by_time else r.round, accuracy) for r, accuracy in rounds]
+    # A lane may be behind the others' time; what is served has it from when the last of them is there.
+    places = accumulate((r.time for r, _ in rounds), max) if by_time else (r.round for r, _ in rounds)
+    points = [(at, accuracy) for at, (_, accuracy) in zip(places, rounds, strict=True)]
     first, last = (0.0, history.time) if by_time else (points[0][0], points[-1][0])
     low = min(a for _, a in points)
     high = max(a for _, a in points)

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from unknot.federation import Event, History, Round, Trip
+from unknot.core.requests import Target
+from unknot.federation import History, Round, Served, Trip
 from unknot.federation.clustered import JOINT
 from unknot.federation.history import accuracy_of
 
-NOWHERE = "in none"  # profiled, or asked in joint rounds alone
+NOWHERE = "in none"  # profiled, or asked in joint rounds alone, and a member of no lane
 Point = tuple[float, float]
 
 
@@ -35,31 +37,39 @@ class Bar:
 
 @dataclass(frozen=True)
 class Gone:
-    """A row whose client was erased: from the request until it works again, if it ever does."""
+    """A row whose client was erased whole, from the request on."""
 
     row: int
     start: float
     end: float
 
 
+@dataclass(frozen=True)
+class Part:
+    """Some samples of a row's client were erased, and it stays."""
+
+    row: int
+    time: float
+
+
 def lanes(history: History) -> list[str]:
     """The lanes that train apart, cluster 10 after cluster 9; joint rounds are not one of them."""
-    found = {record.lane for record in history.rounds} | {row.lane for row in _asked(history)}
+    found = {record.lane for record in history.rounds} | {row.lane for row in _placed(history)}
     return sorted(found - {JOINT}, key=_natural)
 
 
 def rows(history: History) -> list[Row]:
-    """By lane, then client; last, those that no lane ever asked."""
-    asked = _asked(history)
-    others = {trip.client for trip, _ in _trips(history)} - {row.client for row in asked}
-    ordered = sorted(asked, key=lambda row: (_natural(row.lane), row.client))
+    """By lane, then client, asked or not; last, those that were never in a lane."""
+    placed = _placed(history)
+    others = {trip.client for trip, _ in _trips(history)} - {row.client for row in placed}
+    ordered = sorted(placed, key=lambda row: (_natural(row.lane), row.client))
     return ordered + [Row(NOWHERE, client) for client in sorted(others)]
 
 
 def bars(history: History, of: Sequence[Row]) -> list[Bar]:
     """One bar a trip. What belongs to no lane is in the client's first row."""
     place = {row: i for i, row in enumerate(of)}
-    first = {row.client: i for i, row in reversed(list(enumerate(of)))}
+    first = _first_rows(of)
     return [
         Bar(place.get(Row(trip.lane, trip.client), first[trip.client]), kind, trip.launched, trip.ended)
         for trip, kind in _trips(history)
@@ -67,17 +77,41 @@ def bars(history: History, of: Sequence[Row]) -> list[Bar]:
 
 
 def gone(history: History, of: Sequence[Row]) -> list[Gone]:
-    """The rows of erased clients, request by request."""
-    work: dict[int, list[Trip]] = {}
-    for trip, _ in _trips(history):
-        work.setdefault(trip.client, []).append(trip)
-    found = []
+    """The rows of clients that were erased whole, request by request."""
+    return [
+        Gone(i, served.time, history.time)
+        for served in history.served
+        for i, row in enumerate(of)
+        if row.client in served.leavers
+    ]
+
+
+def parts(history: History, of: Sequence[Row]) -> list[Part]:
+    """Where and when some samples of a client were erased."""
+    return [
+        Part(i, served.time)
+        for served in history.served
+        for i, row in enumerate(of)
+        if row.client in served.parts
+    ]
+
+
+def erased(history: History, of: Sequence[Row]) -> dict[int, str]:
+    """What was erased of whom, in words: once a client, at its first row, however many requests it took."""
+    samples: Counter[int] = Counter()
+    whole: set[int] = set()
     for served in history.served:
-        for client in served.clients if served.kind == "erase" else ():
-            later = [max(t.launched, served.time) for t in work.get(client, ()) if t.ended > served.time]
-            end = min(later, default=history.time)
-            found += [Gone(i, served.time, end) for i, row in enumerate(of) if row.client == client]
-    return found
+        samples.update(served.parts)
+        whole.update(served.leavers)
+    first = _first_rows(of)
+    words = {client: str(Target(client, tuple(range(count)))) for client, count in samples.items()}
+    words |= {client: str(Target(client)) for client in whole}
+    return {first[client]: text for client, text in words.items() if client in first}
+
+
+def sign(served: Served) -> str:
+    """What a request is marked as: "join", "erase" where a client leaves, "samples" where all stay."""
+    return "samples" if served.kind == "erase" and not served.leavers else served.kind
 
 
 def restarts(history: History) -> list[tuple[float, str]]:
@@ -88,19 +122,22 @@ def restarts(history: History) -> list[tuple[float, str]]:
 
 def served_curve(history: History) -> list[Point]:
     """The served model's accuracy; a request has two points, before it and after it."""
-    points = []
-    for event in _events(history):
+    points: list[Point] = []
+    now = 0.0
+    for event in history.events:
+        # A lane may be behind the others' time; what is served has it from when the last of them is there.
+        now = max(now, event.time)
         for scores in (event.scores,) if isinstance(event, Round) else (event.before, event.after):
             accuracy = accuracy_of(scores)
             if accuracy is not None:
-                points.append((event.time, accuracy))
+                points.append((now, accuracy))
     return points
 
 
 def own_curves(history: History) -> dict[str, list[Point]]:
     """Each lane's own accuracy. A lane that begins again has none (NaN) until it is measured again."""
     found: dict[str, list[Point]] = {name: [] for name in lanes(history)}
-    for event in _events(history):
+    for event in history.events:
         if not isinstance(event, Round):
             for name in found.keys() & set(event.restarted):
                 found[name].append((event.time, math.nan))
@@ -137,17 +174,18 @@ def _trips(history: History) -> Iterator[tuple[Trip, str]]:
         yield from ((trip, "cut") for trip in served.trips)
 
 
-def _asked(history: History) -> set[Row]:
-    return {
-        Row(trip.lane, trip.client)
-        for trip, kind in _trips(history)
-        if kind != "apart" and trip.lane != JOINT
+def _placed(history: History) -> set[Row]:
+    """Who was in which lane at any time: by the lists of members, and by the work that was done."""
+    lists = [history.members, *(served.entered for served in history.served)]
+    listed = {
+        Row(lane, client) for members in lists for lane, clients in members.items() for client in clients
     }
+    asked = {Row(trip.lane, trip.client) for trip, kind in _trips(history) if kind != "apart"}
+    return {row for row in listed | asked if row.lane != JOINT}
 
 
-def _events(history: History) -> list[Event]:
-    """In the order of time; what came at one moment, in the order of the work done by then."""
-    return sorted(history.events, key=lambda event: (event.time, event.costs.jobs))
+def _first_rows(of: Sequence[Row]) -> dict[int, int]:
+    return {row.client: i for i, row in reversed(list(enumerate(of)))}
 
 
 def _natural(name: str) -> tuple[tuple[str, int], ...]:

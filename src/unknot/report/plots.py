@@ -58,7 +58,12 @@ GUESSES = {
 }
 SPANS = {"f1": (0.0, 0.75), "auc": (0.4, 0.6), "tpr": (0.0, 0.05)}
 """Of an axis, at least: what lies close to guessing is to look so."""
-MARKS = {"erase": ("v", "a client leaves"), "join": ("^", "a client joins")}
+MARKS = {
+    "erase": ("v", "a client leaves"),
+    "samples": ("d", "samples are erased"),
+    "join": ("^", "a client joins"),
+}
+"""Signs of requests: `samples` is an erasure after which its clients stay."""
 
 
 def draw(findings: Shown, *files: str | Path) -> bool:
@@ -138,7 +143,7 @@ def _curves(axes: Any, panel: Shown, looks: Mapping[str, Any], over_time: bool) 
         )
         axes.plot(x, mean, linewidth=1.4, **looks[line["name"]])
         axes.fill_between(x, low, high, color=looks[line["name"]]["color"], alpha=0.15, linewidth=0)
-    moment = "time" if over_time else "round"
+    moment = "time" if over_time else "at"
     marks = {(after[moment], after["kind"]) for line in panel["lines"] for after in line["after"]}
     for at, kind in sorted(marks):
         axes.axvline(at, color=GREY, linewidth=0.8, linestyle="-" if kind == "erase" else ":", zorder=0)
@@ -272,4 +277,14 @@ def _legend(
         handles.append(Line2D([], [], color=GREY, marker=sign, linestyle="none", markersize=5))
         names.append(meaning)
     columns = min(len(names), columns)
+    while columns > 1 and _legend_width(names, columns) > figure.get_figwidth():
+        columns -= 1
     figure.legend(handles, names, loc="outside lower center", ncols=columns, frameon=False, fontsize=8)
+
+
+def _legend_width(names: Sequence[str], columns: int) -> float:
+    """Inches, as measured on our figures: the first columns are the longer ones."""
+    rows, longer = divmod(len(names), columns)
+    ends = [sum(rows + (i < longer) for i in range(column + 1)) for column in range(columns)]
+    widest = [max(map(len, names[start:end])) for start, end in zip([0, *ends], ends, strict=False)]
+    return sum(0.48 + 0.057 * length for length in widest)

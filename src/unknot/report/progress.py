@@ -8,13 +8,18 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskProgressColumn, TextColumn
 
 from unknot.federation import Event, Round
-from unknot.report.summary import share
+from unknot.federation.clustered import JOINT
+from unknot.report.summary import share, where
 
 
 class Live:
-    """An observer of a federation, and a context manager around its run."""
+    """An observer of a federation, and a context manager around its run.
+
+    Lanes count their own rounds: how far a run is, is the mean over those that have reported.
+    """
 
     def __init__(self, console: Console, rounds: int | None) -> None:
+        self._done: dict[str, int] = {}
         self._progress = Progress(
             SpinnerColumn(),
             TextColumn("{task.description}"),
@@ -39,14 +44,17 @@ class Live:
         if isinstance(event, Round):
             if event.accuracy is not None:
                 self._progress.update(self._task, accuracy=share(event.accuracy))
+            if event.lane != JOINT:
+                self._done[event.lane] = event.round
+            whose = f"{event.lane}, " if len(self._done) > 1 else ""
             self._progress.update(
                 self._task,
-                completed=event.round,
-                description=f"round {event.round}",
+                completed=sum(self._done.values()) / max(len(self._done), 1),
+                description=f"{whose}round {event.round}",
                 time=f"{event.time:.1f} s",
             )
             return
-        note = f"[yellow]▾[/] round {event.round}, {event.time:.1f} s: {event.request}"
+        note = f"[yellow]▾[/] {where(event, len(self._done) > 1)}: {event.request}"
         if event.restarted:
             note += f"; started again: {', '.join(event.restarted)}"
         if event.cancelled:

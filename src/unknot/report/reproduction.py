@@ -44,9 +44,17 @@ UNITS = {"rounds": "seeds", "time": "seeds", "game": "draws"}
 
 
 def verdict(item: Shown, unit: str = "seeds") -> str:
-    """``held (in 2 of 3 seeds)``: by the means, and seed by seed."""
-    word = "held" if item["held"] else "did not hold"
-    return f"{word} (in {item['held_in']} of {item['seeds']} {unit})"
+    """``held by the means (in 2 of 3 seeds)``: what the means say, and where the seeds differ that they do.
+
+    Of draws there are no means: most of them decide.
+    """
+    some = f"in {item['held_in']} of {item['seeds']} {unit}"
+    agree = item["held_in"] == (item["seeds"] if item["held"] else 0)
+    if unit != "seeds" or agree:
+        return f"{'held' if item['held'] else 'did not hold'} ({some})"
+    if not item["held"]:
+        return f"did not hold by the means (held {some})"
+    return f"held by the means ({some})" if item["held_in"] else f"by the means alone ({some})"
 
 
 # Tables, as rows of texts ------------------------------------------------------------------------

@@ -13,8 +13,6 @@ from unknot.federation.history import accuracy_of
 from unknot.report.curve import curve
 from unknot.report.lanes import lanes
 
-REGAINED = 0.99  # of the accuracy before a request, for it to count as recovered
-
 
 def share(value: float | None) -> str:
     return "–" if value is None else f"{value:.1%}"
@@ -39,9 +37,19 @@ def summary(history: History) -> RenderableType:
         parts += [Text(""), _choices(history)]
     if history.served:
         parts += [Text(""), _requests(history)]
-    for request in history.unserved:
-        parts.append(Text(f"not served: {request} (the run ended before)", style="bold red"))
+    parts += [Text(text, style="bold red") for text in (*_pending(history), *history.warnings)]
     return Padding(Group(*parts), (1, 0))
+
+
+def where(served: Served, several: bool) -> str:
+    """``round 3, 70.0 s``; with several lanes, whose round: ``round 3 of cluster 2, 70.0 s``."""
+    whose = f" of {', '.join(served.lanes) or 'the furthest lane'}" if several else ""
+    return f"round {served.round}{whose}, {served.time:.1f} s"
+
+
+def _pending(history: History) -> list[str]:
+    what = "the run ended before it came. Train for longer, or ask earlier"
+    return [f"still pending: {request}: {what}" for request in history.unserved]
 
 
 def _result(history: History) -> Table:
@@ -60,6 +68,8 @@ def _result(history: History) -> Table:
         table.add_row("updates set aside", str(costs.set_aside))
     if costs.cancelled:
         table.add_row("flights cancelled", str(costs.cancelled))
+    if history.waived:
+        table.add_row("influence let pass", ", ".join(history.waived))
     path = history.environment.get("engine", {})
     engine = " / ".join(str(path[k]) for k in ("engine", "path", "device") if k in path)
     table.add_row("engine", engine)
@@ -98,9 +108,10 @@ def _choices(history: History) -> Table:
 def _requests(history: History) -> Text:
     """What each request did at once, and what it took to be as good again."""
     text = Text()
+    several = len(lanes(history)) > 1
     for served in history.served:
         text.append(f"▾ {served.request}", style="bold yellow")
-        text.append(f"  at round {served.round}, {served.time:.1f} s\n")
+        text.append(f"  at {where(served, several)}\n")
         before, after = accuracy_of(served.before), accuracy_of(served.after)
         if before is not None and after is not None:
             text.append(f"  accuracy {share(before)} before, {share(after)} right after\n")
@@ -112,10 +123,12 @@ def _requests(history: History) -> Text:
 
 
 def _regained(history: History, served: Served) -> str:
-    recovery = history.recovery(served, REGAINED) if served.kind == "erase" else None
+    recovery = history.recovery(served) if served.kind == "erase" else None
     if recovery is None:
         return ""
-    cost = f"{recovery.rounds} rounds, {recovery.seconds:.1f} s, {recovery.client_epochs:.0f} client epochs"
-    if not recovery.reached:
-        return f"  {REGAINED:.0%} of it not regained in {cost}\n"
-    return f"  {REGAINED:.0%} of it regained in {cost}\n"
+    share_of_it = f"  {recovery.fraction:.0%} of it"
+    if recovery.reached and not recovery.rounds:
+        return f"{share_of_it} was still there right after\n"
+    rounds = f"{recovery.rounds} round{'' if recovery.rounds == 1 else 's'}"
+    cost = f"{rounds}, {recovery.seconds:.1f} s, {recovery.client_epochs:.1f} client epochs"
+    return f"{share_of_it} {'regained' if recovery.reached else 'not regained'} in {cost}\n"

@@ -11,13 +11,14 @@ from typing import Any, TypeVar
 from unknot.core.errors import ConfigError
 from unknot.federation import History
 from unknot.report import lanes
-from unknot.report.lanes import Bar, Gone, Point, Row
+from unknot.report.lanes import Bar, Gone, Part, Point, Row
 from unknot.report.plots import COLOURS, GREY, MARKS, load_matplotlib
 
 Name = TypeVar("Name")
 BLACK, RED, PALE, SILVER = "#111111", "#C1121F", "#F6D5D8", "#AAAAAA"
 LANES = (*(colour for colour in COLOURS if colour != "#000000"), "#332288")  # black is the served model's
 CUT: Any = {"facecolor": "white", "edgecolor": RED, "hatch": "//////", "linewidth": 0.8}
+SAMPLES: Any = {"color": RED, "markeredgecolor": "white", "markeredgewidth": 0.6, "markersize": 6}
 DATES = {".png": {}, ".svg": {"Date": None}, ".pdf": {"CreationDate": None}}  # the same run, the same file
 WIDTH, CURVE, TALLEST = 8.0, 2.3, 6.4  # inches
 NAMED = 40  # rows, and then the clients' ids no longer fit
@@ -40,9 +41,10 @@ def draw_run(history: History, *files: str | Path) -> None:
         _timeline(lower, sheet)
         _names(lower, sheet)
         for served in history.served:
-            sign, _ = MARKS[served.kind]
+            kind = lanes.sign(served)
+            sign, _ = MARKS[kind]
             for axes in (upper, lower):
-                dash = "-" if served.kind == "erase" else ":"
+                dash = {"erase": "-", "samples": "--"}.get(kind, ":")
                 axes.axvline(served.time, color=GREY, linewidth=0.8, linestyle=dash, zorder=0)
             edge = upper.get_xaxis_transform()  # x by time, y by height: on the upper edge
             upper.plot(served.time, 1, sign, color=GREY, markersize=6, transform=edge, clip_on=False)
@@ -110,6 +112,15 @@ class Sheet:
         return lanes.gone(self.history, self.rows)
 
     @cached_property
+    def parts(self) -> list[Part]:
+        return lanes.parts(self.history, self.rows)
+
+    @cached_property
+    def erased(self) -> dict[int, str]:
+        """By row, what is written beside it."""
+        return lanes.erased(self.history, self.rows)
+
+    @cached_property
     def colours(self) -> dict[str, str]:
         names = lanes.lanes(self.history)
         return {lanes.NOWHERE: SILVER} | {name: LANES[i % len(LANES)] for i, name in enumerate(names)}
@@ -124,8 +135,12 @@ class Sheet:
         """Who took part, in how many lanes, for how long."""
         many = len(lanes.lanes(self.history))
         among = f" in {many} {self.called}" if many > 1 else ""
-        clients = len({row.client for row in self.rows})
-        return f"{self.history.method}: {clients} clients{among}, {len(self.history.rounds)} rounds"
+        clients = _count(len({row.client for row in self.rows}), "client")
+        return f"{self.history.method}: {clients}{among}, {_count(len(self.history.rounds), 'round')}"
+
+
+def _count(many: int, what: str) -> str:
+    return f"{many} {what}{'' if many == 1 else 's'}"
 
 
 # The upper axes.
@@ -176,6 +191,9 @@ def _timeline(axes: Any, sheet: Sheet) -> None:
         if kind == "cut":
             look = {**CUT, "zorder": 3}
         _boxes(axes, sheet, alike, 0.78 if len(sheet.rows) <= THIN else 1.0, **look)
+    if sheet.parts:
+        places = [(part.time, sheet.heights[part.row]) for part in sheet.parts]
+        axes.plot(*zip(*places, strict=True), MARKS["samples"][0], **SAMPLES, zorder=4)
     for time, name in lanes.restarts(history):
         if name in sheet.spans:
             top, bottom = sheet.spans[name]
@@ -197,7 +215,7 @@ def _boxes(axes: Any, sheet: Sheet, items: Sequence[Bar | Gone], thick: float, *
 
 
 def _names(axes: Any, sheet: Sheet) -> None:
-    """Lanes on the left, with their clients' ids where they fit; erased clients on the right."""
+    """Lanes on the left, with their clients' ids where they fit; what was erased on the right."""
     line = 0.13 / sheet.tall * (sheet.lowest + 1.6)  # of text, in rows
     few = len(sheet.rows) <= NAMED
     if few:
@@ -211,9 +229,9 @@ def _names(axes: Any, sheet: Sheet) -> None:
     for label, lane in zip(axes.get_yticklabels(), shown, strict=True):
         label.set_color(sheet.colours[lane])
     side = axes.get_yaxis_transform()  # x by width, y by row: on the right edge
-    for row in apart({item.row: sheet.heights[item.row] for item in sheet.gone}, line):
-        who = f"client {sheet.rows[row].client}"
-        axes.text(1.008, sheet.heights[row], who, color=RED, fontsize=7.5, va="center", transform=side)
+    for row in apart({row: sheet.heights[row] for row in sheet.erased}, line):
+        who, height = sheet.erased[row], sheet.heights[row]
+        axes.text(1.008, height, who, color=RED, fontsize=7.5, va="center", transform=side)
 
 
 def apart(heights: dict[Name, float], line: float) -> list[Name]:
@@ -240,8 +258,8 @@ def _legend(figure: Any, sheet: Sheet) -> None:
         "begins again": lanes.restarts(sheet.history) and Line2D([], [], color=RED, linewidth=1.8),
         "erased": sheet.gone and Patch(color=PALE),
     }
-    for kind in sorted({served.kind for served in sheet.history.served}):
-        sign, meaning = MARKS[kind]
+    found = {lanes.sign(served) for served in sheet.history.served}
+    for sign, meaning in (mark for kind, mark in MARKS.items() if kind in found):
         signs[meaning] = Line2D([], [], color=GREY, marker=sign, linestyle="none", markersize=6)
     shown = {meaning: sign for meaning, sign in signs.items() if sign}
     figure.legend(

@@ -11,8 +11,8 @@ NO_REQUEST = {"request": NONE, "time": None, "before": None, "first": None, "end
 COSTS = {"client_epochs": "client epochs a second", "bytes_sent": "sent a second"}
 MADE = (
     "Mean ± sample standard deviation over n seeds; accuracies in per cent, times in simulated seconds. "
-    "*To 75 %*: seconds from the request until the served model first reached it (*paper*: the paper's "
-    "figure). *Total*: the same from the start of the run. *Beside*: what of the time is saved, by the "
+    "*To 75 %*: seconds from the request until the served model first reached it. *Total*: the same from the "
+    "start of the run, from where the *paper* counts too. *Beside*: what of the time is saved, by the "
     "means, beside {baseline}. *For good*: until it was reached and not lost again before the end, or the "
     "next request. *Paper's rule*: until the best cluster's own model was there and steady, its standard "
     "deviation over 5 reports at most 0.01; one lane is measured by what is served. *Right after*: the "

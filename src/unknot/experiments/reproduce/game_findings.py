@@ -196,10 +196,13 @@ def _trend(curves: Floats, trend: str, label: str) -> Answer:
 
 
 def _unique(stable: Sequence[int], label: str) -> Answer:
-    """It takes just one stable equilibrium; that does not prove it, as others may lie between."""
+    """It takes just one stable equilibrium; that does not prove it, as others may lie between.
+
+    For the same reason a count is of those at least.
+    """
     least, most = min(stable), max(stable)
     number = f"{least}" if least == most else f"{least} to {most}"
-    figures = f"{number} stable all-or-nothing equilibri{'um' if most == 1 else 'a'} in each draw"
+    figures = f"at least {number} stable equilibri{'um' if most == 1 else 'a'} in each draw, all or nothing"
     if not most:
         figures = "no stable all-or-nothing equilibrium in any draw"
     elif not least:

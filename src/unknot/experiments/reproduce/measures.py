@@ -48,6 +48,8 @@ class After:
     """``leave 3``, ``join 10``; ``leave, drawn`` where every case has a client of its own."""
     kind: str
     round: int
+    at: int
+    """Where it lies on the curve: the round of the furthest lane."""
     time: float
     before: Stat | None
     first: Stat | None
@@ -209,6 +211,7 @@ def _after(
         request=f"{verb}, drawn" if len(names) > 1 else f"{verb} {', '.join(map(str, sample.clients))}",
         kind=sample.kind,
         round=sample.round,
+        at=sample.at,
         time=statistics.fmean(outcome.time for outcome in found.values()),
         before=stat("before"),
         first=stat("after"),

@@ -1,0 +1,89 @@
+"""What a federation is made of, and who is where in it, as plain values for the record of a run."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from enum import Enum
+from typing import Any
+
+import numpy as np
+
+from unknot.core.requests import Erase
+from unknot.federation.desk import Desk
+from unknot.federation.lanes import Lane
+from unknot.federation.method import Method
+
+Members = dict[str, tuple[int, ...]]
+"""Clients by lane."""
+
+
+def describe(method: Method, desk: Desk) -> dict[str, Any]:
+    """How a federation is set up. Of the data there are only sizes: what a client holds is its own."""
+    data = desk.data
+    return {
+        "method": {"name": method.name, **plain(method)},
+        "recipe": plain(desk.recipe),
+        "pace": plain(desk.pace),
+        "aggregate": plain(desk.aggregate),
+        "clock": plain(desk.clock),
+        "select": {**plain(desk.select), "when": desk.select_when},
+        "seed": desk.seed,
+        "model": {
+            "parameters": desk.initial.layout.size,
+            "layout": {name: list(tensor.shape) for name, tensor in desk.initial.tensors.items()},
+            "start": desk.initial.digest(),
+        },
+        "data": {
+            "name": data.name,
+            "clients": len(data),
+            "samples": sum(len(data[client]) for client in data),
+            "validation": 0 if data.validation is None else len(data.validation),
+            "test": len(data.test),
+            "classes": data.train.classes,
+        },
+    }
+
+
+def plain(value: Any) -> Any:
+    """Numbers, texts, lists, tables. What is more than its settings is named by its kind alone."""
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else str(value)
+    if isinstance(value, np.generic):
+        return plain(value.item())
+    if isinstance(value, Enum):
+        return plain(value.value)
+    if isinstance(value, Mapping):
+        return {str(name): plain(item) for name, item in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [plain(item) for item in (sorted(value) if isinstance(value, set | frozenset) else value)]
+    settings = [item.name for item in fields(value) if item.init] if is_dataclass(value) else []
+    # What was learned from data has a lineage of its own: it is no setting.
+    own = [name for name in settings if not name.startswith("_") and not _learned(getattr(value, name))]
+    return {
+        "kind": getattr(value, "__name__", type(value).__name__),
+        **{name: plain(getattr(value, name)) for name in own},
+    }
+
+
+def _learned(value: Any) -> bool:
+    return hasattr(value, "lineage") and not hasattr(value, "fresh")
+
+
+def members_of(lanes: Mapping[str, Lane]) -> Members:
+    return {name: tuple(sorted(lane.members)) for name, lane in lanes.items()}
+
+
+def counts(erased: Erase | None) -> tuple[int | None, ...]:
+    """How many samples of each client an erasure names, None where it is the whole client."""
+    targets = erased.targets if erased is not None else ()
+    return tuple(None if target.samples is None else len(target.samples) for target in targets)
+
+
+def beyond(members: Members, others: Members) -> Members:
+    """Who is in a lane here and not there, for lanes where somebody is."""
+    found = {name: set(clients) - set(others.get(name, ())) for name, clients in members.items()}
+    return {name: tuple(sorted(clients)) for name, clients in found.items() if clients}

@@ -1,0 +1,276 @@
+"""The record of a run: what came after a request, what it took, what went wrong, what it was made of."""
+
+import json
+import math
+from dataclasses import asdict
+
+import pytest
+
+import unknot
+from unknot.core.jobs import Score
+from unknot.experiments import Experiment, run
+from unknot.federation import Costs, History, Round, Served
+from unknot.federation.describe import describe, plain
+from unknot.federation.history import REGAINED
+from unknot.select import DQN, KCenter
+
+
+def score(accuracy):
+    return {} if accuracy is None else {"validation": Score(accuracy, 1.0, 100)}
+
+
+def round_(lane, number, time, accuracy, jobs=0, used=2, **set_aside):
+    return Round(
+        lane=lane,
+        round=number,
+        version=number,
+        time=time,
+        clients=(0,),
+        staleness=0.0,
+        train_loss=1.0,
+        used=used,
+        set_aside={name.replace("_", " "): count for name, count in set_aside.items()},
+        scores=score(accuracy),
+        costs=Costs(jobs, 2.0 * jobs),
+    )
+
+
+def served(place, time, before, after, jobs=0, number=1):
+    return Served(
+        request="erase client 3",
+        kind="erase",
+        clients=(3,),
+        time=time,
+        round=number,
+        place=place,
+        restarted=(),
+        cancelled=(),
+        purged=0,
+        before=score(before),
+        after=score(after),
+        costs=Costs(jobs, 2.0 * jobs),
+    )
+
+
+def history(rounds, *requests):
+    made = History("knot", "exact", 0)
+    made.rounds, made.served = list(rounds), list(requests)
+    return made
+
+
+# The request is the slow lane's, after its first round; the fast one has had four by then.
+LANES = history(
+    [
+        *(round_("fast", n, float(n), 0.5 + n / 10, n) for n in (1, 2, 3, 4)),
+        round_("slow", 1, 4.5, 0.9, 5),
+        round_("slow", 2, 8.0, 0.4, 6),
+        round_("fast", 5, 9.0, 0.6, 7),
+        round_("fast", 6, 10.0, 0.895, 8),
+        round_("slow", 3, 11.0, 0.9, 9),
+    ],
+    served(5, 5.0, 0.9, 0.3, 5),
+)
+
+
+# Recovery ---------------------------------------------------------------------------------------
+
+
+def test_the_rounds_of_a_recovery_are_the_most_of_one_lane_since_the_request():
+    (request,) = LANES.served
+    found = LANES.recovery(request)
+    assert (found.fraction, found.target) == (REGAINED, pytest.approx(REGAINED * 0.9))
+    # 0.895 is the fast lane's second since: 10 - 5 s, and 2 × (8 - 5) epochs.
+    assert (found.reached, found.rounds, found.seconds, found.client_epochs) == (True, 2, 5.0, 6.0)
+    whole = LANES.recovery(request, 1.0)
+    assert (whole.reached, whole.rounds, whole.seconds) == (True, 2, 6.0)
+    never = LANES.recovery(request, 2.0)
+    assert (never.reached, never.rounds, never.seconds, never.client_epochs) == (False, 2, 6.0, 8.0)
+
+
+def test_rounds_of_a_lane_with_fewer_of_them_come_after_a_request_too():
+    """The fast lane has had four rounds, and stands still from then on; the slow one has its second."""
+    made = history(LANES.rounds[:6], served(5, 5.0, 0.9, 0.3, 5, number=4))
+    found = made.recovery(made.served[0])
+    assert (found.reached, found.rounds, found.seconds, found.client_epochs) == (False, 1, 3.0, 2.0)
+    assert made.recovery(made.served[0], 0.4).reached
+
+
+def test_what_was_never_lost_takes_nothing_to_regain():
+    made = history(LANES.rounds, served(5, 5.0, 0.9, 0.9, 5))
+    found = made.recovery(made.served[0])
+    assert (found.reached, found.rounds, found.seconds, found.client_epochs) == (True, 0, 0.0, 0.0)
+
+
+def test_the_record_has_the_fraction_that_the_text_has():
+    (found,) = LANES.to_dict()["recoveries"]
+    assert found == asdict(LANES.recovery(LANES.served[0]))
+    assert found["fraction"] == REGAINED
+
+
+def test_events_are_in_the_order_in_which_they_happened_whatever_lanes_take_for_the_time():
+    behind = round_("slow", 4, 9.5, 0.9, 9)  # it waited at 9 s while the other went on to 11 s
+    made = history([*LANES.rounds, behind], *LANES.served, served(9, 11.0, 0.9, 0.2, 9))
+    assert made.events == [
+        *made.rounds[:5],
+        made.served[0],
+        *made.rounds[5:9],
+        made.served[1],
+        behind,
+    ]
+    assert made.since_request == [behind]
+    assert LANES.since_request == LANES.rounds[5:]
+    assert history(LANES.rounds).since_request == LANES.rounds
+
+
+@pytest.fixture(scope="module")
+def clusters():
+    """Three clusters at a buffered pace; client 1 loses samples, client 5 leaves, client 7 comes."""
+    table = {
+        "data": {"partition": "iid", "clients": 9, "samples": 30, "validation": 50},
+        "train": {"lr": 0.1, "batch_size": 10},
+        "federation": {"seconds": 8.0, "pace": "buffered", "per_round": 6, "minimum": 1},
+        "clock": {"slowness": "pareto", "cap": 8.0},
+        "method": {"name": "knot", "clusters": 3, "by": "random"},
+        "request": [
+            {"erase": 1, "samples": [0, 1, 2], "time": 3.0},
+            {"erase": 5, "time": 4.0},
+            {"join": 7, "time": 5.0},
+        ],
+    }
+    return table, run(Experiment.of(table))
+
+
+def test_a_request_counts_the_rounds_of_the_lanes_that_it_concerns(clusters):
+    _, made = clusters
+    done = [
+        {name: sum(r.lane == name for r in made.rounds[: request.place]) for name in made.members}
+        for request in made.served
+    ]
+    assert all(len(set(counts.values())) > 1 for counts in done), "the lanes are not apart: nothing is shown"
+    for request, counts in zip(made.served, done, strict=True):
+        assert all(r.time <= request.time for r in made.rounds[: request.place])
+        assert all(r.time >= request.time for r in made.rounds[request.place :])
+        assert request.round == max(counts[name] for name in request.lanes or counts)
+    assert [request.lanes for request in made.served[:2]] == [
+        tuple(name for name, clients in made.members.items() if client in clients) for client in (1, 5)
+    ]
+    assert any(
+        request.round < max(counts.values()) for request, counts in zip(made.served, done, strict=True)
+    )
+    assert made.served[2].lanes == ()
+
+
+def test_the_record_says_who_is_where_and_what_was_erased_of_whom(clusters):
+    _, made = clusters
+    some, whole, late = made.served
+    assert sorted(client for clients in made.members.values() for client in clients) == [
+        *range(7),
+        8,
+    ]
+    assert (some.samples, some.parts, some.leavers, some.left) == ((3,), {1: 3}, (), {})
+    assert (whole.samples, whole.parts, whole.leavers) == ((None,), {}, (5,))
+    assert whole.left == {whole.lanes[0]: (5,)}
+    assert (late.samples, late.leavers, late.parts, late.left) == ((), (), {}, {})
+    assert list(late.entered.values()) == [(7,)]
+
+
+# What it was made of ----------------------------------------------------------------------------
+
+
+def test_a_run_from_a_file_can_be_repeated_from_its_record(clusters):
+    table, made = clusters
+    record = json.loads(json.dumps(made.to_dict(), allow_nan=False))
+    assert record["experiment"] == table
+    again = run(Experiment.of(record["experiment"]))
+    assert again.to_dict()["model"] == record["model"]
+    changed = run(Experiment.of(record["experiment"], ["train.lr=0.2", "seed=3"]))
+    assert (changed.experiment["train"]["lr"], changed.experiment["seed"]) == (0.2, 3)
+    assert table["train"]["lr"] == 0.1
+
+
+def test_a_changed_copy_of_an_experiment_does_not_pass_for_its_file():
+    from dataclasses import replace
+
+    made = Experiment.of({"seed": 4})
+    assert made.table == {"seed": 4}
+    assert replace(made, seed=5).table == {}
+    assert made == replace(made)
+
+
+def test_a_run_from_python_says_how_it_was_set_up():
+    data = unknot.federate(unknot.load("digits"), unknot.Iid(clients=4, samples=20), validation=50)
+    fed = unknot.simulate("mlp", data, method="fedcio", seed=7, select=KCenter(groups=2))
+    setup = fed.run(1, requests=[]).to_dict()["setup"]
+    json.dumps(setup, allow_nan=False)
+    assert setup["method"] | {"name": "fedcio"} == setup["method"]
+    assert setup["method"]["clusters"] == fed.method.clusters
+    assert setup["recipe"]["optimizer"]["kind"] == "SGD"
+    assert setup["recipe"]["optimizer"]["lr"] == fed.recipe.optimizer.lr
+    assert setup["pace"] == {"kind": "Synchronous", "per_round": None}
+    assert setup["aggregate"] == {"kind": "FedAvg"}
+    assert setup["clock"]["slowness"] == {"kind": "Constant", "factor": 1.0}
+    assert setup["select"] == {"kind": "KCenter", "groups": 2, "when": "always"}
+    assert setup["seed"] == 7
+    assert (
+        sum(math.prod(shape) for shape in setup["model"]["layout"].values()) == setup["model"]["parameters"]
+    )
+    assert setup["data"] | {"name": "digits", "clients": 4, "samples": 80, "validation": 50} == setup["data"]
+
+
+def test_what_was_learned_is_no_setting():
+    class Learned:
+        lineage = frozenset({3})
+
+    found = plain(DQN(policy=Learned()))
+    assert set(found) == {"kind", "settings"}
+    assert plain((1, math.inf, {"a": {2}}, describe)) == [1, "inf", {"a": [2]}, {"kind": "describe"}]
+
+
+# Warnings ---------------------------------------------------------------------------------------
+
+
+def test_a_run_most_of_whose_updates_were_set_aside_says_so():
+    bad = history([round_("global", n, float(n), 0.1, used=0, not_finite=4) for n in range(1, 6)])
+    assert bad.warnings == ["20 of 20 updates were set aside (not finite): the learning rate may be too high"]
+    assert bad.to_dict()["warnings"] == bad.warnings
+    half = history([round_("global", n, float(n), 0.1, used=2, wrong_shape=2) for n in range(1, 6)])
+    assert half.warnings == ["10 of 20 updates were set aside (wrong shape)"]
+    less = history([round_("global", n, float(n), 0.1, used=3, wrong_shape=2) for n in range(1, 6)])
+    assert less.warnings == []
+
+
+def test_what_is_set_aside_since_the_last_request_counts_by_itself():
+    well = [round_("global", n, float(n), 0.9, used=4) for n in range(1, 9)]
+    ill = [round_("global", n, float(n), 0.1, used=1, not_finite=3) for n in (9, 10)]
+    assert history(well + ill).warnings == []
+    (text,) = history(well + ill, served(8, 8.0, 0.9, 0.1)).warnings
+    assert text.startswith("6 of 8 updates since the last request were set aside (not finite)")
+
+
+def test_a_lane_that_has_come_to_a_stand_is_named():
+    well = [round_("cluster 0", n, float(n), 0.9, used=9) for n in range(1, 9)]
+    stands = [
+        round_("cluster 1", 1, 1.0, 0.9, used=1),
+        round_("cluster 1", 2, 2.0, 0.9, used=0, not_finite=1),
+        round_("cluster 1", 3, 3.0, 0.9, used=0),  # it asked a client that holds nothing
+        *(round_("cluster 1", n, float(n), 0.9, used=0, not_finite=1) for n in (4, 5)),
+    ]
+    (text,) = history(well + stands).warnings
+    assert text.startswith("cluster 1 used no update in its last 3 rounds (not finite)")
+    assert history(well + stands[:-1]).warnings == []
+    empty = [round_("cluster 1", n, float(n), 0.9, used=0) for n in range(1, 9)]
+    assert history(well + empty).warnings == []
+
+
+def test_a_diverging_rate_ends_with_a_warning_and_a_usual_one_without():
+    def warned(rate):
+        table = {
+            "data": {"partition": "iid", "clients": 4, "samples": 20, "validation": 20},
+            "train": {"lr": rate, "batch_size": 5},
+            "federation": {"rounds": 4},
+        }
+        return run(Experiment.of(table))
+
+    assert warned(0.1).warnings == []
+    (text,) = warned(1e30).warnings
+    assert text.startswith("16 of 16 updates were set aside (not finite)")
