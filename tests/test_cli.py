@@ -96,6 +96,11 @@ def test_a_request_that_is_still_pending_is_named_and_has_a_status_of_its_own(fi
     assert record["unserved"] == ["erase client 1 at 1000 s"]
 
 
+def test_a_request_at_a_later_round_is_pending_too(file):
+    record = json.loads(call("run", file, "--set", "request=[{erase=1, round=9}]", "--json", code=3).stdout)
+    assert record["unserved"] == ["erase client 1 at round 9"]
+
+
 def test_a_run_that_set_its_updates_aside_is_not_well(file):
     text = said(call("run", file, "--set", "train.lr=1e30", code=4))
     assert "14 of 14 updates were set aside (not finite): the learning rate may be too high" in text
@@ -119,8 +124,9 @@ def test_a_request_that_comes_after_the_end_is_warned_of_at_the_start(file):
         result = CliRunner().invoke(app, ["run", file, "--json", *overrides], env={"COLUMNS": "200"})
         return result.stderr
 
-    late = "'erase client 1' comes at round 4, but the run ends after 4 rounds: it will stay pending"
-    assert f"warning: {late}" in warned("request=[{erase=1, round=4}]")
+    late = "'erase client 1' comes at round 5, but the run ends after 4 rounds: it will stay pending"
+    assert f"warning: {late}" in warned("request=[{erase=1, round=5}]")
+    assert "nothing is left to recover in" in warned("request=[{erase=1, round=4}]")
     seconds = ["federation={seconds=1.0}", "request=[{erase=1, time=2.5}]"]
     assert "comes at 2.5 s, but the run ends after 1 s" in warned(*seconds)
     assert "warning" not in warned()

@@ -45,7 +45,7 @@ class Stop:
             raise ConfigError(f"the judge of a run's end is 'served' or 'best', not {self.judge!r}")
 
     def reached(self, history: History) -> bool:
-        """Whether validation accuracy has reached its target since the last request, and settled if it must."""
+        """Whether validation accuracy is at its target since the last request and, if asked for, settled."""
         if self.accuracy is None:
             return False
         recent = self._accuracies(history.since_request)[-self.window :]
