@@ -47,6 +47,12 @@ class ToyEngine:
         self.spoil = spoil or {}
         self.calls: list[list[Job]] = []
 
+    def examine(self, samples: Samples) -> None:
+        """Its model has nothing to hide."""
+
+    def wipe(self) -> None:
+        """It holds nothing of anybody."""
+
     def train(self, jobs: Sequence[Job], data: FederatedData) -> list[Update]:
         self.calls.append(list(jobs))
         updates = []
