@@ -49,6 +49,12 @@ class ToyEngine:
         self.spoil = spoil or {}
         self.calls: list[list[Job]] = []
 
+    def examine(self, samples: Samples) -> None:
+        """Its model has nothing to hide."""
+
+    def wipe(self) -> None:
+        """It holds nothing of anybody."""
+
     def train(self, jobs: Sequence[Job], data: FederatedData) -> list[Update]:
         self.calls.append(list(jobs))
         updates = []
@@ -74,12 +80,6 @@ class ToyEngine:
         parts = model.parts if isinstance(model, Ensemble) else ((1.0, model),)
         mean = sum(factor * weights.vector.double() for factor, weights in parts)
         return torch.outer(samples.x.double().flatten(1).sum(1), mean[: samples.classes]).softmax(-1)
-
-    def examine(self, samples: Samples) -> None:
-        """There is no model to look at."""
-
-    def wipe(self) -> None:
-        """It keeps nothing, but for the record of its jobs that tests read."""
 
     def describe(self) -> dict[str, object]:
         return {"engine": self.name}

@@ -95,7 +95,7 @@ class OnlyVmap(nn.Module):
 
 
 class OnlyLoop(nn.Module):
-    """Its forward branches on the numbers it sees: nothing can stack it."""
+    """Its forward branches on its weights: nothing can stack it."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -104,8 +104,29 @@ class OnlyLoop(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         h = self.first(x.flatten(1))
-        h = h.tanh() if float(h.detach().sum()) > 0 else h.relu()
+        h = h.tanh() if float(self.first.weight.detach().sum()) > 0 else h.relu()
         return self.second(h)
+
+
+def around(layer: nn.Module) -> nn.Module:
+    """A small network with the layer under the name 'middle', on eight features."""
+    network = nn.Sequential()
+    network.add_module("first", nn.Sequential(nn.Flatten(), nn.Linear(36, 8), nn.Tanh()))
+    network.add_module("middle", layer)
+    network.add_module("last", nn.Linear(8, 3))
+    return network
+
+
+class Layer(nn.Module):
+    """A layer of eight features with one parameter, to be made stateful."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scale = nn.Parameter(torch.ones(8))
+
+
+# What the networks of `around` take.
+IMAGES = Samples(torch.linspace(0, 1, 144).view(4, 1, 6, 6), torch.tensor([0, 1, 2, 0]), 3)
 
 
 def _conv_norm(inputs: int, outputs: int, groups: int) -> list[nn.Module]:
@@ -211,8 +232,9 @@ def own_start(job: Job) -> Job:
 
 
 def same(a: Update, b: Update) -> bool:
-    """Bit for bit the same weights and the same loss."""
-    return a.weights.equal(b.weights) and a.loss == b.loss and a.samples == b.samples
+    """Bit for bit the same weights and the same loss (or none)."""
+    loss = a.loss == b.loss or (math.isnan(a.loss) and math.isnan(b.loss))
+    return a.weights.equal(b.weights) and loss and a.samples == b.samples
 
 
 def mean(updates: Sequence[Update]) -> Weights:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
+from torch import Tensor, nn
 
 import unknot
 from engine_worlds import PATHS, RECIPES, make_data, make_jobs, make_model, mean, own_start, same
 from exactness import assert_as_if_never_there, assert_no_interference
+from unknot.core.errors import ConfigError
 from unknot.core.keys import Key
 from unknot.core.weights import Weights
 from unknot.engine import LoopEngine, StackedEngine
@@ -62,3 +66,46 @@ def test_retraining_from_scratch_is_exact_on_a_gpu(model: str) -> None:
     request = unknot.erase(3, round=2)
     assert_no_interference(open, data, request, rounds=2)
     assert_as_if_never_there(open, data, request, rounds=2)
+
+
+@pytest.mark.parametrize("model", PATHS)
+def test_models_without_hidden_state_pass_on_a_gpu(model: str) -> None:
+    for engine in (LoopEngine, StackedEngine):
+        engine(make_model(model), device=GPU).examine(make_data(model).train)
+
+
+class Draws(nn.Module):
+    """Noise from the GPU's own generator, or a count of the passes."""
+
+    def __init__(self, noise: bool) -> None:
+        super().__init__()
+        self.noise, self.passes = noise, 0
+        self.layer = nn.Linear(49, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.layer(x.flatten(1))
+        if self.noise:
+            return x + torch.randn(3, device=x.device)
+        self.passes += 1
+        return x
+
+
+@pytest.mark.parametrize(("noise", "said"), [(True, "the GPU's global generator"), (False, "'passes'")])
+def test_hidden_state_is_refused_on_a_gpu(noise: bool, said: str) -> None:
+    before = torch.cuda.get_rng_state()
+    for engine in (LoopEngine, StackedEngine):
+        with pytest.raises(ConfigError, match=said):
+            engine(Draws(noise), device=GPU).examine(make_data("mlp").train)
+    assert torch.equal(torch.cuda.get_rng_state(), before)
+
+
+@pytest.mark.parametrize("model", PATHS)
+def test_weights_that_overflow_change_nobodys_bits_on_a_gpu(model: str) -> None:
+    network, data = make_model(model), make_data(model)
+    start = Weights.of(network).to(device=GPU)
+    jobs = [own_start(job) for job in make_jobs(network, RECIPES["sgd"], [0, 2, 5], start=start)]
+    expected = StackedEngine(network, device=GPU).train(jobs[:2], data)
+    engine = StackedEngine(network, device=GPU)
+    wild = replace(jobs[2], start=jobs[2].start * 1e30)
+    assert all(map(same, expected, engine.train([*jobs[:2], wild], data)[:2]))
+    assert all(map(same, expected, engine.train(jobs[:2], data)))

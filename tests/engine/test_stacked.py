@@ -18,6 +18,7 @@ from unknot.core.lineage import Lineage, Unit
 from unknot.core.recipe import SGD, Adam, Recipe
 from unknot.core.weights import Weights
 from unknot.engine import ENGINES, LoopEngine, StackedEngine, make_engine, stacked
+from unknot.engine.made import Form
 from unknot.engine.stack import Setting
 
 BOTH = [LoopEngine, StackedEngine]
@@ -96,12 +97,12 @@ def test_half_of_the_memory_fits_half_of_the_rows():
     network, data = make_model("lenet"), make_data("lenet")
     engine = StackedEngine(network, threads=1, rows=10)
     engine.train(make_jobs(network, RECIPES["sgd"], [0]), data)
-    samples = engine._place(data.train)
+    form = Form.of(data.train)
     rows = list(range(2, 11))
     need = {}
     for memory in range(0, 2**21, 2**10):
         engine.memory = memory
-        need.setdefault(engine._fitting(RECIPES["sgd"], samples)[0], memory)
+        need.setdefault(engine._fitting(RECIPES["sgd"], form)[0], memory)
     assert list(need) == rows
     assert need[10] == pytest.approx(2 * need[5], rel=0.05)
 

@@ -108,6 +108,14 @@ class Engine(Protocol):
     @property
     def name(self) -> str: ...
 
+    def examine(self, samples: Samples) -> None:
+        """Raise `ConfigError` if the model cannot be trained exactly on samples of these shapes.
+
+        To be asked before anything is trained: a model with hidden state (running statistics, a counter,
+        a generator of its own) ties one client's result to another's.
+        """
+        ...
+
     def train(self, jobs: Sequence[Job], data: FederatedData) -> list[Update]:
         """One update a job, in the order of the jobs."""
         ...
@@ -121,9 +129,9 @@ class Engine(Protocol):
         """
         ...
 
-    def examine(self, samples: Samples) -> None: ...
-
-    def wipe(self) -> None: ...
+    def wipe(self) -> None:
+        """Drop all that is held of any client (copies of samples, trained modules): results stay the same."""
+        ...
 
     def describe(self) -> dict[str, object]:
         """Device, threads, precision, the path taken: recorded with every run."""

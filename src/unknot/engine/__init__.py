@@ -1,4 +1,4 @@
-"""Engines train jobs: `loop` one after the other, `stacked` all at once. Imports core only."""
+"""Engines train jobs: `loop` each on its own, `stacked` all at once. Imports core only."""
 
 from __future__ import annotations
 

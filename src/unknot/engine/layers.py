@@ -135,7 +135,9 @@ def _embedding(module: nn.Embedding, names: Mapping[str, str], twice: bool) -> L
             chosen = F.one_hot(x.reshape(rows, -1), words).to(table.dtype)
             return stable.bmm(chosen, table).view(*x.shape, -1)
         first = torch.arange(0, rows * words, words, device=x.device).view(rows, *(1,) * (x.dim() - 1))
-        return F.embedding(x + first, table.flatten(0, 1))
+        # A word that is none must not be looked up in the neighbour's table: it is an error.
+        known = (x >= 0) & (x < words)
+        return F.embedding(torch.where(known, x + first, rows * words), table.flatten(0, 1))
 
     return Layer("embedding", rule, {})
 

@@ -1,11 +1,11 @@
-"""The slow oracle: plain PyTorch, one client after the other, with the optimisers of `torch.optim`."""
+"""The slow oracle: plain PyTorch, every job on its own, with the optimisers of `torch.optim`."""
 
 from __future__ import annotations
 
-import copy
 import math
 from collections.abc import Sequence
 from contextlib import nullcontext
+from functools import partial
 from threading import Event
 
 import numpy as np
@@ -14,16 +14,20 @@ from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from unknot.core.data import FederatedData, Samples, Shard
-from unknot.core.ensemble import Ensemble, Model
-from unknot.core.jobs import Job, Score, Update
+from unknot.core.jobs import Job, Update
 from unknot.core.recipe import SGD, AdaHessian, Adam, AdamW, Optimizer
-from unknot.core.weights import Layout, Weights
-from unknot.engine import evaluate, plan
-from unknot.engine.workers import Stopped, check_threads, intra_op_threads
+from unknot.core.weights import Weights
+from unknot.engine import plan
+from unknot.engine.base import Machine
+from unknot.engine.workers import Stopped
 
 
-class LoopEngine:
-    """Trains one job after the other on a copy of `model`, whose own weights never matter."""
+class LoopEngine(Machine):
+    """Trains each job on a copy of `model` of its own; the model's own weights never matter.
+
+    `threads` is how many jobs are trained side by side. Each computes with one thread: its bits do not
+    depend on their number.
+    """
 
     name = "loop"
 
@@ -35,48 +39,28 @@ class LoopEngine:
         dtype: torch.dtype = torch.float32,
         threads: int | None = None,
     ) -> None:
-        plan.check_model(model)
-        self.device = torch.device(device)
-        self.dtype = dtype
-        self.threads = check_threads(threads)
-        self.layout = Layout.of(model)
-        self.model = copy.deepcopy(model).to(device=self.device, dtype=dtype)
+        super().__init__(model, device, dtype, threads)
 
     def train(self, jobs: Sequence[Job], data: FederatedData) -> list[Update]:
         plan.check_jobs(jobs, self.layout)
         shards = plan.shards_of(jobs, data)
-        samples = plan.on_device(data.train, self.device, self.dtype)
-        with intra_op_threads(self.threads), plan.no_hidden_draws():
-            return [train_alone(self.model, *pair, samples) for pair in zip(jobs, shards, strict=True)]
+        samples = self._readable(jobs, shards, data.train)
+        with plan.no_hidden_draws(), self._gpu_settings():
+            tasks = [partial(self._alone, samples, *pair) for pair in zip(jobs, shards, strict=True)]
+            return self._run(tasks, self._workers())
 
-    def evaluate(self, model: Model, samples: Samples) -> Score:
-        parts = evaluate.slices(plan.on_device(samples, self.device, self.dtype))
-        with intra_op_threads(self.threads):
-            if isinstance(model, Ensemble):
-                return evaluate.score([evaluate.tally_together(model, self.model, *part) for part in parts])
-            model.load_into(self.model)
-            return evaluate.score([evaluate.tally(self.model, *part) for part in parts])
-
-    def predict(self, model: Model, samples: Samples) -> Tensor:
-        parts = evaluate.slices(plan.on_device(samples, self.device, self.dtype))
-        with intra_op_threads(self.threads):
-            if isinstance(model, Ensemble):
-                return torch.cat([evaluate.shares(model, self.model, *part) for part in parts]).cpu()
-            model.load_into(self.model)
-            return torch.cat([evaluate.probabilities(self.model, *part) for part in parts]).cpu()
-
-    def examine(self, samples: Samples) -> None: ...
-
-    def wipe(self) -> None: ...
+    def _alone(self, samples: Samples, job: Job, shard: Shard, stop: Event) -> Update:
+        with self._borrowed() as model:
+            return train_alone(model, job, shard, samples, stop)
 
     def describe(self) -> dict[str, object]:
         return {
             "engine": self.name,
             "path": "loop",
-            "reason": "one client after the other",
+            "reason": "every job on its own, by torch.optim",
             "device": str(self.device),
             "dtype": str(self.dtype).removeprefix("torch."),
-            "threads": self.threads or torch.get_num_threads(),
+            "threads": self._workers(),
             "torch": torch.__version__,
         }
 

@@ -42,8 +42,6 @@ class Paths:
         self.twice: Program | None = None  # the same, to be differentiated twice
         self.chain: Chain | None = None
         self.why_not_batched = ""
-        self.why_not_vmap = ""  # what trying it showed
-        self.vmap_works = False
         try:
             self.program, self.twice = trace(model), trace(model, twice=True)
         except Unsupported as error:
@@ -74,10 +72,12 @@ class Paths:
         flat: bool = True,
         texts: bool = False,
         unstable: Collection[Path] = (),
+        why_not_vmap: str = "",
     ) -> Choice:
         """The path for a recipe (by default plain SGD) on samples that are flat vectors, or texts.
 
-        `unstable` are paths on which company would change bits: they are not taken.
+        `unstable` are paths on which company would change bits: they are not taken. Nor is vmap, where
+        trying it has shown why not.
         """
         plain = plain_sgd(recipe or Recipe())
         chained = self.chain is not None and not texts and (flat or self.chain.flattens)
@@ -98,6 +98,6 @@ class Paths:
         not_batched = self.why_not_batched or "its rows are not kept apart"
         if self.device.type == "cpu" and self.convolutions:
             return Choice("loop", f"not batched ({not_batched}), and vmap slows convolutions")
-        if why := "its rows are not kept apart" if "vmap" in unstable else self.why_not_vmap:
+        if why := "its rows are not kept apart" if "vmap" in unstable else why_not_vmap:
             return Choice("loop", f"neither batched ({not_batched}) nor vmap ({why})")
         return Choice("vmap", f"not batched: {not_batched}")

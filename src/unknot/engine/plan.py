@@ -5,6 +5,7 @@ Engines differ in how they compute this, never in what they compute.
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -159,6 +160,12 @@ def check_model(model: nn.Module) -> None:
         raise ConfigError(f"{type(model).__name__} has no parameters to train")
 
 
+def copied(model: nn.Module) -> nn.Module:
+    """A copy of a model; what a forward pass left in it as part of its graph is copied as plain numbers."""
+    left = [v for m in model.modules() for v in vars(m).values() if isinstance(v, Tensor) and not v.is_leaf]
+    return copy.deepcopy(model, {id(tensor): tensor.detach().clone() for tensor in left})
+
+
 def check_jobs(jobs: Sequence[Job], layout: Layout) -> None:
     for job in jobs:
         if job.start.layout != layout:
@@ -183,6 +190,54 @@ def on_device(samples: Samples, device: torch.device, dtype: torch.dtype) -> Sam
     """The samples where an engine reads them: inputs in its precision, targets as class numbers."""
     x = samples.x.to(device=device, dtype=dtype if samples.x.is_floating_point() else None)
     return Samples(x, samples.y.to(device=device, dtype=torch.int64), samples.classes)
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """How many words the model knows: the size of the embedding that is given the input itself."""
+
+    module: str
+    size: int
+
+
+def outside(samples: Samples, vocabulary: Vocabulary | None) -> NDArray[np.int64]:
+    """The rows whose targets are no classes, or whose words the model does not know."""
+    bad = _per_row((samples.y < 0) | (samples.y >= samples.classes))
+    if vocabulary is not None:
+        bad |= _per_row((samples.x < 0) | (samples.x >= vocabulary.size))
+    return bad.nonzero().view(-1).cpu().numpy()
+
+
+def _per_row(bad: Tensor) -> Tensor:
+    return bad.reshape(len(bad), -1).any(1) if len(bad) else bad.new_zeros(0)
+
+
+def check_reads(
+    jobs: Sequence[Job],
+    shards: Sequence[Shard],
+    samples: Samples,
+    bad: NDArray[np.int64],
+    vocabulary: Vocabulary | None,
+) -> None:
+    """Refuse, by the client's number, rows that would end everybody's training with an error."""
+    for job, shard in zip(jobs, shards, strict=True):
+        if len(rows := shard.rows[np.isin(shard.rows, bad)]):
+            y, words = samples.y[int(rows[0])], ""
+            if vocabulary is not None:
+                words = f"; its words must be in 0..{vocabulary.size - 1} ({vocabulary.module!r})"
+            raise ConfigError(
+                f"client {job.client} has {len(rows)} samples that cannot be trained on, the first in row "
+                f"{rows[0]} with target {y.tolist()}: targets must be in 0..{samples.classes - 1}{words}"
+            )
+
+
+def check_targets(samples: Samples) -> None:
+    """Refuse targets that are no classes; what has no score."""
+    if len(bad := outside(samples, None)):
+        raise ConfigError(
+            f"sample {bad[0]} has target {samples.y[int(bad[0])].tolist()}, "
+            f"but targets must be in 0..{samples.classes - 1}"
+        )
 
 
 @contextmanager

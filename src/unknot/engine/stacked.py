@@ -9,45 +9,39 @@ of rows is used before it has been tried (`trial`). On a GPU every stack has the
 
 from __future__ import annotations
 
-import copy
 import math
-import weakref
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from threading import Event
-from typing import TypeVar
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from unknot.core.data import FederatedData, Samples
-from unknot.core.ensemble import Ensemble, Model
 from unknot.core.errors import ConfigError
-from unknot.core.jobs import Job, Score, Update
+from unknot.core.jobs import Job, Update
 from unknot.core.recipe import AdaHessian, Recipe
-from unknot.core.weights import Layout
-from unknot.engine import chunks, evaluate, plan
+from unknot.engine import chunks, plan
+from unknot.engine.base import Machine
 from unknot.engine.fused import train_fused
 from unknot.engine.fused_images import train_fused_images
 from unknot.engine.loop import train_alone
+from unknot.engine.made import Form, Maker
 from unknot.engine.paths import Choice, Paths
 from unknot.engine.plan import Lesson
 from unknot.engine.stable import Guard
 from unknot.engine.stack import Setting, train_stack
 from unknot.engine.trace import Vmapped
 from unknot.engine.trial import Outcome, Results, Train, try_widths
-from unknot.engine.workers import check_threads, run
 
 CPU_MEMORY = 2 * 2**30
 # More stacks than this wait for each other at Python's lock: 8 take twice as long as 4 on 16 cores.
 STACKS_AT_ONCE = 4
-T = TypeVar("T")
 Task = Callable[[Event], Results]
 
 
-class StackedEngine:
+class StackedEngine(Machine):
     """Trains jobs in stacks. `model` is a template: its own weights never matter.
 
     `threads` is the number of workers (by default PyTorch's number of threads, 4 at most), `memory` the bytes
@@ -69,19 +63,14 @@ class StackedEngine:
         path: str = "auto",
         tf32: bool = False,
     ) -> None:
-        plan.check_model(model)
-        self.device = torch.device(device)
-        self.dtype = dtype
-        self.threads = check_threads(threads)
+        super().__init__(model, device, dtype, threads, tf32)
         on_cpu = self.device.type == "cpu"
         self.rows = rows if rows is not None else 10 if on_cpu else 16
         if self.rows < 1 or (not on_cpu and self.rows % 16):
             raise ConfigError(f"rows must be {'at least 1' if on_cpu else 'a multiple of 16'}, not {rows}")
-        self.tf32 = tf32 and not on_cpu
         self.memory = memory if memory is not None else _default_memory(self.device)
         if self.memory < 1:
             raise ConfigError(f"memory is a number of bytes, not {memory}")
-        self.layout = Layout.of(model)
         self.paths = Paths(model, self.device, dtype, path)
         self.setting = Setting(
             self.layout,
@@ -90,17 +79,15 @@ class StackedEngine:
             dtype,
             widths=tuple(range(2, max(self.rows, 2) + 1)) if on_cpu else (self.rows,),
         )
-        self._template = copy.deepcopy(model).to(device=self.device, dtype=dtype)
-        self._spare: list[nn.Module] = []
-        self._placed: weakref.WeakKeyDictionary[Samples, Samples] = weakref.WeakKeyDictionary()
-        self._activations: dict[tuple[int, ...], int] = {}
+        self._activations: dict[Form, int] = {}
         self._taken: dict[Choice, None] = {}
-        self._trials: dict[tuple[object, ...], Outcome] = {}
+        self._trials: dict[tuple[Form, int, bool], Outcome] = {}
 
     def train(self, jobs: Sequence[Job], data: FederatedData) -> list[Update]:
         plan.check_jobs(jobs, self.layout)
-        lessons = [Lesson.of(job, shard) for job, shard in zip(jobs, plan.shards_of(jobs, data), strict=True)]
-        samples = self._place(data.train)
+        shards = plan.shards_of(jobs, data)
+        samples = self._readable(jobs, shards, data.train)
+        lessons = [Lesson.of(job, shard) for job, shard in zip(jobs, shards, strict=True)]
         groups: dict[Recipe, list[Lesson]] = {}
         for lesson in lessons:
             if lesson.steps:
@@ -114,19 +101,6 @@ class StackedEngine:
             results = self._run(tasks, workers)
         done = {id(lesson): update for result in results for lesson, update in result}
         return [done.get(id(lesson)) or self._untrained(lesson.job) for lesson in lessons]
-
-    def evaluate(self, model: Model, samples: Samples) -> Score:
-        """Accuracy and mean loss; slices of one size go to the workers, so threads change no bit."""
-        return evaluate.score(self._sliced(model, samples, evaluate.tally, evaluate.tally_together))
-
-    def predict(self, model: Model, samples: Samples) -> Tensor:
-        """The probability of every class, by the same slices."""
-        parts = self._sliced(model, samples, evaluate.probabilities, evaluate.shares)
-        return torch.cat(parts).cpu()
-
-    def examine(self, samples: Samples) -> None: ...
-
-    def wipe(self) -> None: ...
 
     def describe(self) -> dict[str, object]:
         choices = list(self._taken) or [self.paths.choose()]
@@ -146,29 +120,40 @@ class StackedEngine:
 
     def _tasks(self, recipe: Recipe, lessons: list[Lesson], samples: Samples) -> tuple[list[Task], int]:
         """The stacks of one recipe, and how many of them may be at work at once."""
-        choice = self._choose(recipe, samples)
-        self._taken.setdefault(choice)
+        form = Form.of(samples)
+        choice = self._choose(recipe, form)
         if choice.path == "loop":
+            self._taken.setdefault(choice)
             lessons = sorted(lessons, key=lambda lesson: -lesson.steps)
             return [partial(self._alone, samples, lesson) for lesson in lessons], self._workers()
-        rows, workers = self._fitting(recipe, samples)
+        rows, workers = self._fitting(recipe, form)
         train = {"fused": self._fused, "batched": self._batched, "vmap": self._vmapped}[choice.path]
-        setting = self._tested(choice, lessons, samples, rows, workers, partial(train, samples))
+        setting = self._tested(choice, recipe, form, lessons, rows, workers, train)
         if setting is None:
             return self._tasks(recipe, lessons, samples)
+        self._taken.setdefault(choice)
         stacks = chunks.cut(lessons, workers, setting.widths[-1])
         return [partial(train, samples, stack, setting) for stack in stacks], workers
 
     def _tested(
-        self, choice: Choice, lessons: list[Lesson], samples: Samples, rows: int, workers: int, train: Train
+        self,
+        choice: Choice,
+        recipe: Recipe,
+        form: Form,
+        lessons: list[Lesson],
+        rows: int,
+        workers: int,
+        train: Train,
     ) -> Setting | None:
         """The numbers of rows that the stacks will have, none of which changes a bit of any job.
 
-        None where not even the smallest stack keeps its rows apart: then the path is given up.
+        None where not even the smallest stack keeps its rows apart: then the path is given up. Of the
+        lessons only the numbers of steps are looked at: they say which numbers of rows will be needed.
         """
-        outcome = self._outcome(lessons[0].job.recipe, samples)
+        outcome = self._outcome(recipe, form)
         tried = outcome.tried.setdefault(choice.path, {})
         setting = replace(self.setting, widths=tuple(w for w in self.setting.widths if w <= rows))
+        least = setting.widths[0]
         while True:
             setting = replace(setting, widths=tuple(w for w in setting.widths if tried.get(w, True)))
             used = {
@@ -176,60 +161,61 @@ class StackedEngine:
                 for stack in chunks.cut(lessons, workers, setting.widths[-1])
                 for step in {lesson.steps - 1 for lesson in stack}
             }
-            if not (untried := sorted(used - tried.keys())):
+            if not (untried := sorted((used | {least}) - tried.keys())):
                 return setting
-            if not all(lesson.job.start.vector.isfinite().all() for lesson in lessons):
-                return setting  # nothing to compare: whatever comes of such weights is no number
-            tried.update(try_widths(untried, lessons, setting, train, partial(self._run, workers=workers)))
-            if not tried[setting.widths[0]]:
+            run = partial(self._run, workers=workers)
+            tried.update(try_widths(untried, recipe, self._maker(form), setting, train, run))
+            if not tried[least]:
                 if self.paths.wanted != "auto":
                     raise ConfigError(f"path {choice.path!r} does not keep the rows of a stack apart here")
                 outcome.unstable.add(choice.path)
                 return None
 
-    def _outcome(self, recipe: Recipe, samples: Samples) -> Outcome:
+    def _outcome(self, recipe: Recipe, form: Form) -> Outcome:
         """What trials have shown for the shapes that this recipe and these samples give."""
         twice = isinstance(recipe.optimizer, AdaHessian)
-        shapes = recipe.batch_size, twice, samples.x.shape[1:], samples.y.shape[1:]
-        return self._trials.setdefault(shapes, Outcome())
+        return self._trials.setdefault((form, recipe.batch_size, twice), Outcome())
 
-    def _choose(self, recipe: Recipe, samples: Samples) -> Choice:
+    def _maker(self, form: Form) -> Maker:
+        return Maker.of(self._template, form)
+
+    def _choose(self, recipe: Recipe, form: Form) -> Choice:
+        outcome = self._outcome(recipe, form)
         choose = partial(
-            self.paths.choose,
-            recipe,
-            flat=samples.x.dim() == 2,
-            texts=samples.y.dim() > 1,
-            unstable=self._outcome(recipe, samples).unstable,
+            self.paths.choose, recipe, flat=form.flat, texts=form.texts, unstable=outcome.unstable
         )
-        choice = choose()
-        if choice.path == "vmap" and not self.paths.vmap_works:
-            error = self._vmap_error(samples)
-            if error and self.paths.wanted == "vmap":
-                raise ConfigError(f"path 'vmap' cannot run this model: {error}")
-            self.paths.why_not_vmap, self.paths.vmap_works = error, not error
-            choice = choose()
+        choice = choose(why_not_vmap=outcome.why_not_vmap or "")
+        if choice.path == "vmap" and outcome.why_not_vmap is None:
+            outcome.why_not_vmap = self._vmap_error(form)
+            choice = choose(why_not_vmap=outcome.why_not_vmap)
+        if choice.path == "vmap" and outcome.why_not_vmap:
+            raise ConfigError(f"path 'vmap' cannot run this model: {outcome.why_not_vmap}")
         return choice
 
-    def _vmap_error(self, samples: Samples) -> str:
-        """Why `torch.vmap` cannot run the model, found by running it on two rows of one sample."""
+    def _vmap_error(self, form: Form) -> str:
+        """Why `torch.vmap` cannot run the model, found by running it on two rows of one made sample."""
+        maker = self._maker(form)
+        parameters = self.layout.split(torch.stack([maker.weights("start").vector] * 2))
+        x = maker.samples("sample", 2).x.unsqueeze(1)
         with self._borrowed() as model:
-            parameters = {name: torch.stack([p, p]) for name, p in model.named_parameters()}
             try:
                 with torch.no_grad():
-                    Vmapped(model)(parameters, samples.x.new_zeros(2, 1, *samples.x.shape[1:]))
+                    Vmapped(model.train())(parameters, x)
             except RuntimeError as error:
                 return str(error).splitlines()[0]
         return ""
 
-    def _fitting(self, recipe: Recipe, samples: Samples) -> tuple[int, int]:
+    def _fitting(self, recipe: Recipe, form: Form) -> tuple[int, int]:
         """The most rows of a stack, and the most stacks at once, that the memory allows."""
-        shape = tuple(samples.x.shape[1:])
-        if shape not in self._activations:
+        if form not in self._activations:
+            maker = self._maker(form)
             with self._borrowed() as model:
-                self._activations[shape] = chunks.activations_of(model, samples.x.new_zeros(1, *shape))
-        row = chunks.row_bytes(
-            self.layout.size, self._activations[shape], math.prod(shape), recipe, self.dtype.itemsize
-        )
+                sample = maker.samples("sample", 1).x
+                self._activations[form] = chunks.activations_of(
+                    maker.weights("start").load_into(model), sample
+                )
+        inputs = math.prod(form.inputs)
+        row = chunks.row_bytes(self.layout.size, self._activations[form], inputs, recipe, self.dtype.itemsize)
         least = self.setting.widths[0]
         if self.device.type != "cpu":
             if row * least > self.memory:
@@ -264,66 +250,6 @@ class StackedEngine:
 
     def _untrained(self, job: Job) -> Update:
         return plan.untrained(job, job.start.vector.to(dtype=self.dtype))
-
-    def _run(self, tasks: Sequence[Callable[[Event], T]], workers: int) -> list[T]:
-        if self.device.type == "cpu":
-            return run(tasks, workers)
-        return [task(Event()) for task in tasks]
-
-    def _workers(self) -> int:
-        return self.threads or torch.get_num_threads()
-
-    def _sliced(
-        self,
-        model: Model,
-        samples: Samples,
-        alone: Callable[[nn.Module, Tensor, Tensor], T],
-        together: Callable[[Ensemble, nn.Module, Tensor, Tensor], T],
-    ) -> list[T]:
-        """What one function gives for every slice of the samples, or the other for an ensemble."""
-
-        def vote(ensemble: Ensemble, x: Tensor, y: Tensor, stop: Event) -> T:
-            with self._borrowed() as module, self._gpu_settings():
-                return together(ensemble, module.eval(), x, y)
-
-        def ask(module: nn.Module, x: Tensor, y: Tensor, stop: Event) -> T:
-            return alone(module, x, y)
-
-        parts = evaluate.slices(self._place(samples))
-        if isinstance(model, Ensemble):
-            return self._run([partial(vote, model, x, y) for x, y in parts], self._workers())
-        with self._borrowed() as module, self._gpu_settings():
-            model.load_into(module.eval())
-            return self._run([partial(ask, module, x, y) for x, y in parts], self._workers())
-
-    @contextmanager
-    def _gpu_settings(self) -> Iterator[None]:
-        """On a GPU: algorithms that repeat their bits, in full single precision unless TF32 is asked for."""
-        if self.device.type != "cuda":
-            yield
-            return
-        products = torch.backends.cuda.matmul
-        before, products.allow_tf32 = products.allow_tf32, self.tf32
-        try:
-            with torch.backends.cudnn.flags(
-                enabled=True, benchmark=False, deterministic=True, allow_tf32=self.tf32
-            ):
-                yield
-        finally:
-            products.allow_tf32 = before
-
-    @contextmanager
-    def _borrowed(self) -> Iterator[nn.Module]:
-        """A copy of the model that nobody else is using: threads cannot share one to put weights in."""
-        model = self._spare.pop() if self._spare else copy.deepcopy(self._template)
-        yield model
-        self._spare.append(model)
-
-    def _place(self, samples: Samples) -> Samples:
-        """The samples on the device, moved there once."""
-        if samples not in self._placed:
-            self._placed[samples] = plan.on_device(samples, self.device, self.dtype)
-        return self._placed[samples]
 
 
 def _default_memory(device: torch.device) -> int:

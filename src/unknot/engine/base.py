@@ -1,0 +1,147 @@
+"""What both engines have: copies of the model to work with, samples in their place, evaluation, checks."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from threading import Event
+from typing import TypeVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from unknot.core.data import Samples, Shard
+from unknot.core.ensemble import Ensemble, Model
+from unknot.core.jobs import Job, Score
+from unknot.core.weights import Layout
+from unknot.engine import evaluate, plan, probe
+from unknot.engine.made import Form
+from unknot.engine.workers import check_threads, run
+
+T = TypeVar("T")
+
+
+class Machine:
+    """A template of the model, whose own weights never matter, and workers of one intra-op thread each."""
+
+    def __init__(
+        self,
+        model: nn.Module,
+        device: str | torch.device,
+        dtype: torch.dtype,
+        threads: int | None,
+        tf32: bool = False,
+    ) -> None:
+        plan.check_model(model)
+        self.device = torch.device(device)
+        self.dtype = dtype
+        self.threads = check_threads(threads)
+        self.tf32 = tf32 and self.device.type == "cuda"
+        self.layout = Layout.of(model)
+        self._template = plan.copied(model).to(device=self.device, dtype=dtype)
+        with torch.no_grad():
+            for parameter in self._template.parameters():
+                parameter.zero_()  # the engine is to hold nobody's weights, not even those it was made from
+        self._spare: list[nn.Module] = []
+        self._placed: weakref.WeakKeyDictionary[Samples, Samples] = weakref.WeakKeyDictionary()
+        self._outside: weakref.WeakKeyDictionary[Samples, NDArray[np.int64]] = weakref.WeakKeyDictionary()
+        self._vocabularies: dict[Form, plan.Vocabulary | None] = {}
+
+    def examine(self, samples: Samples) -> None:
+        """Refuse a model whose result on such samples depends on more than parameters and input."""
+        form = Form.of(self._place(samples))
+        if form not in self._vocabularies:
+            with self._gpu_settings():
+                self._vocabularies[form] = probe.examine(self._template, form)
+
+    def wipe(self) -> None:
+        """Hold nothing of any client from now on: no module that was trained, no copy of samples."""
+        self._spare.clear()
+        self._placed.clear()
+        self._outside.clear()
+
+    def evaluate(self, model: Model, samples: Samples) -> Score:
+        """Accuracy and mean loss; slices of one size go to the workers, so threads change no bit."""
+        plan.check_targets(samples)
+        return evaluate.score(self._sliced(model, samples, evaluate.tally, evaluate.tally_together))
+
+    def predict(self, model: Model, samples: Samples) -> Tensor:
+        """The probability of every class, by the same slices."""
+        parts = self._sliced(model, samples, evaluate.probabilities, evaluate.shares)
+        return torch.cat(parts).cpu()
+
+    def _readable(self, jobs: Sequence[Job], shards: Sequence[Shard], samples: Samples) -> Samples:
+        """The samples in their place, once the model and what the jobs will read of them are checked."""
+        placed = self._place(samples)
+        if any(map(len, shards)):
+            self.examine(samples)
+            vocabulary = self._vocabularies[Form.of(placed)]
+            if samples not in self._outside:
+                self._outside[samples] = plan.outside(samples, vocabulary)
+            if len(bad := self._outside[samples]):
+                plan.check_reads(jobs, shards, samples, bad, vocabulary)
+        return placed
+
+    def _sliced(
+        self,
+        model: Model,
+        samples: Samples,
+        alone: Callable[[nn.Module, Tensor, Tensor], T],
+        together: Callable[[Ensemble, nn.Module, Tensor, Tensor], T],
+    ) -> list[T]:
+        """What one function gives for every slice of the samples, or the other for an ensemble."""
+
+        def vote(ensemble: Ensemble, x: Tensor, y: Tensor, stop: Event) -> T:
+            with self._borrowed() as module, self._gpu_settings():
+                return together(ensemble, module.eval(), x, y)
+
+        def ask(module: nn.Module, x: Tensor, y: Tensor, stop: Event) -> T:
+            return alone(module, x, y)
+
+        parts = evaluate.slices(self._place(samples))
+        if isinstance(model, Ensemble):
+            return self._run([partial(vote, model, x, y) for x, y in parts], self._workers())
+        with self._borrowed() as module, self._gpu_settings():
+            model.load_into(module.eval())
+            return self._run([partial(ask, module, x, y) for x, y in parts], self._workers())
+
+    def _run(self, tasks: Sequence[Callable[[Event], T]], workers: int) -> list[T]:
+        if self.device.type == "cpu":
+            return run(tasks, workers)
+        return [task(Event()) for task in tasks]
+
+    def _workers(self) -> int:
+        return self.threads or torch.get_num_threads()
+
+    @contextmanager
+    def _gpu_settings(self) -> Iterator[None]:
+        """On a GPU: algorithms that repeat their bits, in full single precision unless TF32 is asked for."""
+        if self.device.type != "cuda":
+            yield
+            return
+        products = torch.backends.cuda.matmul
+        before, products.allow_tf32 = products.allow_tf32, self.tf32
+        try:
+            with torch.backends.cudnn.flags(
+                enabled=True, benchmark=False, deterministic=True, allow_tf32=self.tf32
+            ):
+                yield
+        finally:
+            products.allow_tf32 = before
+
+    @contextmanager
+    def _borrowed(self) -> Iterator[nn.Module]:
+        """A copy of the model that nobody else is using: threads cannot share one to put weights in."""
+        model = self._spare.pop() if self._spare else plan.copied(self._template)
+        yield model
+        self._spare.append(model)
+
+    def _place(self, samples: Samples) -> Samples:
+        """The samples on the device, moved there once."""
+        if samples not in self._placed:
+            self._placed[samples] = plan.on_device(samples, self.device, self.dtype)
+        return self._placed[samples]
