@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from engine_worlds import RECIPES, make_data, make_jobs, make_model, own_start, same
+from engine_worlds import RECIPES, make_data, make_jobs, make_model, own_start, past_the_door, same
 from unknot.core.data import FederatedData, Samples
 from unknot.core.errors import ConfigError
 from unknot.core.jobs import Job
@@ -31,7 +31,7 @@ def features(data: FederatedData, change) -> FederatedData:
     x = data.train.x.clone()
     rows = torch.from_numpy(data[WILD].rows)
     x[rows] = change(x[rows])
-    return data.replaced(train=replace(data.train, x=x))
+    return past_the_door(data, replace(data.train, x=x))
 
 
 def one_each(value: float, x: Tensor) -> Tensor:
@@ -234,7 +234,7 @@ def test_a_label_that_is_no_class_is_refused_by_the_clients_name_on_every_path(e
     network, data = make_model("mlp"), make_data("mlp")
     y = data.train.y.clone()
     y[int(data[WILD].rows[0])] = 3
-    bad = data.replaced(train=replace(data.train, y=y))
+    bad = past_the_door(data, replace(data.train, y=y))
     machine = engine(network, threads=1)
     jobs = make_jobs(network, RECIPES["sgd"], CLIENTS)
     with pytest.raises(ConfigError, match=r"client 4 has 1 samples .* target 3: targets must be in 0\.\.2"):
@@ -251,7 +251,7 @@ def test_a_word_that_the_model_does_not_know_is_refused_by_the_clients_name(engi
     network, data = network_of(name), make_data("text")
     x = data.train.x.clone()
     x[int(data[0].rows[0]), 2] = word
-    bad = data.replaced(train=replace(data.train, x=x))
+    bad = past_the_door(data, replace(data.train, x=x))
     with pytest.raises(ConfigError, match=r"client 0 has 1 samples .* in 0\.\.12 \('tokens'\)"):
         engine(network, threads=1).train(make_jobs(network, RECIPES["sgd"], [0, 1, 2]), bad)
 

@@ -68,7 +68,7 @@ class Layout:
         return torch.cat([tensors[name].reshape(*lead, -1) for name in self.names], dim=-1)
 
 
-_STAMP = "unknot_lineage"  # the attribute in which a module keeps the lineage of its weights
+STAMP = "unknot_lineage"  # the attribute in which a module keeps the lineage of its weights
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,7 +98,7 @@ class Weights:
         """
         vector = torch.cat([p.detach().reshape(-1) for p in module.parameters()])
         return Weights(
-            vector, Layout.of(module), getattr(module, _STAMP, NOBODY) if lineage is None else lineage
+            vector, Layout.of(module), getattr(module, STAMP, NOBODY) if lineage is None else lineage
         )
 
     def __getitem__(self, name: str) -> Tensor:
@@ -146,7 +146,7 @@ class Weights:
         with torch.no_grad():
             for name, parameter in module.named_parameters():
                 parameter.copy_(self[name])
-        setattr(module, _STAMP, self.lineage)
+        setattr(module, STAMP, self.lineage)
         return module
 
     def equal(self, other: object) -> bool:
