@@ -15,7 +15,7 @@ def blocks(path: str, language: str) -> list[str]:
     return re.findall(rf"```{language}\n(.*?)```", (ROOT / path).read_text(), flags=re.DOTALL)
 
 
-@pytest.mark.parametrize("path", ["README.md", "docs/architecture.md"])
+@pytest.mark.parametrize("path", ["README.md", "docs/architecture.md", "docs/data.md"])
 def test_the_python_of_a_page_runs(path):
     code = "\n".join(blocks(path, "python"))
     assert code

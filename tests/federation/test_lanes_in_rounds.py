@@ -152,6 +152,19 @@ def _dealt():
 DEALT = _dealt()
 
 
+@pytest.mark.parametrize("order", [0, 1], ids=["join first", "leave first"])
+@pytest.mark.parametrize("pace", PACES)
+def test_requests_of_one_round_are_served_in_the_order_in_which_they_were_asked(pace, order):
+    """Whichever lane gets there first: a join concerns all of them, and goes where the fewest are then."""
+    for client in range(7):
+        requests = [join(7, round=3), erase(client, round=3)][:: 1 - 2 * order]
+        fed = toy_federation(FedCIO(clusters=3), DATA, **PACES[pace])
+        history = fed.run(6, requests=requests)
+        assert [s.request for s in history.served] == [str(r) for r in requests]
+        report = gaps(FedCIO(clusters=3), requests, **PACES[pace])
+        assert report.none, (client, report.gaps)
+
+
 def test_a_lane_that_a_request_does_not_concern_does_not_wait():
     lane = next(name for name, members in DEALT.items() if 1 not in members)
     plain = toy_federation(FedCIO(clusters=3), DATA, **PACES["async"]).run(8)

@@ -19,7 +19,7 @@ class RequestError(ConfigError):
 
 
 class DataError(UnknotError):
-    """A data file is missing, truncated, or not what it should be."""
+    """A data file is missing, truncated, or not what it should be; or samples that nobody can train with."""
 
 
 class ErasedDataError(UnknotError):

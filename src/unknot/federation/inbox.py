@@ -14,6 +14,8 @@ from unknot.federation.describe import Members
 from unknot.federation.lanes import Lane
 
 Lanes = Mapping[str, Lane]
+Goals = Mapping[str, int]
+"""The round at which each lane rests in this run; none where it goes by time."""
 
 
 @dataclass(eq=False)
@@ -77,8 +79,12 @@ class Inbox:
         """Those that are not being served already: a request that failed may be asked again."""
         return [r for r in requests if not any(waiting.covers(r) for waiting in self._waiting)]
 
-    def next_due(self, lanes: Lanes, now: int) -> tuple[Waiting, int] | None:
-        """The request whose moment came first, and that moment, in simulated nanoseconds."""
+    def next_due(self, lanes: Lanes, goals: Goals, now: int) -> tuple[Waiting, int] | None:
+        """The request whose moment came first, and that moment, in simulated nanoseconds.
+
+        Requests at rounds that concern a lane in common are served in the order of their rounds, and in
+        that in which they were asked, whichever lane gets there first: that depends on what clients hold.
+        """
         due = []
         for place, waiting in enumerate(self._waiting):
             concerned = holders(lanes, waiting.request)
@@ -89,18 +95,30 @@ class Inbox:
             elif at.time is not None:
                 if (asked := round(at.time * SECOND)) <= now:
                     due.append((asked, place, waiting, max(asked, latest)))
-            elif _reached(lanes, concerned, at.round or 0):
+            elif _reached(lanes, concerned, at.round or 0) and not self._preceded(place, lanes, goals):
                 due.append((latest, place, waiting, latest))
         if not due:
             return None
         _, _, waiting, moment = min(due, key=lambda item: item[:2])
         return waiting, moment
 
+    def _preceded(self, place: int, lanes: Lanes, goals: Goals) -> bool:
+        """Whether a request at a round has to wait for another one that comes before it."""
+        mine = self._waiting[place].request
+        names = {lane.name for lane in holders(lanes, mine)}
+        for other, request in enumerate(self.requests):
+            if request.at.round is None or (request.at.round, other) >= (mine.at.round, place):
+                continue
+            concerned = holders(lanes, request)
+            if names & {lane.name for lane in concerned} and _comes(request.at.round, concerned, goals):
+                return True
+        return False
+
     def wakes(self) -> list[int]:
         """The times at which somebody asks for something."""
         return [round(r.at.time * SECOND) for r in self.requests if r.at.time is not None]
 
-    def halted(self, lanes: Lanes, goals: Mapping[str, int]) -> set[str]:
+    def halted(self, lanes: Lanes, goals: Goals) -> set[str]:
         """The lanes that wait for others: a request at a round finds all whom it concerns in that round.
 
         Otherwise the moment would depend on which lane is faster, and so on what its clients hold.
@@ -110,20 +128,17 @@ class Inbox:
             if request.at.round is None:
                 continue
             concerned = holders(lanes, request)
-            if all(goals.get(lane.name, request.at.round) >= request.at.round for lane in concerned):
+            if _comes(request.at.round, concerned, goals):
                 found |= {lane.name for lane in concerned if lane.rounds >= request.at.round}
         return found
 
-    def may_come(self, lanes: Lanes, goals: Mapping[str, int], limit: int | None) -> bool:
+    def may_come(self, lanes: Lanes, goals: Goals, limit: int | None) -> bool:
         """Whether a run with these goals, or this limit in nanoseconds, may see a request's moment."""
         for request in self.requests:
             if request.at.time is not None:
                 if limit is None or round(request.at.time * SECOND) <= limit:
                     return True
-            elif all(
-                goals.get(lane.name, request.at.round or 0) >= (request.at.round or 0)
-                for lane in holders(lanes, request)
-            ):
+            elif _comes(request.at.round or 0, holders(lanes, request), goals):
                 return True
         return False
 
@@ -139,6 +154,11 @@ def holders(lanes: Lanes, request: Request) -> list[Lane]:
     if mine := held_by(lanes, request):
         return mine
     return [lane for lane in lanes.values() if lane.members] or list(lanes.values())
+
+
+def _comes(at: int, concerned: Sequence[Lane], goals: Goals) -> bool:
+    """Whether all of these lanes get to round `at` before they have had the rounds of this run."""
+    return all(goals.get(lane.name, at) >= at for lane in concerned)
 
 
 def _reached(lanes: Lanes, concerned: Sequence[Lane], rounds: int) -> bool:

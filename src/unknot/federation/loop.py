@@ -12,7 +12,7 @@ run in parts is the run in one.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -134,7 +134,7 @@ class Federation:
         goals = {} if rounds is None else {name: lane.rounds + rounds for name, lane in self.lanes.items()}
 
         while True:
-            self._serve_due(history)
+            self._serve_due(history, goals)
             if rounds is not None:
                 goals |= {name: rounds for name in self.lanes if name not in goals}
             short = [lane for name, lane in self.lanes.items() if not goals or lane.rounds < goals[name]]
@@ -401,9 +401,9 @@ class Federation:
                 "are no others to begin again from: give the model by name or as a function"
             )
 
-    def _serve_due(self, history: History) -> None:
+    def _serve_due(self, history: History, goals: Mapping[str, int]) -> None:
         """Serve the requests whose moment has come, in the order of their moments."""
-        while (due := self._inbox.next_due(self.lanes, self.desk.now)) is not None:
+        while (due := self._inbox.next_due(self.lanes, goals, self.desk.now)) is not None:
             waiting, self.desk.now = due
             record = self._serve(waiting, len(history.rounds))
             self._inbox.remove(waiting)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 WHOM = "whom the selector asked, which it knew the erased client for"
 WHEN = "when the others were asked, which depends on how long the erased client took"
-HOW_MANY = "how many rounds there were, which depends on how long the erased client took"
+HOW_MANY = "how many rounds came before and after a request, which the erased client had a part in"
 STOPPED = "how long was trained before the request, which the erased data had a part in"
 
 
