@@ -10,6 +10,7 @@ import sys
 import textwrap
 import time
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +19,7 @@ import torch
 
 import unknot
 from unknot.core.data import FederatedData, Samples, Shard
+from unknot.core.weights import Weights
 from unknot.select import DQN, Balanced, KCenter, Policy
 from unknot.unlearn import BMT, FATS, KNOT, MMT, RFS, SISA, ExactFun, FedCIO, FedEraser, Rapid, Standalone
 
@@ -119,26 +121,27 @@ def test_no_model_that_the_client_shaped_is_left_either(name):
     """Every vector that carried the client while it was there: models, updates, what is kept."""
     if name == "federaser":
         pytest.skip("it keeps the sizes of others' updates, shaped by the client: on record, as waived")
+    others = weights_alive()  # of tests that ran before
     fed = unknot.simulate("mlp", marked(), METHODS[name])
     fed.run(3)
-    shaped = []
-    gc.collect()
-    for thing in gc.get_objects():
-        if isinstance(thing, unknot.core.weights.Weights) and GONE in thing.lineage.clients:
-            shaped.append(thing.vector[:200].clone().numpy())
+    shaped = [w.vector[:200].clone().numpy() for w in weights_alive(others) if GONE in w.lineage.clients]
     assert shaped
-    del thing
     fed.run(2, requests=[unknot.erase(GONE, round=3)])
     old = np.unique(np.concatenate(shaped))
     # Some numbers are in any model: biases that are still zero, weights whose gradient is zero.
     common = np.unique(np.concatenate([fed.initial.vector.numpy(), [0.0]]).astype(np.float32))
     old = np.setdiff1d(old, common)
     old = old[np.abs(100 * old - np.round(100 * old)) > 1e-3]  # those that Exact-Fun rounds to, too
-    left = [w for w in gc.get_objects() if isinstance(w, unknot.core.weights.Weights)]
-    for weights in left:
+    for weights in weights_alive(others):
         assert GONE not in weights.lineage.clients
         both = np.intersect1d(weights.vector.numpy(), old)
         assert len(both) < 0.05 * len(old), len(both)
+
+
+def weights_alive(but: Sequence[Weights] = ()) -> list[Weights]:
+    gc.collect()
+    known = set(map(id, but))
+    return [o for o in gc.get_objects() if type(o) is Weights and id(o) not in known]
 
 
 @pytest.mark.parametrize("select", [DQN(), KCenter(2), Balanced()], ids=["dqn", "k-center", "balanced"])
@@ -150,7 +153,7 @@ def test_a_given_policy_and_what_selectors_knew_are_dropped(select):
     fed = unknot.simulate("mlp", marked(), select=given)
     fed.run(2)
     fed.run(2, requests=[unknot.erase(GONE, round=2)])
-    mine = [o for o in gc.get_objects() if isinstance(o, Policy) and o is not policy]
+    mine = [o for o in gc.get_objects() if type(o) is Policy and o is not policy]
     reachable = [fed.desk.select, *(lane.selector for lane in fed.lanes.values())]
     for selector in reachable:
         assert GONE not in selector.lineage.clients
