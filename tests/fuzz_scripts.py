@@ -254,7 +254,8 @@ def _data(rng: np.random.Generator, wild: str) -> FederatedData:
         train.x.fill_(0.5)
     elif wild == "one class":
         train.y.fill_(1)
-    return FederatedData(train, shards, samples(12), samples(12))
+    owners = rng.integers(-1, 8, 12) if rng.random() < 0.4 else None
+    return FederatedData(train, shards, samples(12), samples(12), validation_owner=owners)
 
 
 def _requests(rng: np.random.Generator, data: FederatedData, rounds: int, timed: bool) -> list[Request]:

@@ -259,8 +259,13 @@ class Desk:
 
     @property
     def validators(self) -> Lineage:
-        """Whose data a choice by validation accuracy goes by."""
-        return Lineage(self.ledger.unit(client) for client in self.data.validation_clients)
+        """Whose data a choice by validation accuracy goes by.
+
+        Where held-out rows have owners, that is everybody: nobody is told from the others by having none.
+        """
+        if self.data.validation_owner is None:
+            return NOBODY
+        return Lineage(self.ledger.unit(client) for client in self.data.clients)
 
     @property
     def _outside(self) -> Outside:

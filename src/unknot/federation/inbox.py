@@ -11,9 +11,9 @@ from unknot.core.jobs import Score
 from unknot.core.requests import Erase, Join, Request
 from unknot.federation.clock import SECOND
 from unknot.federation.describe import Members
+from unknot.federation.desk import Desk
 from unknot.federation.lanes import Lane
 
-Lanes = Mapping[str, Lane]
 Goals = Mapping[str, int]
 """The round at which each lane rests in this run; none where it goes by time."""
 
@@ -79,7 +79,7 @@ class Inbox:
         """Those that are not being served already: a request that failed may be asked again."""
         return [r for r in requests if not any(waiting.covers(r) for waiting in self._waiting)]
 
-    def next_due(self, lanes: Lanes, goals: Goals, now: int) -> tuple[Waiting, int] | None:
+    def next_due(self, desk: Desk, goals: Goals) -> tuple[Waiting, int] | None:
         """The request whose moment came first, and that moment, in simulated nanoseconds.
 
         Requests at rounds that concern a lane in common are served in the order of their rounds, and in
@@ -87,29 +87,29 @@ class Inbox:
         """
         due = []
         for place, waiting in enumerate(self._waiting):
-            concerned = holders(lanes, waiting.request)
-            latest = max((lane.at for lane in concerned), default=now)
+            concerned = concerned_by(desk, waiting.request)
+            latest = max((lane.at for lane in concerned), default=desk.now)
             at = waiting.request.at
             if waiting.begun:
-                due.append((-1, place, waiting, max(now, latest)))
+                due.append((-1, place, waiting, max(desk.now, latest)))
             elif at.time is not None:
-                if (asked := round(at.time * SECOND)) <= now:
+                if (asked := round(at.time * SECOND)) <= desk.now:
                     due.append((asked, place, waiting, max(asked, latest)))
-            elif _reached(lanes, concerned, at.round or 0) and not self._preceded(place, lanes, goals):
+            elif _reached(desk, concerned, at.round or 0) and not self._preceded(place, desk, goals):
                 due.append((latest, place, waiting, latest))
         if not due:
             return None
         _, _, waiting, moment = min(due, key=lambda item: item[:2])
         return waiting, moment
 
-    def _preceded(self, place: int, lanes: Lanes, goals: Goals) -> bool:
+    def _preceded(self, place: int, desk: Desk, goals: Goals) -> bool:
         """Whether a request at a round has to wait for another one that comes before it."""
         mine = self._waiting[place].request
-        names = {lane.name for lane in holders(lanes, mine)}
+        names = {lane.name for lane in concerned_by(desk, mine)}
         for other, request in enumerate(self.requests):
             if request.at.round is None or (request.at.round, other) >= (mine.at.round, place):
                 continue
-            concerned = holders(lanes, request)
+            concerned = concerned_by(desk, request)
             if names & {lane.name for lane in concerned} and _comes(request.at.round, concerned, goals):
                 return True
         return False
@@ -118,7 +118,7 @@ class Inbox:
         """The times at which somebody asks for something."""
         return [round(r.at.time * SECOND) for r in self.requests if r.at.time is not None]
 
-    def halted(self, lanes: Lanes, goals: Goals) -> set[str]:
+    def halted(self, desk: Desk, goals: Goals) -> set[str]:
         """The lanes that wait for others: a request at a round finds all whom it concerns in that round.
 
         Otherwise the moment would depend on which lane is faster, and so on what its clients hold.
@@ -127,33 +127,46 @@ class Inbox:
         for request in self.requests:
             if request.at.round is None:
                 continue
-            concerned = holders(lanes, request)
+            concerned = concerned_by(desk, request)
             if _comes(request.at.round, concerned, goals):
                 found |= {lane.name for lane in concerned if lane.rounds >= request.at.round}
         return found
 
-    def may_come(self, lanes: Lanes, goals: Goals, limit: int | None) -> bool:
+    def may_come(self, desk: Desk, goals: Goals, limit: int | None) -> bool:
         """Whether a run with these goals, or this limit in nanoseconds, may see a request's moment."""
         for request in self.requests:
             if request.at.time is not None:
                 if limit is None or round(request.at.time * SECOND) <= limit:
                     return True
-            elif _comes(request.at.round or 0, holders(lanes, request), goals):
+            elif _comes(request.at.round or 0, concerned_by(desk, request), goals):
                 return True
         return False
 
 
-def held_by(lanes: Lanes, request: Request) -> list[Lane]:
+def held_by(desk: Desk, request: Request) -> list[Lane]:
     """The lanes that hold who is to be erased."""
-    named = {target.client for target in request.targets} if isinstance(request, Erase) else set()
-    return [lane for lane in lanes.values() if lane.members & named]
+    named = _named(request)
+    return [lane for lane in desk.lanes.values() if lane.members & named]
 
 
-def holders(lanes: Lanes, request: Request) -> list[Lane]:
-    """The lanes that a request concerns: those that hold who is named, or all where none does."""
-    if mine := held_by(lanes, request):
-        return mine
-    return [lane for lane in lanes.values() if lane.members] or list(lanes.values())
+def concerned_by(desk: Desk, request: Request) -> list[Lane]:
+    """The lanes that have to be at a request's round: those that it may touch, or all where it touches none.
+
+    Beside those that hold who is named: where a selector learns from clients' held-out rows, and all of
+    them where the client had a part in what the federation was given to begin with.
+    """
+    lanes, named = desk.lanes.values(), _named(request)
+    judges = desk.data.validation_owner is not None
+    given = desk.initial.lineage | desk.select_knows
+    if named and not (given and named & given.clients):
+        mine = [lane for lane in lanes if lane.members & named or (judges and lane.selector.learns)]
+        if any(lane.members & named for lane in mine):
+            return mine
+    return [lane for lane in lanes if lane.members] or list(lanes)
+
+
+def _named(request: Request) -> set[int]:
+    return {target.client for target in request.targets} if isinstance(request, Erase) else set()
 
 
 def _comes(at: int, concerned: Sequence[Lane], goals: Goals) -> bool:
@@ -161,10 +174,10 @@ def _comes(at: int, concerned: Sequence[Lane], goals: Goals) -> bool:
     return all(goals.get(lane.name, at) >= at for lane in concerned)
 
 
-def _reached(lanes: Lanes, concerned: Sequence[Lane], rounds: int) -> bool:
+def _reached(desk: Desk, concerned: Sequence[Lane], rounds: int) -> bool:
     if any(lane.members for lane in concerned):
         return all(lane.rounds >= rounds for lane in concerned)
-    return max((lane.rounds for lane in lanes.values()), default=0) >= rounds
+    return max((lane.rounds for lane in desk.lanes.values()), default=0) >= rounds
 
 
 def check_requests(

@@ -18,36 +18,34 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from unknot.core.archive import Archive, Keepsakes, Memo
 from unknot.core.data import FederatedData
 from unknot.core.ensemble import Model
 from unknot.core.errors import ConfigError, RequestError
 from unknot.core.jobs import Engine, Job, Score, Update
-from unknot.core.keys import Key
-from unknot.core.lineage import Ledger
 from unknot.core.recipe import Recipe
 from unknot.core.requests import Erase, Join, Request
 from unknot.core.selection import Selector
 from unknot.core.threads import one_thread
 from unknot.core.weights import Weights
-from unknot.federation import promise
 from unknot.federation.aggregate import Aggregate, FedAvg
 from unknot.federation.clock import SECOND, Clock
 from unknot.federation.describe import beyond, counts, describe, members_of
 from unknot.federation.desk import Desk, Outside
 from unknot.federation.environment import environment
 from unknot.federation.erasure import attempt, close, left_to_erase, left_to_join, repair
-from unknot.federation.history import Costs, Event, History, Round, Served, Trip
-from unknot.federation.inbox import Inbox, Waiting, check_requests, held_by, holders
+from unknot.federation.history import Event, History, Round, Served, Trip
+from unknot.federation.inbox import Inbox, Waiting, check_requests, held_by
 from unknot.federation.inspect import sort_out
 from unknot.federation.lanes import Flight, Lane
 from unknot.federation.method import Method
-from unknot.federation.pace import Pace, Synchronous
+from unknot.federation.pace import Pace
+from unknot.federation.promise import Uncovered
 from unknot.federation.schedule import Stop
 from unknot.federation.scores import Scores
+from unknot.federation.view import View
 
 
-class Federation:
+class Federation(View):
     """A server and its clients, with a method that can make it forget.
 
     ``run`` may be called again to go on. `model` is what is served now. A method works at the `desk`,
@@ -95,8 +93,7 @@ class Federation:
         self._pools: dict[str, NDArray[np.int64]] = {}
         self._apart: list[Trip] = []
         self._history: History | None = None
-        self._uncovered: list[str] = []
-        self._by_seconds = self._by_accuracy = False
+        self._uncovered = Uncovered()
 
     # What a person calls -------------------------------------------------------------------------
 
@@ -130,7 +127,7 @@ class Federation:
         limit = None if seconds is None else self.desk.now + round(seconds * SECOND)
         history = self._history or self._open(members)
         self._inbox.put(new)
-        self._by_seconds |= limit is not None
+        self._uncovered.by_seconds |= limit is not None
         goals = {} if rounds is None else {name: lane.rounds + rounds for name, lane in self.lanes.items()}
 
         while True:
@@ -142,10 +139,10 @@ class Federation:
             if not active or (self.members and not any(lane.members for lane in short)):
                 history.stopped = "rounds"
                 break
-            if stop.reached(history) and not self._inbox.may_come(self.lanes, goals, limit):
-                history.stopped, self._by_accuracy = "accuracy", True
+            if stop.reached(history) and not self._inbox.may_come(self.desk, goals, limit):
+                history.stopped, self._uncovered.by_accuracy = "accuracy", True
                 break
-            halted = self._inbox.halted(self.lanes, goals)
+            halted = self._inbox.halted(self.desk, goals)
             active = [lane for lane in active if lane.name not in halted]
             for lane in active:
                 self._launch(lane)
@@ -181,65 +178,6 @@ class Federation:
     def pending(self) -> tuple[Request, ...]:
         """The requests whose moment has not come yet, or that a method failed to serve."""
         return self._inbox.requests
-
-    # What a person may look at -------------------------------------------------------------------
-
-    @property
-    def initial(self) -> Weights:
-        return self.desk.initial
-
-    @property
-    def data(self) -> FederatedData:
-        return self.desk.data
-
-    @property
-    def ledger(self) -> Ledger:
-        return self.desk.ledger
-
-    @property
-    def archive(self) -> Archive:
-        return self.desk.archive
-
-    @property
-    def memo(self) -> Memo:
-        return self.desk.memo
-
-    @property
-    def keepsakes(self) -> Keepsakes:
-        return self.desk.keepsakes
-
-    @property
-    def lanes(self) -> dict[str, Lane]:
-        return self.desk.lanes
-
-    @property
-    def members(self) -> set[int]:
-        return self.desk.members
-
-    @property
-    def costs(self) -> Costs:
-        return self.desk.costs
-
-    @property
-    def clock(self) -> Clock:
-        return self.desk.clock
-
-    @property
-    def key(self) -> Key:
-        return self.desk.key
-
-    @property
-    def recipe(self) -> Recipe:
-        return self.desk.recipe
-
-    @property
-    def seed(self) -> int:
-        return self.desk.seed
-
-    @property
-    def now(self) -> int:
-        """Simulated nanoseconds."""
-        return self.desk.now
 
     # What the desk hands on ----------------------------------------------------------------------
 
@@ -403,7 +341,7 @@ class Federation:
 
     def _serve_due(self, history: History, goals: Mapping[str, int]) -> None:
         """Serve the requests whose moment has come, in the order of their moments."""
-        while (due := self._inbox.next_due(self.lanes, goals, self.desk.now)) is not None:
+        while (due := self._inbox.next_due(self.desk, goals)) is not None:
             waiting, self.desk.now = due
             record = self._serve(waiting, len(history.rounds))
             self._inbox.remove(waiting)
@@ -415,8 +353,10 @@ class Federation:
         request, desk = waiting.request, self.desk
         if not waiting.begun:
             waiting.held = members_of(self.lanes)
-            waiting.lanes = tuple(lane.name for lane in held_by(self.lanes, request))
-            waiting.round = max((lane.rounds for lane in holders(self.lanes, request)), default=0)
+            waiting.lanes = tuple(lane.name for lane in held_by(desk, request))
+            waiting.round = max(
+                (lane.rounds for lane in held_by(desk, request) or self.lanes.values()), default=0
+            )
             waiting.before = self._scores()
         flying = [(lane, flight) for lane in self.lanes.values() for flight in lane.flights]
         desk.restarted.clear()
@@ -459,7 +399,7 @@ class Federation:
             self.scores.forget()
             if self._history:
                 self._history.model = None
-            self._note_uncovered(request)
+            self._uncovered.note(request, self.method)
         assert waiting.left is not None
         if not waiting.idle:
             touched = [lane for lane in waiting.touched if lane in self.lanes.values()]
@@ -482,24 +422,6 @@ class Federation:
 
     # Small print ---------------------------------------------------------------------------------
 
-    def _note_uncovered(self, request: Erase) -> None:
-        """What the guarantee cannot cover of this erasure, by how it and the runs so far were timed."""
-        if request.at.time is not None or self._by_seconds:
-            self._uncovered.append(promise.HOW_MANY)
-        if self._by_accuracy and self.method.keeps:
-            self._uncovered.append(promise.STOPPED)
-
-    def _promise(self) -> str:
-        """What the method promises, and what that does not cover in this federation's runs."""
-        uncovered = []
-        if self.method.keeps:  # models that go on were shaped by whom was asked, and when
-            if self.desk.select.curious or self.desk.select.learns:
-                uncovered.append(promise.WHOM)
-            if not isinstance(self.desk.pace, Synchronous):
-                uncovered.append(promise.WHEN)
-        uncovered += dict.fromkeys(self._uncovered)
-        return promise.qualified(self.method.promise, self.method.exact, uncovered)
-
     def _first_members(self, requests: Sequence[Request]) -> set[int]:
         """Everybody, but for those whose joining is still to come."""
         late = {client for r in requests if isinstance(r, Join) for client in r.clients}
@@ -510,14 +432,14 @@ class Federation:
         self.method.open(self.desk)
         if not self.method.aggregates and not isinstance(self.desk.aggregate, FedAvg):
             raise ConfigError(f"{self.method.name} puts updates together itself: leave aggregate out")
-        self._history = History(self.method.name, self._promise(), self.seed)
+        self._history = History(self.method.name, self._uncovered.promise(self.method, self.desk), self.seed)
         self._history.setup, self._history.members = describe(self.method, self.desk), members_of(self.lanes)
         return self._history
 
     def _finish(self, history: History, elapsed: float) -> None:
         started = time.perf_counter()
         history.environment = environment(self.engine)  # by now the engine knows which path it took
-        history.guarantee = self._promise()
+        history.guarantee = self._uncovered.promise(self.method, self.desk)
         history.model = self.model
         history.waived = self.desk.waived.describe()
         history.apart = list(self._apart)
