@@ -6,11 +6,12 @@ from hypothesis import given, settings
 
 from exact_sequences import DATA, sequences, serve_all, without_leavers
 from support import ToyEngine, toy_federation, toy_weights
+from unknot.audit import interference
 from unknot.core.jobs import Job
 from unknot.core.keys import Key
 from unknot.core.lineage import Unit
 from unknot.core.recipe import Recipe
-from unknot.core.requests import Erase, erase, join
+from unknot.core.requests import Erase, Target, erase, join
 from unknot.core.weights import Weights
 from unknot.federation import Synchronous
 from unknot.topology import Tree, build, keep
@@ -210,3 +211,27 @@ def test_a_rebuilt_tree_reuses_what_was_trained():
     tree: Tree = fed.lanes["global"].notes["tree"]
     assert frozenset({6, 7}) in tree.sets()
     assert next(job.start for job in fed.engine.calls[3] if job.node == "6+7").equal(pair)
+
+
+@pytest.mark.parametrize(
+    "method", [BMT(), MMT(), MMT(tree="b-ary", branching=3)], ids=["bmt", "mmt", "three"]
+)
+def test_how_much_a_client_held_is_forgotten_too_even_if_it_was_never_asked(method):
+    """A restarted root is weighted by the data of all members of its parts: theirs is a part in it."""
+    for asked in range(2, 5):
+        fed = toy_federation(method, DATA, pace=Synchronous(asked))
+        first = fed.run(2).rounds[0].clients[0]
+        fed.run(1, requests=[erase(first, round=2)])
+        root = fed.lanes["global"].nodes["global"]
+        assert root.members <= root.weights.lineage.clients
+        silent = sorted(root.members - fed.lanes["global"].sent)
+        if not silent:
+            continue
+
+        def served(data, asked=asked, first=first, silent=silent):
+            fed = toy_federation(method, data, pace=Synchronous(asked))
+            fed.run(5, requests=[erase(first, round=2), erase(silent[0], round=3)])
+            return fed.model
+
+        report = interference(served, DATA, [Target(silent[0])])
+        assert report.none, report.gaps

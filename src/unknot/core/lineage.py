@@ -7,6 +7,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Protocol
 
+import numpy as np
+
 from unknot.core.errors import ForbiddenLineageError
 
 
@@ -143,6 +145,15 @@ class Ledger:
     def unit(self, client: int) -> Unit:
         """The unit under which this client trains on all its data now."""
         return Unit(client, self._revision.get(client, 0))
+
+    def units(self, clients: Iterable[int]) -> Lineage:
+        """The present units of these clients, all at once: there may be thousands of them."""
+        everybody = set(clients)
+        revised = everybody & self._revision.keys()
+        flags = np.zeros(max(everybody, default=-1) + 1, dtype=np.bool_)
+        flags[sorted(everybody - revised)] = True
+        mask = int.from_bytes(np.packbits(flags, bitorder="little").tobytes(), "little")
+        return Lineage(self.unit(client) for client in revised) | Lineage._of([mask])
 
     def draw(self, client: int, samples: Iterable[int]) -> Unit:
         """A unit of its own for a draw of some of the client's samples: nothing else is read."""

@@ -227,12 +227,15 @@ class Desk:
     def shares(self, models: Iterable[tuple[Iterable[int], Weights]]) -> list[tuple[float, Weights]]:
         """Models with their members, as each one's share of the data behind all of them.
 
-        What nobody has trained yet, or nobody has data for, does not count.
+        What nobody has trained yet, or nobody has data for, does not count. How much a member holds has a
+        part in the shares, whether it was ever asked or not: they carry everybody.
         """
-        held = [(sum(len(self.data[client]) for client in members), weights) for members, weights in models]
+        given = [(set(members), weights) for members, weights in models]
+        everybody = self.ledger.units(set().union(*(members for members, _ in given)))
+        held = [(sum(len(self.data[client]) for client in members), weights) for members, weights in given]
         trained = [(n, weights) for n, weights in held if n and self.trained(weights)]
         total = sum(n for n, _ in trained)
-        return [(n / total, weights) for n, weights in trained]
+        return [(n / total, weights.carrying(everybody)) for n, weights in trained]
 
     def mean(self, models: Iterable[tuple[Iterable[int], Weights]], action: str) -> Weights:
         """The mean of models, weighted by data as FedAvg is; the initial weights where there are none."""
@@ -265,7 +268,7 @@ class Desk:
         """
         if self.data.validation_owner is None:
             return NOBODY
-        return Lineage(self.ledger.unit(client) for client in self.data.clients)
+        return self.ledger.units(self.data.clients)
 
     @property
     def _outside(self) -> Outside:
