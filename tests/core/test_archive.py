@@ -1,10 +1,12 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 
 from support import small_data, toy_weights
-from unknot.core.archive import Archive, Memo
-from unknot.core.errors import ForbiddenLineageError
+from unknot.core.archive import Archive, Keepsakes, Memo
+from unknot.core.errors import ForbiddenLineageError, StoreFullError
 from unknot.core.jobs import Job
 from unknot.core.keys import Key
 from unknot.core.lineage import NOBODY, Ledger, Lineage, Unit
@@ -65,6 +67,8 @@ def test_a_memo_gives_the_answer_to_the_same_question_and_to_no_other():
         job(ledger, 0, start * 1.0000001),
         job(ledger, 0, start, samples=(0, 2)),
         job(ledger, 0, start, name="another key"),
+        replace(job(ledger, 0, start), recipe=Recipe(epochs=2)),
+        replace(job(ledger, 0, start), node="another node"),
     ):
         assert memo.get(other, DATA) is None
 
@@ -83,6 +87,52 @@ def test_an_answer_outlives_the_erasure_of_whoever_shaped_the_question_only_if_i
     assert memo.purge() == 1
     assert memo.get(job(ledger, 0, bits), DATA) is not None
     assert memo.get(job(ledger, 1, bits), DATA) is None
+
+
+def test_whoever_reads_what_is_kept_is_known_to_have_read_it():
+    """In an archive, a memo, and among keepsakes, there without what is forbidden."""
+    ledger, bits = Ledger(), toy_weights()
+    archive, memo, keepsakes = Archive(ledger), Memo(ledger), Keepsakes(ledger)
+    archive["a"] = carrying(1)
+    asked = job(ledger, 2, Weights(bits.vector, bits.layout, Lineage([Unit(4)])))
+    memo.put(asked.done(bits.vector, 5, 0.0))
+    keepsakes.put("k", Unit(5), carrying(5, 6))
+    ledger.forbid(6)
+    for read, clients in (
+        (lambda: archive["a"], {1}),
+        (lambda: memo.get(asked, DATA), {2, 4}),
+        (lambda: keepsakes.get("k"), {5}),
+    ):
+        with ledger.reading() as noted:
+            assert noted() == NOBODY
+            read()
+        assert noted().clients == clients
+
+
+def test_a_keepsake_goes_with_its_own_client_and_stays_on_record_for_the_others():
+    ledger = Ledger()
+    kept = Keepsakes(ledger)
+    kept.put("of 1", Unit(1), carrying(1, 2))
+    kept.put("of 2", Unit(2), carrying(1, 2))
+    ledger.forbid(2)
+    assert kept.purge() == 1
+    assert kept.get("of 2") is None
+    assert kept.waived == NOBODY
+    assert kept.get("of 1").lineage.clients == {1}
+    assert kept.waived == Lineage([Unit(2)])
+    assert kept.nbytes == 12
+
+
+def test_a_keepsake_in_place_of_another_takes_its_room_and_no_more():
+    kept = Keepsakes(Ledger())
+    kept.limit = 24
+    for value in range(5):
+        kept.put("last", Unit(1), carrying(1, value=float(value)))
+        kept.put("other", Unit(1), carrying(1))
+    assert kept.nbytes == 24
+    assert kept.get("last").equal(carrying(1, value=4.0))
+    with pytest.raises(StoreFullError):
+        kept.put("third", Unit(1), carrying(1))
 
 
 def test_a_memo_refuses_a_question_that_erased_data_shaped():

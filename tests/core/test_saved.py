@@ -47,6 +47,17 @@ def test_any_erasure_in_another_run_finds_it(tmp_path, unit, samples):
     assert ledger.taint(load_model(tmp_path / "model.pt"))
 
 
+def test_a_file_holds_nothing_of_the_rows_that_a_model_lay_among(tmp_path):
+    """A view is saved with all the memory behind it: that of the other clients' models, say."""
+    rows = torch.stack([torch.full((LAYOUT.size,), value) for value in (1.5, 7777.25, 2.5)])
+    kept = [Weights(rows[i], LAYOUT, Lineage([Unit(i)])) for i in (0, 2)]
+    marker = rows[1].numpy().tobytes()
+    for model in (kept[0], Ensemble(tuple((0.5, weights) for weights in kept))):
+        save_model(model, tmp_path / "model.pt")
+        assert marker not in (tmp_path / "model.pt").read_bytes()
+        assert load_model(tmp_path / "model.pt").equal(model)
+
+
 def test_what_is_no_saved_model_is_named(tmp_path):
     with pytest.raises(ConfigError, match="cannot read"):
         load_model(tmp_path / "nothing.pt")

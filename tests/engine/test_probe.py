@@ -5,6 +5,8 @@ from __future__ import annotations
 import itertools
 import random
 import warnings
+from functools import partial
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -243,7 +245,58 @@ def hooked() -> nn.Module:
     return layer
 
 
+def closing_over() -> nn.Module:
+    """A layer whose forward counts in a variable of the function that made its class."""
+    seen = [0]
+
+    class Closing(Layer):
+        def forward(self, x: Tensor) -> Tensor:
+            seen[0] += 1
+            return x * self.scale
+
+    return Closing()
+
+
+class Slotted:
+    """An object without a dictionary."""
+
+    __slots__ = ("seen",)
+
+    def __init__(self) -> None:
+        self.seen = 0
+
+    def count(self) -> None:
+        self.seen += 1
+
+
+class WithSlots(Layer):
+    def __init__(self) -> None:
+        super().__init__()
+        self.helper = Slotted()
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.helper.count()
+        return x * self.scale
+
+
+class Tells(Layer):
+    """It calls what it was given: a method of some object, or a function with some of its arguments."""
+
+    def __init__(self, tell) -> None:
+        super().__init__()
+        self.tell = tell
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.tell()
+        return x * self.scale
+
+
 STATEFUL = {
+    "closure": (closing_over, "'middle' is a Closing .* 'seen', which its class"),
+    "slots": (WithSlots, "'middle' is a WithSlots .* attribute 'helper'"),
+    "bound method": (lambda: Tells(Slotted().count), "'middle' is a Tells .* attribute 'tell'"),
+    "partial": (lambda: Tells(partial(Slotted.count, Slotted())), "'middle' is a Tells .* attribute 'tell'"),
+    "a list's method": (lambda: Tells(partial([].append, 1)), "'middle' is a Tells .* attribute 'tell'"),
     "spectral norm": (
         lambda: parametrizations.spectral_norm(nn.Linear(8, 8)),
         "weight.0' is a .* buffer '_[uv]'",
@@ -287,6 +340,56 @@ def test_a_model_with_hidden_state_is_refused_by_module_and_reason(name):
         network = around(make())
     with pytest.raises(ConfigError, match=said):
         LoopEngine(network).examine(IMAGES)
+
+
+def remembering():
+    seen: list[Tensor] = []
+
+    def previous(x: Tensor) -> Tensor:
+        before = seen[-1] if seen else x.detach()
+        seen[:] = [x.detach()]
+        return before
+
+    return previous
+
+
+PREVIOUS = remembering()
+
+
+class TakesFromTheLast(Layer):
+    """What a batch gives depends on the one before it, which a function of its file remembers."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return (x - PREVIOUS(x)[0]) * self.scale
+
+
+def test_a_state_that_cannot_be_read_shows_in_the_result_after_another_batch():
+    """The same batch twice in a row gives the same."""
+    with pytest.raises(ConfigError, match="gives another result the second time"):
+        LoopEngine(around(TakesFromTheLast())).examine(IMAGES)
+
+
+class SlowsDown(torch.autograd.Function):
+    times: ClassVar[list[int]] = []
+
+    @staticmethod
+    def forward(ctx, x: Tensor) -> Tensor:
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx, grad: Tensor) -> Tensor:
+        SlowsDown.times.append(1)
+        return grad / len(SlowsDown.times)
+
+
+class GradientOfItsAge(Layer):
+    def forward(self, x: Tensor) -> Tensor:
+        return SlowsDown.apply(x * self.scale)
+
+
+def test_a_state_that_shows_in_gradients_alone_is_found():
+    with pytest.raises(ConfigError, match="gives another result the second time"):
+        LoopEngine(around(GradientOfItsAge())).examine(IMAGES)
 
 
 @pytest.mark.parametrize("engine", BOTH)

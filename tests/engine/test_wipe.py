@@ -86,6 +86,21 @@ def test_a_wiped_engine_holds_neither_samples_nor_trained_weights(name):
     engine.evaluate(Weights.of(network), data.train)  # and it works on
 
 
+@pytest.mark.parametrize("name", ["loop", "fused"])
+def test_a_wiped_engine_does_not_know_whose_samples_were_bad(name):
+    """Client 2 has a label that is no class; the engine found its row, and had better forget it."""
+    network, data = make_model("mlp"), make_data("mlp")
+    row = int(data[2].rows[0])
+    y = data.train.y.clone()
+    y[row] = 3
+    data.train = replace(data.train, y=y)  # past the checks of the data itself
+    engine = ENGINES[name](network, threads=1)
+    engine.train(make_jobs(network, RECIPES["sgd"], [0, 5]), data)
+    assert any(array.tolist() == [row] for array in held_by(engine))  # the search finds what is there
+    engine.wipe()
+    assert not any(array.tolist() == [row] for array in held_by(engine))
+
+
 @pytest.mark.parametrize("name", ENGINES)
 def test_samples_that_are_still_in_use_are_not_held_by_a_wiped_engine(name):
     network, data = make_model("mlp"), make_data("mlp")

@@ -162,6 +162,40 @@ def test_models_that_go_on_keep_their_state_and_those_that_begin_again_do_not():
     assert not any(after["global"].aggregate.state["m"].equal(m) for m in states.values())
 
 
+class InPlace(RFS):
+    """Puts the initial weights into its node, and leaves the aggregator to the federation."""
+
+    def forget(self, desk, request, touched):
+        for lane in touched:
+            desk.cancel(lane, lane.flights)
+            lane.version = 0
+            lane.sent.clear()
+            lane.nodes["global"].weights = desk.initial
+
+
+@pytest.mark.parametrize("name", STATEFUL)
+def test_the_aggregator_of_a_spoilt_model_goes_whatever_the_method_does(name):
+    fed = toy_federation(InPlace(), DATA, aggregate=STATEFUL[name]())
+    fed.run(6, requests=[erase(3, round=3)])
+    whole = toy_federation(RFS(), DATA, aggregate=STATEFUL[name]())
+    whole.run(6, requests=[erase(3, round=3)])
+    assert fed.model.equal(whole.model)
+
+
+def test_a_copy_of_a_model_has_a_state_of_its_own():
+    fed = toy_federation(RFS(), DATA, aggregate=Momentum())
+    fed.run(2)
+    lane = fed.lanes["global"]
+    node = lane.nodes["global"]
+    twin = fed.desk.copy_node(lane, node, "twin", lane.members)
+    before = twin.aggregate.state["m"]
+    assert before.equal(node.aggregate.state["m"])
+    fed.desk.drop_node(lane, "twin")
+    fed.run(1)
+    assert not node.aggregate.state["m"].equal(before)
+    assert twin.aggregate.state["m"] is before
+
+
 def test_a_state_that_copies_share_is_refused():
     seen = []
 
@@ -217,6 +251,47 @@ def test_what_absorb_makes_carries_what_went_in():
     assert len(first) == 3
     fed.run(4)
     assert first < fed.lanes["global"].nodes["global"].weights.lineage.clients
+
+
+class InTwoSteps(Careless):
+    """Replaces the model twice in a round, each time without a lineage."""
+
+    def absorb(self, desk, lane, updates):
+        super().absorb(desk, lane, updates)
+        node = lane.nodes["global"]
+        node.weights = Weights(0.5 * node.weights.vector, node.weights.layout)
+
+
+def test_a_model_that_is_replaced_twice_in_a_round_carries_what_it_did_before_the_first():
+    """One update a round, from a start that is some rounds old: it does not bring along what came since."""
+    fed = toy_federation(InTwoSteps(), DATA, pace=Buffered(6, 1), clock=Clock(Pareto()))
+    carried = set()
+    for _ in range(8):
+        fed.run(1)
+        found = fed.lanes["global"].nodes["global"].weights.lineage.clients
+        assert carried <= found
+        carried = set(found)
+    assert len(carried) > 1
+
+
+class WithAShadow(Careless):
+    """A second model that nobody trains is made of the updates of the first."""
+
+    def lay_out(self, desk, lane):
+        super().lay_out(desk, lane)
+        desk.add_node(lane, "shadow", [])
+
+    def absorb(self, desk, lane, updates):
+        super().absorb(desk, lane, updates)
+        shadow = lane.nodes["shadow"]
+        mean = torch.stack([u.weights.vector for u in updates]).mean(0)
+        shadow.weights = Weights(0.5 * mean, shadow.weights.layout)
+
+
+def test_a_model_that_no_job_was_for_carries_all_updates_of_the_round():
+    fed = toy_federation(WithAShadow(), DATA)
+    fed.run(1)
+    assert fed.lanes["global"].nodes["shadow"].weights.lineage.clients == EVERYBODY
 
 
 def test_what_serve_makes_carries_what_was_read():

@@ -7,7 +7,7 @@ from support import ToyEngine, small_data, toy_federation
 from unknot.core.errors import ConfigError, RequestError
 from unknot.core.requests import erase, join
 from unknot.federation import Buffered, Clock, FedBuff, Pareto, Synchronous, Trace
-from unknot.unlearn import RFS, FedCIO
+from unknot.unlearn import BMT, RFS, SISA, FedCIO
 
 SYNC = {"pace": Synchronous(per_round=4)}
 ASYNC = {"pace": Buffered(4, 2, staleness_bound=3), "aggregate": FedBuff(), "clock": Clock(Pareto())}
@@ -118,6 +118,30 @@ def test_flights_of_the_erased_client_are_cancelled_and_never_trained():
     assert 2 in served.cancelled
     assert history.costs.cancelled == len(served.cancelled)
     assert all(job.client != 2 for call in engine.calls for job in call)
+
+
+@pytest.mark.parametrize("method", [RFS(), BMT(), SISA()], ids=["rfs", "bmt", "sisa"])
+def test_a_client_without_samples_is_called_back_when_it_leaves(method):
+    """It flies with no job that could be tainted: by its number alone it is known to be out."""
+    clock = Clock(seconds_per_sample=0.2)
+    fed = toy_federation(method, small_data([5, 0, 4, 5]), clock=clock)
+    history = fed.run(3, requests=[erase(1, time=1.5)])
+    (served,) = history.served
+    assert 1 in served.cancelled
+    assert not any(1 in record.clients for record in history.rounds[served.place :])
+
+
+def test_those_who_are_asked_in_place_of_a_leaver_are_asked_from_the_request_on():
+    """Two of four fly; client 2 is called back at 2.5 s, and nobody takes its place before that."""
+    clock = Clock(Trace((1.0, 1.0, 9.0, 1.0)), seconds_per_sample=0.2)
+    pace = {"pace": Buffered(2, 1), "aggregate": FedBuff(), "clock": clock}
+    fed = toy_federation(SISA(), small_data([5] * 4), **pace)
+    history = fed.run(12, requests=[erase(2, time=2.5)])
+    (served,) = history.served
+    assert served.cancelled == (2,)
+    later = [trip for record in history.rounds[served.place :] for trip in record.trips]
+    assert min(trip.launched for trip in later if trip.launched > 2.0) == 2.5
+    assert sum(trip.launched == 2.0 for trip in later) == 1
 
 
 def test_several_clients_and_samples_in_one_request():

@@ -8,7 +8,7 @@ import pytest
 from support import ToyEngine, small_data, toy_federation
 from unknot.core.errors import ConfigError, ForbiddenLineageError, RequestError
 from unknot.core.requests import Moment, erase, join
-from unknot.federation import Buffered, Clock, FedBuff, Pareto, Synchronous
+from unknot.federation import Buffered, Clock, FedBuff, Pareto, Synchronous, Trace
 from unknot.unlearn import BMT, FATS, KNOT, METHODS, MMT, RFS, SISA, FedCIO
 
 ASYNC = {"pace": Buffered(4, 2, staleness_bound=3), "aggregate": FedBuff(), "clock": Clock(Pareto())}
@@ -178,6 +178,90 @@ def test_between_a_failure_and_the_next_try_nothing_of_the_erased_client_is_serv
     fed.method = RFS()
     fed.run(3)
     assert 3 not in fed.model.lineage.clients
+
+
+def test_a_request_that_failed_comes_before_all_others_even_those_of_an_earlier_moment():
+    """What it spoilt is not repaired yet: nothing else could be served."""
+    fed = toy_federation(failing(RFS()))
+    with pytest.raises(RuntimeError):
+        fed.run(7, requests=[erase(3, round=3)])
+    history = fed.run(4, requests=[erase(4, time=0.0)])
+    assert [s.clients for s in history.served] == [(3,), (4,)]
+
+
+def test_a_forget_that_failed_leaves_every_model_as_it_found_it():
+    found = {}
+
+    class Fails(MMT):
+        def forget(self, desk, request, touched):
+            nodes = desk.lanes["global"].nodes
+            found.update({n: (node, node.weights, node.name, set(node.members)) for n, node in nodes.items()})
+            super().forget(desk, request, touched)
+            for node in nodes.values():
+                node.weights = desk.initial
+            raise RuntimeError("the disk is full")
+
+    fed = toy_federation(Fails())
+    with pytest.raises(RuntimeError):
+        fed.run(7, requests=[erase(3, round=3)])
+    nodes = fed.lanes["global"].nodes
+    assert set(nodes) == set(found)
+    for name, (node, weights, called, members) in found.items():
+        assert nodes[name] is node
+        assert node.weights is weights
+        assert (node.name, node.members) == (called, members)
+
+
+@pytest.mark.parametrize("more", [[3, 4], {3: None, 4: [0]}], ids=["a client", "samples"])
+def test_a_request_that_asks_for_more_than_the_one_that_failed_is_not_taken_for_it(more):
+    """It is refused by name, since client 3 is gone: nobody is left to think that 4 was erased, too."""
+    fed = toy_federation(failing(RFS()))
+    with pytest.raises(RuntimeError):
+        fed.run(7, requests=[erase(3, round=3)])
+    with pytest.raises(RequestError, match="client 3 was already erased"):
+        fed.run(4, requests=[erase(more, round=4)])
+    fed.run(4, requests=[erase(4, round=4)])
+    assert {3, 4} <= fed.data.erased
+
+
+def test_between_a_failure_and_the_next_try_no_score_keeps_the_model():
+    fed = toy_federation(failing(RFS()))
+    old = fed.run(3).model
+    assert old in fed.scores
+    with pytest.raises(RuntimeError):
+        fed.run(4, requests=[erase(3, round=3)])
+    assert old not in fed.scores
+
+
+def test_a_request_for_a_time_that_is_over_is_served_when_its_lanes_are():
+    """Cluster 1 is at 8 s, cluster 0 at 2 s, when somebody asks for 3 s: no lane goes back in time."""
+    clock = Clock(Trace((1.0, 1.0, 4.0, 4.0)), seconds_per_sample=0.2)
+    times = {}
+    for client in (0, 2):
+        fed = toy_federation(FedCIO(assignment=((0, 1), (2, 3))), small_data([5] * 4), clock=clock)
+        fed.run(2)
+        times[client] = fed.run(1, requests=[erase(client, time=3.0)]).served[0].time
+    assert times == {0: 3.0, 2: 8.0}
+
+
+def test_a_lane_does_not_wait_for_one_that_has_had_its_rounds():
+    """After 4 s cluster 0 has had 4 rounds, cluster 1 has had 1: of two more, the fifth is in 0 alone."""
+    clock = Clock(Trace((1.0, 1.0, 4.0, 4.0)), seconds_per_sample=0.2)
+    fed = toy_federation(FedCIO(assignment=((0, 1), (2, 3))), small_data([5] * 4), clock=clock)
+    fed.run(seconds=4.0)
+    assert [lane.rounds for lane in fed.lanes.values()] == [4, 1]
+    history = fed.run(2, requests=[erase([0, 2], round=5)])
+    assert [lane.rounds for lane in fed.lanes.values()] == [6, 3]
+    assert history.unserved == ["erase client 0, client 2 at round 5"]
+
+
+def test_a_run_that_has_its_accuracy_does_not_go_on_for_a_request_that_cannot_come():
+    clock = Clock(Trace((1.0, 1.0, 4.0, 4.0)), seconds_per_sample=0.2)
+    fed = toy_federation(FedCIO(assignment=((0, 1), (2, 3))), small_data([5] * 4), clock=clock)
+    fed.run(seconds=4.0)
+    history = fed.run(20, accuracy=0.01, requests=[erase([0, 2], round=23)])
+    assert history.stopped == "accuracy"
+    assert [lane.rounds for lane in fed.lanes.values()] == [4, 1]
 
 
 def test_a_join_that_failed_can_be_asked_again():

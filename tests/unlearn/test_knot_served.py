@@ -1,5 +1,6 @@
 """KNOT: what is served of the clusters, when a run ends, and what of it is measured."""
 
+import numpy as np
 import pytest
 import torch
 
@@ -8,9 +9,10 @@ from unknot.audit import interference
 from unknot.core.errors import ConfigError
 from unknot.core.jobs import Job
 from unknot.core.recipe import Recipe
-from unknot.core.requests import erase
+from unknot.core.requests import erase, join
 from unknot.experiments import Experiment
 from unknot.federation import Buffered, Clock, FedBuff, Pareto, Synchronous
+from unknot.federation.clustered import best_cluster
 from unknot.unlearn import KNOT, MMT, FedEraser
 
 SIZES = (5, 8, 3, 6, 7, 4, 9, 2, 6, 5, 7, 8)
@@ -85,6 +87,29 @@ def test_a_joint_model_is_served_only_until_the_clusters_go_on():
     fed._observers = (lambda event: seen.append(fed.model),)
     fed.run(1)
     assert not seen[0].equal(joined)
+
+
+def test_of_joint_models_the_last_one_alone_is_kept():
+    fed = toy_federation(knot(served="joint"), DATA)
+    for _ in range(3):
+        history = fed.run(2)
+    (name,) = fed.archive
+    assert fed.archive[name].equal(history.model)
+    assert fed.archive.nbytes == history.model.nbytes
+
+
+def test_the_best_cluster_was_chosen_by_those_whose_rows_it_was_measured_on():
+    """Client 40 is in no cluster yet: of its data nothing but validation rows has had a part."""
+    shards = {**{client: DATA[client] for client in range(11)}, 40: DATA[11]}
+    owner = np.asarray([40] * 3 + [-1] * 9)
+    data = DATA.replaced(shards=shards, validation_owner=owner)
+    fed = toy_federation(knot(served="best"), data)
+    fed.run(2, requests=[join(40, round=9)])
+    assert 40 in fed.model.lineage.clients
+    with fed.ledger.reading() as read:
+        best = best_cluster(fed.desk)
+    assert 40 in best.lineage.clients
+    assert 40 not in read().clients
 
 
 def test_choices_are_reported_side_by_side():

@@ -1,14 +1,17 @@
 """Retraining from scratch and rapid retraining are exact: at either pace, for clients and samples."""
 
+import math
+
 import pytest
 
 from exactness import assert_as_if_never_there, assert_no_interference, forget_and_go_on
-from support import ToyEngine, small_data, toy_federation
+from support import ToyEngine, small_data, toy_federation, with_vector
+from unknot.core.data import Samples
 from unknot.core.errors import ForbiddenLineageError
 from unknot.core.recipe import SGD, Recipe
 from unknot.core.requests import erase
 from unknot.federation import Buffered, Clock, FedAvg, FedBuff, Guarantee, Method, Pareto, Synchronous
-from unknot.unlearn import RFS, Rapid
+from unknot.unlearn import RFS, Rapid, Standalone
 
 PACES = {
     "sync, all": {"pace": Synchronous()},
@@ -75,6 +78,31 @@ def test_rapid_retraining_changes_the_optimiser_once_a_request_came():
     kinds = [{type(job.recipe.optimizer).__name__ for job in call} for call in engine.calls]
     assert kinds == [{"SGD"}] * 4 + [{"AdaHessian"}] * 2
     assert all(job.recipe.epochs == 3 for call in engine.calls for job in call)
+
+
+class Overflows(ToyEngine):
+    """What large numbers had a part in is no number."""
+
+    def train(self, jobs, data):
+        found = []
+        for update in super().train(jobs, data):
+            large = bool((data.train.x[update.job.shard(data).rows] > 1e30).any())
+            found.append(with_vector(update, update.weights.vector * math.nan) if large else update)
+        return found
+
+
+@pytest.mark.parametrize("method", [RFS(), Standalone()], ids=["rfs", "standalone"])
+def test_whose_updates_were_all_set_aside_leaves_as_one_whose_were_not(method):
+    """What client 5 has a part in is set aside in one run: it shapes no weights there, but did take turns."""
+    x = DATA.train.x.clone()
+    x[DATA[5].rows] = 3e38
+    wild = DATA.replaced(train=Samples(x, DATA.train.y, DATA.train.classes))
+    calm, spoilt = (toy_federation(method, data, Overflows()) for data in (DATA, wild))
+    for fed in (calm, spoilt):
+        fed.run(6, requests=[erase(5, round=3)])
+    assert spoilt.costs.set_aside > calm.costs.set_aside == 0
+    assert spoilt.lanes["global"].version == calm.lanes["global"].version == 3
+    assert spoilt.model.equal(calm.model)
 
 
 class Keeps(Method):

@@ -132,7 +132,9 @@ def _parts(value: Any) -> list[Any]:
         return [str(value)]
     if isinstance(value, weakref.ReferenceType):
         return []  # what it points to is held, and read, elsewhere
-    if isinstance(value, type | types.ModuleType | types.BuiltinFunctionType):
+    if isinstance(value, types.BuiltinFunctionType):
+        return [value.__name__, value.__self__]  # a list's own append, say
+    if isinstance(value, type | types.ModuleType):
         return [value.__name__]
     package = type(value).__module__.split(".")[0]
     if package in sys.stdlib_module_names and package not in _OPEN:
