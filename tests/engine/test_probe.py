@@ -291,7 +291,23 @@ class Tells(Layer):
         return x * self.scale
 
 
+class KeepsAMaximum(nn.Module):
+    """As quantisation does: inputs within 0..1 do not move it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("most", torch.tensor(1.0))
+
+    def forward(self, x):
+        self.most.copy_(torch.maximum(self.most, x.abs().max().detach()))
+        return x / self.most
+
+
 STATEFUL = {
+    "maximum": (
+        lambda: nn.Sequential(nn.Linear(8, 8), KeepsAMaximum()),
+        "'middle.1' is a KeepsAMaximum .* 'most'",
+    ),
     "closure": (closing_over, "'middle' is a Closing .* 'seen', which its class"),
     "slots": (WithSlots, "'middle' is a WithSlots .* attribute 'helper'"),
     "bound method": (lambda: Tells(Slotted().count), "'middle' is a Tells .* attribute 'tell'"),

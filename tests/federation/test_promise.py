@@ -6,7 +6,7 @@ import pytest
 
 from support import small_data, toy_federation
 from unknot.audit import interference
-from unknot.core.requests import erase
+from unknot.core.requests import erase, join
 from unknot.federation import Buffered, Clock, FedBuff, Guarantee, Pareto, Synchronous, Uniform, promise
 from unknot.select import KCenter
 from unknot.unlearn import BMT, KNOT, METHODS, MMT, RFS, SISA, ExactFun, FedCIO
@@ -40,18 +40,26 @@ def test_models_that_go_on_were_shaped_by_when_and_whom_was_asked(method):
     assert guarantee(method, select=KCenter(2), **ASYNC) == both
 
 
-def test_a_request_at_a_time_or_a_run_in_seconds_leaves_the_rounds_open():
+def test_requests_at_times_and_runs_in_seconds_leave_the_rounds_open():
+    """Before the erasure or after it, and joins as well."""
     said = f"exact, but for {promise.HOW_MANY}"
+    erased = [erase(2, round=3)]
     assert guarantee(RFS(), [erase(2, time=0.3)], **SYNC) == said
-    assert guarantee(RFS(), [erase(2, round=3)], runs=[{"seconds": 0.2}], **SYNC) == said
-    assert guarantee(RFS(), runs=[{"seconds": 0.2}], **SYNC) == "exact"  # nothing was erased
-    assert guarantee(RFS(), [erase(2, round=3)], runs=[{"rounds": 1, "seconds": 9.0}], **SYNC) == said
+    assert guarantee(RFS(), erased, runs=[{"seconds": 0.2}], **SYNC) == said
+    assert guarantee(RFS(), [*erased, join(7, time=0.3)], **SYNC) == said
+    assert guarantee(RFS(), [join(7, time=0.3)], **SYNC) == "exact"  # nothing was erased
+    fed = toy_federation(FedCIO(2), DATA, **SYNC)
+    assert fed.run(5, requests=erased).guarantee == "exact"
+    assert fed.run(seconds=0.5).guarantee == said
 
 
-def test_a_run_that_stopped_at_an_accuracy_leaves_open_how_long_was_trained():
-    runs = [{"rounds": 3, "accuracy": 0.01}]
-    assert guarantee(BMT(), [erase(2, round=4)], runs=runs) == f"exact, but for {promise.STOPPED}"
-    assert guarantee(RFS(), [erase(2, round=4)], runs=runs) == "exact"
+def test_a_run_that_is_to_stop_at_an_accuracy_leaves_open_when():
+    said = f"exact, but for {promise.STOPPED}"
+    for method in (RFS(), BMT(), FedCIO(2)):
+        assert guarantee(method, [erase(2, round=4)], runs=[{"rounds": 3, "accuracy": 0.01}]) == said
+    fed = toy_federation(FedCIO(2), DATA)
+    assert fed.run(6, accuracy=0.99, requests=[erase(2, round=3)]).guarantee == said
+    assert toy_federation(RFS(), DATA).run(6, accuracy=0.01).guarantee == "exact"
 
 
 def test_of_an_approximate_method_it_is_approximate_as_well():
@@ -59,6 +67,11 @@ def test_of_an_approximate_method_it_is_approximate_as_well():
     said = guarantee(inner, [erase(2, time=0.3)], **SYNC)
     assert said.startswith("approximate: ")
     assert said.endswith(f"; so is {promise.HOW_MANY}")
+
+
+def test_what_follows_a_semicolon_stays_behind_it():
+    said = guarantee(KNOT(2, served="joint", joint_rounds=1), [erase(2, time=0.3)], **SYNC)
+    assert said.index(promise.HOW_MANY) < said.index("; joint rounds")
 
 
 def test_what_a_method_says_by_itself_and_what_the_run_adds_are_one_sentence():
@@ -88,7 +101,10 @@ PAGES = {
     promise.WHOM: ["selection.md", "architecture.md"],
     promise.HOW_MANY: ["architecture.md"],
     promise.STOPPED: ["architecture.md"],
-    ExactFun().promise.removeprefix("exact, but for "): ["methods/exact-fun.md"],
+    ExactFun().promise.removeprefix("exact, but for "): ["methods/exact-fun.md", "architecture.md"],
+    KNOT().promise.removeprefix("exact, but for "): ["methods/knot.md", "architecture.md"],
+    KNOT(reassign="without").promise.removeprefix("exact, but for "): ["methods/knot.md"],
+    KNOT(by="shares", shares=((1.0,),)).promise.removeprefix("exact, but for "): ["methods/knot.md"],
 }
 
 

@@ -50,6 +50,13 @@ class FederatedData:
         validation_owner: Ints | None = None,
         test_owner: Ints | None = None,
     ) -> None:
+        for part, samples in (("train", train), ("test", test), ("validation", validation)):
+            if not isinstance(samples, Samples) and not (part == "validation" and samples is None):
+                raise DataError(f"{part} must be Samples, not {type(samples).__name__}")
+        for client, shard in shards.items():
+            if not isinstance(shard, Shard):
+                found = type(shard).__name__
+                raise DataError(f"client {client}: a Shard is needed (Shard.of(rows)), not {found}")
         self.name = name
         self.train = train
         self.test = test
@@ -278,6 +285,8 @@ class FederatedData:
                     f"client {client}, sample {shard.ids[place]}: {self.train.flaw(int(shard.rows[place]))}"
                 )
         for part, samples in (("validation", self.validation), ("test", self.test)):
+            if samples is not None and (unlike := self.train.unlike(samples)):
+                raise DataError(f"the {part} samples are of another kind than those to train on: {unlike}")
             if samples is not None and len(samples.flawed):
                 row = int(samples.flawed[0])
                 raise DataError(f"{part} sample {row}: {samples.flaw(row)}")

@@ -15,6 +15,8 @@ Id = SupportsIndex | float
 """What may stand for an id: 3, 3.0, ``np.int64(3)``, an array or a tensor of no axes."""
 
 LARGEST = 2**63 - 1
+MOST_CLIENTS = 2**24
+"""Lineages have a bit a client: a number is no name to hash, but a place."""
 
 
 def whole_number(value: object, what: str) -> int:
@@ -29,7 +31,10 @@ def whole_number(value: object, what: str) -> int:
 
 
 def client_id(value: object) -> int:
-    return whole_number(value, "a client's id")
+    number = whole_number(value, "a client's id")
+    if number >= MOST_CLIENTS:
+        raise RequestError(f"clients are numbered from 0 on, below {MOST_CLIENTS:,}; found {number}")
+    return number
 
 
 def is_collection(value: object) -> bool:

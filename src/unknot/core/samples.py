@@ -57,6 +57,19 @@ class Samples:
         index = torch.from_numpy(np.asarray(rows, dtype=np.int64))
         return Samples(self.x[index], self.y[index], self.classes)
 
+    def unlike(self, others: Samples) -> str:
+        """In what other samples are of another kind than these; nothing where they are alike."""
+        for what, mine, theirs in (
+            ("inputs of shape", tuple(self.x.shape[1:]), tuple(others.x.shape[1:])),
+            ("targets of shape", tuple(self.y.shape[1:]), tuple(others.y.shape[1:])),
+            ("classes:", self.classes, others.classes),
+        ):
+            if mine != theirs:
+                return f"{what} {theirs}, not {mine}"
+        if self.x.is_floating_point() != others.x.is_floating_point():
+            return f"inputs of type {others.x.dtype}, not {self.x.dtype}"
+        return ""
+
     @cached_property
     def mislabelled(self) -> NDArray[np.int64]:
         """The rows with a label that is none of the classes; looked for once."""

@@ -77,6 +77,12 @@ class Maker:
         y = torch.from_numpy(key.child("y").generator().integers(0, form.classes, (count, *form.targets)))
         return Samples(x.to(device=self.device, dtype=form.dtype), y.to(self.device), form.classes)
 
+    def wide(self, name: str, count: int) -> Samples:
+        """The same far beyond 0..1, on both sides: what only ever keeps a maximum shows here."""
+        made = self.samples(name, count)
+        x = 64 * made.x - 32 if made.x.is_floating_point() else made.x
+        return Samples(x, made.y, made.classes)
+
     def spoilt(self, count: int, value: float) -> Samples:
         """Samples that hold nothing but this number (words stay words)."""
         made = self.samples("spoilt", count)

@@ -56,7 +56,7 @@ class _Probe:
         self.device = maker.device
         self.form = maker.form
         self.weights, self.others = maker.weights("start"), maker.weights("others")
-        self.a, self.b = maker.samples("a", 3), maker.samples("b", 3)
+        self.a, self.b = maker.samples("a", 3), maker.wide("b", 3)
         self.company = maker.samples("company", 4)
         self.company.x[0] = self.a.x[0]
         self.one, self.two = plan.copied(template), plan.copied(template)

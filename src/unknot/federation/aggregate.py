@@ -56,8 +56,10 @@ def check_aggregator(given: Aggregate, initial: Weights) -> None:
 
 
 def _plain(given: Aggregate) -> bool:
-    """Whether it is a value, which cannot have a state."""
-    return is_dataclass(given) and bool(given.__dataclass_params__.frozen)
+    """Whether it is a value through and through, which cannot have a state."""
+    if not is_dataclass(given) or not given.__dataclass_params__.frozen:
+        return False
+    return all(isinstance(value, bool | int | float | str | None) for value in vars(given).values())
 
 
 @dataclass(frozen=True)

@@ -26,9 +26,10 @@ def left_to_erase(desk: Desk, request: Erase) -> Erase | None:
             continue
         if target.samples is not None and target.client in desk.data:
             held = set(desk.data[target.client].ids.tolist())
-            target = replace(target, samples=tuple(i for i in target.samples if i in held))
-            if not target.samples:
+            still = tuple(i for i in target.samples if i in held)
+            if not still:
                 continue
+            target = replace(target, samples=still)
         targets.append(target)
     return replace(request, targets=tuple(targets)) if targets else None
 
@@ -83,8 +84,8 @@ def repair(desk: Desk, method: Method, request: Erase, touched: Sequence[Lane], 
     with attempt(desk), one_thread():
         if start is not None and desk.ledger.taint(desk.initial):
             begin_anew(desk, method, start)
-        else:
-            method.forget(desk, request, touched)
+            touched = list(desk.lanes.values())  # a method may change what comes after a request
+        method.forget(desk, request, touched)
     purged = desk.memo.purge()
     for lane in desk.lanes.values():
         for node in lane.nodes.values():

@@ -11,6 +11,7 @@ from typing import Any
 from unknot.core.ensemble import Model
 from unknot.core.jobs import Score
 
+NOBODY_LEFT = "no clients left"
 REGAINED = 0.99
 """The share of the accuracy before an erasure at which it counts as regained."""
 TOO_MANY = 0.5
@@ -156,7 +157,7 @@ class History:
     seconds: dict[str, float] = field(default_factory=lambda: {"train": 0.0, "evaluate": 0.0, "total": 0.0})
     stopped: str = ""
     unserved: list[str] = field(default_factory=list)
-    """Requests whose moment never came."""
+    """Requests whose moment has not come yet."""
     waived: list[str] = field(default_factory=list)
     """Erased units that an approximate method's keepsakes had been shaped by, and that were let pass."""
     choices: dict[str, dict[str, Score]] = field(default_factory=dict)
@@ -205,6 +206,8 @@ class History:
             _mostly_aside(self.since_request, " since the last request"),
         )
         found = [whole or since] if whole or since else []
+        if self.stopped == NOBODY_LEFT:
+            found.append("no clients are left: the run ended before its time")
         by_lane: dict[str, list[Round]] = {}
         for record in self.rounds:
             by_lane.setdefault(record.lane, []).append(record)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from unknot.core.data import FederatedData
 from unknot.core.errors import RequestError
@@ -95,11 +96,14 @@ class Inbox:
             elif at.time is not None:
                 if (asked := round(at.time * SECOND)) <= desk.now:
                     due.append((asked, place, waiting, max(asked, latest)))
-            elif _reached(desk, concerned, at.round or 0) and not self._preceded(place, desk, goals):
+            elif _reached(concerned, at.round or 0) and not self._preceded(place, desk, goals):
                 due.append((latest, place, waiting, latest))
         if not due:
             return None
         _, _, waiting, moment = min(due, key=lambda item: item[:2])
+        if waiting.request.at.round is not None and not waiting.begun:
+            for lane in concerned_by(desk, waiting.request):
+                lane.wait_until(moment)
         return waiting, moment
 
     def _preceded(self, place: int, desk: Desk, goals: Goals) -> bool:
@@ -174,10 +178,9 @@ def _comes(at: int, concerned: Sequence[Lane], goals: Goals) -> bool:
     return all(goals.get(lane.name, at) >= at for lane in concerned)
 
 
-def _reached(desk: Desk, concerned: Sequence[Lane], rounds: int) -> bool:
-    if any(lane.members for lane in concerned):
-        return all(lane.rounds >= rounds for lane in concerned)
-    return max((lane.rounds for lane in desk.lanes.values()), default=0) >= rounds
+def _reached(concerned: Sequence[Lane], rounds: int) -> bool:
+    """Whether they have had so many rounds; who has nobody left to train is not waited for."""
+    return all(lane.rounds >= rounds for lane in concerned if lane.members)
 
 
 def check_requests(
@@ -190,14 +193,18 @@ def check_requests(
     """Raise `RequestError` for what cannot be served whatever happens before.
 
     Rounds and times cannot be compared before the run: each kind is gone through in its own order, and
-    what the other kind leaves of a request is known when its moment comes. `remembered` are clients
-    whose data is not here, but has a part in what the federation was given to begin with.
+    what the other kind leaves of a request is known when its moment comes. Those that wait have been
+    through this, and others may have been served since. `remembered` are clients whose data is not
+    here, but has a part in what the federation was given to begin with.
     """
+    for request in new:
+        if not isinstance(request, Erase | Join):
+            raise RequestError(f"a request is made by unknot.erase or unknot.join; found {request!r}")
     for timed in (False, True):
-        mine = [r for r in (*waiting, *new) if (r.at.time is not None) == timed]
+        mine = [(r, r in new) for r in (*waiting, *new) if (r.at.time is not None) == timed]
         rehearsal = _Rehearsal(data, set(members), set(remembered))
-        for request in sorted(mine, key=lambda r: r.at.time if timed else r.at.round):  # type: ignore[arg-type, return-value]
-            rehearsal.take(request)
+        for request, asked in sorted(mine, key=lambda pair: pair[0].at.time if timed else pair[0].at.round):  # type: ignore[arg-type, return-value]
+            rehearsal.take(request, strict=asked)
 
 
 @dataclass
@@ -210,13 +217,19 @@ class _Rehearsal:
     gone: set[int] = field(default_factory=set)
     taken: dict[int, set[int]] = field(default_factory=dict)
 
-    def take(self, request: Request) -> None:
-        if isinstance(request, Join):
-            for client in request.clients:
-                self._join(client)
-            return
-        for target in request.targets:
-            self._erase(target.client, target.samples)
+    def take(self, request: Request, strict: bool) -> None:
+        """Raise for what cannot be done, if it is `strict`; otherwise leave that out."""
+        steps = (
+            [partial(self._join, client) for client in request.clients]
+            if isinstance(request, Join)
+            else [partial(self._erase, target.client, target.samples) for target in request.targets]
+        )
+        for step in steps:
+            try:
+                step()
+            except RequestError:
+                if strict:
+                    raise
 
     def _erase(self, client: int, samples: Sequence[int] | None) -> None:
         if client in self.gone:

@@ -125,6 +125,8 @@ class Lane:
     """Aggregations since the lane's (last) start: what draws are keyed by."""
     rounds: int = 0
     """Aggregations in all, those before a restart too: what a run's length counts."""
+    ahead: int = 0
+    """How many more rounds it has had than were asked for: a request at a time may lead it on."""
     flights: list[Flight] = field(default_factory=list)
     sent: set[int] = field(default_factory=set)
     """Clients that have been sent a model since the start: they shaped the lane's course."""
@@ -136,6 +138,12 @@ class Lane:
     def appoint(self, selector: Selector, knows: Lineage) -> None:
         """Let another selector choose from now on."""
         self.selector, self.knows = selector, knows
+
+    def wait_until(self, at: int) -> None:
+        """Stand still until then: who is out comes back as much later, so that nothing else changes."""
+        if (late := at - self.at) > 0:
+            self.flights = [replace(flight, due=flight.due + late) for flight in self.flights]
+            self.at = at
 
     def learn(self, model: Weights, updates: Iterable[Update]) -> None:
         """Note what the selector is about to be shown."""

@@ -33,8 +33,8 @@ from unknot.federation.describe import beyond, counts, describe, members_of
 from unknot.federation.desk import Desk, Outside
 from unknot.federation.environment import environment
 from unknot.federation.erasure import attempt, close, left_to_erase, left_to_join, repair
-from unknot.federation.history import Event, History, Round, Served, Trip
-from unknot.federation.inbox import Inbox, Waiting, check_requests, held_by
+from unknot.federation.history import NOBODY_LEFT, Event, History, Round, Served, Trip
+from unknot.federation.inbox import Inbox, Waiting, check_requests, concerned_by, held_by
 from unknot.federation.inspect import sort_out
 from unknot.federation.lanes import Flight, Lane
 from unknot.federation.method import Method
@@ -106,7 +106,7 @@ class Federation(View):
         window: int = 1,
         deviation: float | None = None,
         judge: str = "served",
-        requests: Iterable[Request] = (),
+        requests: Request | Iterable[Request] = (),
     ) -> History:
         """Train for so many more rounds, or simulated seconds, or until the accuracy is reached.
 
@@ -116,7 +116,7 @@ class Federation(View):
         refused before training starts; one whose moment does not come waits for the next run.
         """
         stop = Stop(rounds, seconds, accuracy, window, deviation, judge)
-        new = self._inbox.unknown(requests)
+        new = self._inbox.unknown([requests] if isinstance(requests, Erase | Join) else requests)
         members = self.members if self._history else self._first_members(new)
         self._check(new, members)
         if accuracy is not None and "validation" not in self.scores.watched:
@@ -127,8 +127,13 @@ class Federation(View):
         limit = None if seconds is None else self.desk.now + round(seconds * SECOND)
         history = self._history or self._open(members)
         self._inbox.put(new)
-        self._uncovered.by_seconds |= limit is not None
-        goals = {} if rounds is None else {name: lane.rounds + rounds for name, lane in self.lanes.items()}
+        self._uncovered.timed |= limit is not None
+        self._uncovered.judged |= accuracy is not None
+        goals: dict[str, int] = {}
+        if rounds is not None:
+            goals = {name: lane.rounds - lane.ahead + rounds for name, lane in self.lanes.items()}
+        for lane in self.lanes.values():
+            lane.ahead = 0
 
         while True:
             self._serve_due(history, goals)
@@ -140,7 +145,7 @@ class Federation(View):
                 history.stopped = "rounds"
                 break
             if stop.reached(history) and not self._inbox.may_come(self.desk, goals, limit):
-                history.stopped, self._uncovered.by_accuracy = "accuracy", True
+                history.stopped = "accuracy"
                 break
             halted = self._inbox.halted(self.desk, goals)
             active = [lane for lane in active if lane.name not in halted]
@@ -149,8 +154,9 @@ class Federation(View):
             ready = {lane.name: lane.ready for lane in active if lane.flights}
             wakes = self._inbox.wakes()
             if not ready and not wakes:
-                history.stopped = "no clients left"
+                history.stopped = NOBODY_LEFT
                 break
+            ready |= self._led_on(wakes, ready, short, halted)
             at = min([*ready.values(), *wakes])
             if limit is not None and at > limit:
                 self.desk.now, history.stopped = max(self.desk.now, limit), "seconds"
@@ -160,6 +166,8 @@ class Federation(View):
                 self._absorb([self.lanes[name] for name, due in ready.items() if due == at], history)
 
         self.desk.now = max([self.desk.now, *(lane.at for lane in self.lanes.values())])
+        for name, lane in self.lanes.items():
+            lane.ahead = max(0, lane.rounds - goals.get(name, lane.rounds))
         history.unserved = [f"{request} at {request.at}" for request in self._inbox.requests]
         self.method.conclude(self.desk)
         self._finish(history, time.perf_counter() - started)
@@ -169,7 +177,7 @@ class Federation(View):
     def model(self) -> Model:
         """What is served: it carries all that was read to make it, and is refused if that was erased."""
         with one_thread(), self.ledger.reading() as read:
-            model = self.method.serve(self.desk)
+            model = self.method.serve(self.desk) if self._history else self.initial
         model = model.carrying(read())
         self.ledger.check(model, "serve the model")
         return model
@@ -209,17 +217,41 @@ class Federation(View):
     def _validate(self, model: Weights) -> float:
         return self.scores.of(model, "validation").accuracy if "validation" in self.scores.there else 0.0
 
+    def _led_on(
+        self, wakes: Sequence[int], ready: Mapping[str, int], short: Sequence[Lane], halted: set[str]
+    ) -> dict[str, int]:
+        """The lanes that rest, but are not yet where a request at a time would find them in a longer run."""
+        asked = min(wakes, default=0)
+        if not ready or not wakes or asked > min(ready.values()):
+            return {}
+        concerned = {
+            lane.name
+            for request in self.pending
+            if request.at.time is not None and round(request.at.time * SECOND) == asked
+            for lane in concerned_by(self.desk, request)
+        }
+        busy = {lane.name for lane in short} | halted
+        found: dict[str, int] = {}
+        for lane in self.lanes.values():
+            if lane.name in concerned - busy and lane.at < asked:
+                self._launch(lane)
+                if lane.flights and lane.ready < asked:
+                    found[lane.name] = lane.ready
+        return found
+
     # The steps of the loop -----------------------------------------------------------------------
 
     def _launch(self, lane: Lane) -> None:
         """Send the model to as many clients as the pace has room for."""
         pool = self._pool(lane)
+        if not len(pool):
+            return
         if lane.meeting or lane.selector.curious:
             if not lane.flights:  # those who are out come back first
                 self._introduce(lane, pool)
             return
         room = lane.pace.vacancies(len(lane.flights), len(pool))
-        if room < 1 or not len(pool):
+        if room < 1:
             return
         idle = pool[~np.isin(pool, list(lane.flying))] if lane.flights else pool
         for client in self.method.choose(self.desk, lane, idle, room):
@@ -351,6 +383,7 @@ class Federation(View):
     def _serve(self, waiting: Waiting, place: int) -> Served:
         """Serve a request. Should the method fail, it stays the first to be served."""
         request, desk = waiting.request, self.desk
+        self._uncovered.timed |= request.at.time is not None
         if not waiting.begun:
             waiting.held = members_of(self.lanes)
             waiting.lanes = tuple(lane.name for lane in held_by(desk, request))
@@ -365,7 +398,7 @@ class Federation(View):
         still = {flight for lane in self.lanes.values() for flight in lane.flights}
         trips = [lane.trip(flight, desk.now) for lane, flight in flying if flight not in still]
         return Served(
-            request=str(request),
+            request=str(request) if clients else f"{request} (nothing was left to do)",
             kind="erase" if isinstance(request, Erase) else "join",
             clients=clients,
             time=desk.now / SECOND,
@@ -399,7 +432,7 @@ class Federation(View):
             self.scores.forget()
             if self._history:
                 self._history.model = None
-            self._uncovered.note(request, self.method)
+            self._uncovered.erased = True
         assert waiting.left is not None
         if not waiting.idle:
             touched = [lane for lane in waiting.touched if lane in self.lanes.values()]
@@ -414,10 +447,9 @@ class Federation(View):
             held = {name: set(lane.members) for name, lane in self.lanes.items()}
             self.desk.members.update(left.clients)
             self.method.admit(self.desk, left.clients)
-        if request.at.time is not None:  # at a round, each lane has the newcomer from its own such round
-            for name, lane in self.lanes.items():
-                if lane.members != held.get(name):
-                    lane.at = max(lane.at, self.desk.now)
+        for name, lane in self.lanes.items():
+            if lane.members != held.get(name):  # there is somebody to ask from now on
+                lane.at = max(lane.at, self.desk.now)
         return left.clients
 
     # Small print ---------------------------------------------------------------------------------

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from unknot.core.requests import Erase
 from unknot.federation.desk import Desk
 from unknot.federation.method import Method
 from unknot.federation.pace import Synchronous
@@ -13,7 +12,7 @@ from unknot.federation.pace import Synchronous
 WHOM = "whom the selector asked, which it knew the erased client for"
 WHEN = "when the others were asked, which depends on how long the erased client took"
 HOW_MANY = "how many rounds came before and after a request, which the erased client had a part in"
-STOPPED = "how long was trained before the request, which the erased data had a part in"
+STOPPED = "when training stopped at its accuracy, which the erased data had a part in"
 
 
 def qualified(promise: str, exact: bool, uncovered: Sequence[str]) -> str:
@@ -21,27 +20,23 @@ def qualified(promise: str, exact: bool, uncovered: Sequence[str]) -> str:
     if not uncovered:
         return promise
     listed = " and ".join(uncovered)
+    said, more, rest = promise.partition(";")
     if not exact:
         return f"{promise}; so is {listed}"
-    return f"{promise} and {listed}" if ", but for " in promise else f"{promise}, but for {listed}"
+    said += f" and {listed}" if ", but for " in said else f", but for {listed}"
+    return said + more + rest
 
 
 @dataclass
 class Uncovered:
     """What the guarantee cannot cover of a federation's erasures, by how its runs and requests were timed."""
 
-    by_seconds: bool = False
-    """Whether a run went for so many seconds."""
-    by_accuracy: bool = False
-    """Whether a run has stopped at an accuracy."""
-    noted: list[str] = field(default_factory=list)
-
-    def note(self, request: Erase, method: Method) -> None:
-        """An erasure is about to be served."""
-        if request.at.time is not None or self.by_seconds:
-            self.noted.append(HOW_MANY)
-        if self.by_accuracy and method.keeps:
-            self.noted.append(STOPPED)
+    erased: bool = False
+    """Whether anything was erased at all."""
+    timed: bool = False
+    """Whether a run went for so many seconds, or a request came at a time."""
+    judged: bool = False
+    """Whether a run was to stop at an accuracy."""
 
     def promise(self, method: Method, desk: Desk) -> str:
         """What the method promises, and what that does not cover in this federation's runs."""
@@ -51,4 +46,6 @@ class Uncovered:
                 found.append(WHOM)
             if not isinstance(desk.pace, Synchronous):
                 found.append(WHEN)
-        return qualified(method.promise, method.exact, [*found, *dict.fromkeys(self.noted)])
+        if self.erased:
+            found += [HOW_MANY] * self.timed + [STOPPED] * self.judged
+        return qualified(method.promise, method.exact, found)

@@ -40,7 +40,7 @@ def draw_run(history: History, *files: str | Path) -> None:
         _accuracies(upper, sheet)
         _timeline(lower, sheet)
         _names(lower, sheet)
-        for served in history.served:
+        for served in (one for one in history.served if one.clients):
             kind = lanes.sign(served)
             sign, _ = MARKS[kind]
             for axes in (upper, lower):
@@ -258,7 +258,7 @@ def _legend(figure: Any, sheet: Sheet) -> None:
         "begins again": lanes.restarts(sheet.history) and Line2D([], [], color=RED, linewidth=1.8),
         "erased": sheet.gone and Patch(color=PALE),
     }
-    found = {lanes.sign(served) for served in sheet.history.served}
+    found = {lanes.sign(served) for served in sheet.history.served if served.clients}
     for sign, meaning in (mark for kind, mark in MARKS.items() if kind in found):
         signs[meaning] = Line2D([], [], color=GREY, marker=sign, linestyle="none", markersize=6)
     shown = {meaning: sign for meaning, sign in signs.items() if sign}

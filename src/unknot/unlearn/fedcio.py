@@ -46,11 +46,12 @@ class FedCIO(Clustered):
     def deal(self, desk: Desk) -> list[list[int]]:
         if self.assignment is None:
             count = min(self.clusters, len(desk.members))
-            dealt = random_clusters(desk.members, count, desk.key) if count else []
-            return [list(members) for members in dealt] + [[] for _ in range(self.clusters - count)]
-        if sorted(client for members in self.assignment for client in members) != sorted(desk.members):
+            drawn = random_clusters(desk.members, count, desk.key) if count else []
+            return [list(members) for members in drawn] + [[] for _ in range(self.clusters - count)]
+        dealt = [sorted(set(members) - desk.forgotten) for members in self.assignment]
+        if sorted(client for members in dealt for client in members) != sorted(desk.members):
             raise ConfigError("method.assignment must name every client in exactly one cluster")
-        return [sorted(members) for members in self.assignment]
+        return dealt
 
     def forget(self, desk: Desk, request: Erase, touched: Sequence[Lane]) -> None:
         for lane in touched:
