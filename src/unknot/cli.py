@@ -57,8 +57,8 @@ Picture = Annotated[Path | None, typer.Option(metavar="OUT.png|.svg", help="Also
 PENDING, NOT_WELL = 3, 4
 STATUSES = (
     "Exit status: 0 all well; 2 an error; 3 a request is still pending, because the run ended before it "
-    "came; 4 most updates were set aside (of the run, since the last request, or in a lane at its end), or no "
-    "clients were left: the model is not what it seems."
+    "came; 4 most updates were set aside (of the run, since the last request, or in a lane at its end), or "
+    "no clients were left: the model is not what it seems."
 )
 
 

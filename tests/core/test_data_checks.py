@@ -210,3 +210,31 @@ def test_a_client_without_samples_is_a_client_like_any_other():
 def test_a_test_share_outside_the_test_samples_is_refused():
     with pytest.raises(DataError, match="client 2 is tested on a row outside the 12 test samples"):
         small_data().replaced(test_rows={2: np.array([3, 12])})
+
+
+HELD_OUT = {
+    "inputs of shape": Samples(torch.randn(4, 9), torch.zeros(4).long(), 3),
+    "targets of shape": Samples(torch.randn(4, 8), torch.zeros(4, 2).long(), 3),
+    "classes:": Samples(torch.randn(4, 8), torch.full((4,), 4), 5),
+    "inputs of type": Samples(torch.zeros(4, 8).long(), torch.zeros(4).long(), 3),
+}
+
+
+@pytest.mark.parametrize("what", HELD_OUT)
+@pytest.mark.parametrize("part", ["test", "validation"])
+def test_held_out_samples_of_another_kind_are_refused_before_any_training(part, what):
+    with pytest.raises(DataError, match=f"the {part} samples are of another kind .* {what}"):
+        small_data().replaced(**{part: HELD_OUT[what]})
+
+
+def test_what_is_no_samples_or_no_shard_is_named():
+    data = small_data()
+    with pytest.raises(DataError, match="test must be Samples, not NoneType"):
+        data.replaced(test=None)
+    with pytest.raises(DataError, match="client 0: a Shard is needed .* not list"):
+        data.replaced(shards={0: [1, 2, 3]})
+
+
+def test_a_client_number_beyond_all_clients_is_refused():
+    with pytest.raises(DataError, match="below 16,777,216"):
+        small_data().replaced(shards={2**31: Shard.of([0])})

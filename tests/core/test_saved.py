@@ -61,9 +61,10 @@ def test_a_file_holds_nothing_of_the_rows_that_a_model_lay_among(tmp_path):
 def test_what_is_no_saved_model_is_named(tmp_path):
     with pytest.raises(ConfigError, match="cannot read"):
         load_model(tmp_path / "nothing.pt")
-    (tmp_path / "text.pt").write_text("not a model")
-    with pytest.raises(ConfigError, match="not a saved model"):
-        load_model(tmp_path / "text.pt")
+    for junk in (b"not a model", b"junk", b"", b"PK\x03\x04", b"\x80\x02}q\x00."):
+        (tmp_path / "junk.pt").write_bytes(junk)
+        with pytest.raises(ConfigError, match="not a saved model"):
+            load_model(tmp_path / "junk.pt")
     torch.save({"weights": torch.zeros(3)}, tmp_path / "other.pt")
     with pytest.raises(ConfigError, match="not a saved model"):
         load_model(tmp_path / "other.pt")

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn.utils import parametrizations
 
-from engine_worlds import IMAGES, RECIPES, Layer, around, make_data, make_jobs, make_model
+from engine_worlds import IMAGES, RECIPES, Layer, around, make_data, make_jobs, make_model, past_the_door
 from unknot.core.data import Samples
 from unknot.core.errors import ConfigError
 from unknot.core.weights import Weights
@@ -410,7 +410,7 @@ def test_a_state_that_shows_in_gradients_alone_is_found():
 
 @pytest.mark.parametrize("engine", BOTH)
 def test_training_itself_refuses_it_too(engine):
-    data = make_data("mlp").replaced(train=Samples(torch.rand(100, 1, 6, 6), torch.zeros(100).long(), 3))
+    data = past_the_door(make_data("mlp"), Samples(torch.rand(100, 1, 6, 6), torch.zeros(100).long(), 3))
     network = around(Counter())
     with pytest.raises(ConfigError, match="'middle' is a Counter"):
         engine(network).train(make_jobs(network, RECIPES["sgd"], [0]), data)
