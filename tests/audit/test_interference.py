@@ -3,6 +3,7 @@ import torch
 
 from support import small_data, toy_weights
 from unknot.audit import gap, interference, variants
+from unknot.core.data import Samples
 from unknot.core.requests import Target
 from unknot.core.weights import Weights
 
@@ -43,7 +44,9 @@ def test_only_the_named_samples_change():
 def test_text_stays_text():
     data = small_data()
     tokens = data.train.x.round().long().clamp(0, 4)
-    data = data.replaced(train=type(data.train)(tokens, data.train.y, data.train.classes))
+    words = {part: getattr(data, part) for part in ("test", "validation")}
+    words = {part: Samples(of.x.round().long().clamp(0, 4), of.y, of.classes) for part, of in words.items()}
+    data = data.replaced(train=Samples(tokens, data.train.y, data.train.classes), **words)
     other = variants(data, [Target(0)])["other samples"].train.x
     assert other.dtype == torch.long
     assert 0 <= int(other.min()) <= int(other.max()) <= 4

@@ -231,7 +231,7 @@ def test_what_is_no_samples_or_no_shard_is_named():
     data = small_data()
     with pytest.raises(DataError, match="test must be Samples, not NoneType"):
         data.replaced(test=None)
-    with pytest.raises(DataError, match="client 0: a Shard is needed .* not list"):
+    with pytest.raises(DataError, match=r"client 0: a Shard is needed .* not list"):
         data.replaced(shards={0: [1, 2, 3]})
 
 

@@ -72,7 +72,10 @@ def test_ten_rounds_end_where_the_loop_ends_in_double_precision(model, optimizer
     assert distance(*MODELS[model], recipe, torch.float64) <= 1e-9
 
 
-@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+ALSO_SLOW = [o if o == "sgd" else pytest.param(o, marks=pytest.mark.slow) for o in OPTIMIZERS]
+
+
+@pytest.mark.parametrize("optimizer", ALSO_SLOW)
 @pytest.mark.parametrize("model", MODELS)
 def test_ten_rounds_end_where_the_loop_ends_in_single_precision(model, optimizer):
     """On two of three draws of data, at the least.
@@ -106,6 +109,7 @@ def test_ten_rounds_of_vgg_16_end_where_the_loop_ends(optimizer, path):
         assert distance(*vgg, recipe, torch.float32) <= 1e-4
 
 
+@pytest.mark.slow
 def test_vgg_16_batched_ends_where_the_loop_ends():
     """One round of the above, in every run of the tests."""
     recipe = Recipe(SGD(0.05), batch_size=2)

@@ -156,7 +156,7 @@ DEALT = _dealt()
 @pytest.mark.parametrize("pace", PACES)
 def test_requests_of_one_round_are_served_in_the_order_in_which_they_were_asked(pace, order):
     """Whichever lane gets there first: a join concerns all of them, and goes where the fewest are then."""
-    for client in range(7):
+    for client in (0, 2, 5):
         requests = [join(7, round=3), erase(client, round=3)][:: 1 - 2 * order]
         fed = toy_federation(FedCIO(clusters=3), DATA, **PACES[pace])
         history = fed.run(6, requests=requests)

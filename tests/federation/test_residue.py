@@ -91,10 +91,12 @@ def found_alive(wanted: np.ndarray) -> int:
     return len(hits)
 
 
-CASES = [*((name, "stacked") for name in METHODS), ("rfs", "loop"), ("mmt", "loop")]
+FEW = ("rfs", "federaser", "mmt", "sisa", "knot, mmt, joint", "fats", "exact-fun")
+SOME = [name if name in FEW else pytest.param(name, marks=pytest.mark.slow) for name in METHODS]
 
 
-@pytest.mark.parametrize(("name", "engine"), CASES)
+@pytest.mark.parametrize("engine", ["stacked", pytest.param("loop", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("name", SOME)
 def test_no_sample_of_an_erased_client_is_left_in_any_live_object(name, engine):
     fed = unknot.simulate("mlp", marked(), METHODS[name], engine=engine, dtype="float32")
     fed.run(3)
@@ -116,7 +118,7 @@ def test_what_the_caller_holds_is_the_callers():
     assert len(other.data[GONE]) == 10
 
 
-@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("name", SOME)
 def test_no_model_that_the_client_shaped_is_left_either(name):
     """Every vector that carried the client while it was there: models, updates, what is kept."""
     if name == "federaser":
