@@ -7,17 +7,17 @@ into parts. What the run's own guarantee leaves open is held still, and nothing 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 import torch
 from torch import nn
 
 import unknot
+from aggregators import FedAdam, Momentum
 from unknot.core.data import FederatedData, Samples, Shard
 from unknot.core.ensemble import Model
 from unknot.core.requests import Erase, Join, Request, Target, erase, join
-from unknot.core.weights import Weights, weighted_sum
 from unknot.federation import Buffered, Clock, Constant, FedAvg, FedBuff, Pareto, Synchronous, Uniform
 from unknot.select import DQN, AtRandom, Balanced, KCenter, Settings
 from unknot.unlearn import BMT, FATS, KNOT, MMT, RFS, SISA, ExactFun, FedCIO, Rapid, Standalone
@@ -27,33 +27,6 @@ SHAPE = (1, 6, 6)
 
 
 # What a federation is made of -----------------------------------------------------------------------
-
-
-@dataclass
-class FedAdam:
-    """An aggregator with a state, and without a lineage of its own."""
-
-    first: torch.Tensor | None = None
-    second: torch.Tensor | None = None
-
-    def __call__(self, current, updates, version, ledger):
-        step = torch.stack([u.weights.vector - current.vector for u in updates]).mean(0)
-        self.first = 0.1 * step + (0 if self.first is None else 0.9 * self.first)
-        self.second = 0.1 * step**2 + (0 if self.second is None else 0.9 * self.second)
-        return Weights(current.vector + 0.1 * self.first / (self.second.sqrt() + 1e-3), current.layout)
-
-
-@dataclass
-class Momentum:
-    state: dict = field(default_factory=dict)
-
-    def fresh(self):
-        return Momentum()
-
-    def __call__(self, current, updates, version, ledger):
-        mean = weighted_sum([(1 / len(updates), u.step) for u in updates], ledger, "aggregate")
-        self.state["m"] = mean + 0.5 * self.state["m"] if self.state else mean
-        return current + self.state["m"]
 
 
 class Steady(Clock):

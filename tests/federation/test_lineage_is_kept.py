@@ -1,6 +1,6 @@
 """Honest code cannot lose lineage: the core unites it from what goes in and what is read."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 import unknot
+from aggregators import FedAdam, Momentum
 from support import small_data, toy_federation
 from unknot.audit import interference
 from unknot.core.ensemble import Ensemble
@@ -23,39 +24,6 @@ EVERYBODY = set(range(8))
 
 
 # Aggregators ----------------------------------------------------------------------------------------
-
-
-@dataclass
-class FedAdam:
-    """A server that keeps moments (Reddi et al. 2021); plain attributes, nothing of ours."""
-
-    lr: float = 0.1
-    first: torch.Tensor | None = None
-    second: torch.Tensor | None = None
-
-    def __call__(self, current, updates, version, ledger):
-        step = torch.stack([u.weights.vector - current.vector for u in updates]).mean(0)
-        first = torch.zeros_like(step) if self.first is None else self.first
-        second = torch.zeros_like(step) if self.second is None else self.second
-        self.first = 0.9 * first + 0.1 * step
-        self.second = 0.99 * second + 0.01 * step**2
-        return Weights(current.vector + self.lr * self.first / (self.second.sqrt() + 1e-3), current.layout)
-
-
-@dataclass
-class Momentum:
-    """With `fresh()`, as the protocol has it."""
-
-    state: dict = field(default_factory=dict)
-
-    def fresh(self):
-        return Momentum()
-
-    def __call__(self, current, updates, version, ledger):
-        mean = weighted_sum([(1 / len(updates), u.step) for u in updates], ledger, "aggregate")
-        old = self.state.get("m")
-        self.state["m"] = mean if old is None else mean + 0.5 * old
-        return current + self.state["m"]
 
 
 STATEFUL = {"fedadam": FedAdam, "momentum": Momentum}
