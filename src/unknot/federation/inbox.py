@@ -101,9 +101,6 @@ class Inbox:
         if not due:
             return None
         _, _, waiting, moment = min(due, key=lambda item: item[:2])
-        if waiting.request.at.round is not None and not waiting.begun:
-            for lane in concerned_by(desk, waiting.request):
-                lane.wait_until(moment)
         return waiting, moment
 
     def _preceded(self, place: int, desk: Desk, goals: Goals) -> bool:

@@ -375,6 +375,9 @@ class Federation(View):
         """Serve the requests whose moment has come, in the order of their moments."""
         while (due := self._inbox.next_due(self.desk, goals)) is not None:
             waiting, self.desk.now = due
+            if waiting.request.at.round is not None and not waiting.begun:
+                for lane in concerned_by(self.desk, waiting.request):
+                    lane.wait_until(self.desk.now)
             record = self._serve(waiting, len(history.rounds))
             self._inbox.remove(waiting)
             history.served.append(record)
