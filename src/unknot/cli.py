@@ -19,7 +19,7 @@ try:
 except ImportError as error:  # pragma: no cover
     sys.exit(f"the command line needs rich and typer ({error.name} is missing): pip install 'unknot[cli]'")
 
-from unknot.core.errors import UnknotError
+from unknot.core.errors import ConfigError, UnknotError
 from unknot.experiments import Experiment, prepare_without
 from unknot.experiments import run as run_experiment
 from unknot.experiments.scenario import scenario
@@ -97,9 +97,24 @@ def demo(seed: Seed = None, json_: Json = False, plot: Plot = None) -> None:
 @app.command()
 def audit(
     file: Annotated[Path, typer.Argument(help="An experiment that erases something, a TOML file.")],
-    shadows: Annotated[int, typer.Option(help="How many shadow models the attacks learn from.")] = 64,
+    controls: Annotated[
+        int, typer.Option(help="Models without the erased data, to rank what is served in.")
+    ] = 19,
+    level: Annotated[float, typer.Option(help="The risk of a false alarm.")] = 0.05,
+    sensitivity: Annotated[
+        int, typer.Option(help="Models with a share left in: how small a trace would be found? 0: not told.")
+    ] = 20,
+    attack: Annotated[
+        list[str] | None,
+        typer.Option(help="Also: lira, lira-offline, rmia, rmia-offline, shokri, ulira. May be repeated."),
+    ] = None,
+    shadows: Annotated[int, typer.Option(help="Shadow models that these attacks learn from.")] = 32,
     others: Annotated[
-        int | None, typer.Option(help="How many test samples are attacked beside the erased ones.")
+        int | None, typer.Option(help="Test samples to ask about beside the erased ones, at most.")
+    ] = None,
+    queries: Annotated[int, typer.Option(help="How often each image is asked about, moved by a pixel.")] = 1,
+    model: Annotated[
+        Path | None, typer.Option(help="Audit this saved model in place of what the run serves.")
     ] = None,
     set_: Set = None,
     seed: Seed = None,
@@ -107,35 +122,69 @@ def audit(
         bool, typer.Option("--json", help="Print figures, curves and scores as JSON, and nothing else.")
     ] = False,
     plot: Annotated[
-        Path | None, typer.Option(metavar="OUT.png|.svg", help="Also draw the ROC of every attack.")
+        Path | None, typer.Option(metavar="OUT.png|.svg", help="Also draw the statistic and the ROC.")
+    ] = None,
+    page: Annotated[
+        Path | None, typer.Option(metavar="OUT.html", help="Also write a page for who decides by it.")
     ] = None,
     backdoor: Annotated[
         bool, typer.Option("--backdoor", help="Instead: mark the erased clients' images; who answers to it?")
     ] = False,
+    canaries: Annotated[
+        int | None, typer.Option(help="Instead: plant so many wrong labels by coin toss; can they be told?")
+    ] = None,
 ) -> None:
-    """Run an experiment, attack what it serves, and exit with 1 if the erased data still shows."""
-    from unknot.experiments import audited
+    """Run an experiment, and look for what it erased in what it serves.
+
+    Exit status: 0, no trace found; 1, it still shows or was over-forgotten; 2, an error; 4, no power: nothing
+    was shown.
+    """
+    from unknot.audit import Canaries
+    from unknot.core.saved import load_model
+    from unknot.experiments import audited, planted
+    from unknot.experiments.case import Thorough
     from unknot.report import audit as report
+    from unknot.report import audit_page, audit_plot
 
     console = Console()
     with _errors_for_people():
-        if plot is not None and not backdoor:
+        if backdoor and canaries is not None:
+            raise ConfigError("--backdoor and --canaries are two audits: ask for one of them")
+        if (backdoor or canaries is not None) and (plot or page or model or attack):
+            raise ConfigError(
+                "--plot, --page, --model and --attack are for the audit itself, not for marks or canaries"
+            )
+        if plot is not None:
             timeline.check(plot)
+        audit_page.check(page)
         experiment = Experiment.read(file, [*(set_ or []), *([] if seed is None else [f"seed={seed}"])])
-        with Console(stderr=True).status(experiment.name) as status:
+        with Console(stderr=True).status(escape(experiment.name)) as status:
+            shown: audited.Audit | planted.Backdoor | planted.CanaryAudit
             if backdoor:
-                found = audited.backdoor(experiment, tell=status.update).to_dict()
+                shown = planted.backdoor(experiment, controls=controls, level=level, tell=status.update)
+            elif canaries is not None:
+                shown = planted.with_canaries(experiment, Canaries(canaries), level=level, tell=status.update)
             else:
-                found = audited.audit(experiment, shadows, others, tell=status.update).to_dict()
-        if plot is not None and not backdoor:
-            report.draw(found, plot)
+                names = tuple(attack or ())
+                shown = audited.audit(
+                    experiment,
+                    Thorough(level, controls, sensitivity, names, shadows, others, queries),
+                    served=None if model is None else load_model(model),
+                    tell=status.update,
+                )
+        found = shown.to_dict()
+        if plot is not None:
+            audit_plot.draw(found, plot)
+        if page is not None:
+            page.write_text(audit_page.page(found), encoding="utf-8")
         if json_:
             sys.stdout.write(report.to_json(found) + "\n")
         else:
-            console.print(report.marks(found) if backdoor else report.tables(found))
-            if plot is not None and not backdoor:
-                sys.stdout.write(f"written: {plot}\n")
-        raise typer.Exit(1 if found["verdict"] == "flagged" else 0)
+            tables = report.marks if backdoor else report.tables if canaries is None else report.guesses
+            console.print(tables(found))
+            for out in filter(None, (plot, page)):
+                sys.stdout.write(f"written: {out}\n")
+        raise typer.Exit({"no trace found": 0, "no power": 4}.get(str(found["outcome"]), 1))
 
 
 @app.command()

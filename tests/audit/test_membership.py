@@ -1,157 +1,169 @@
 """The attacks find data that was not forgotten, and do not find data that was.
 
-Three clients with 100 digits each, trained until every digit is known by heart; the first one leaves.
+Three clients with 100 digits each, trained until every digit is known by heart; one of them leaves. All
+models are trained as an audit trains them; which one is served is up to each test.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pytest
+import torch
+from audit_worlds import experiment, with_random_labels
 
-import unknot
-from support import ToyEngine, small_data, toy_weights
-from unknot.audit import RMIA, Curve, Figures, Finding, LiRA, Shokri, membership, train_shadows
+from unknot.audit import ATTACKS, Figures, Shadows, Views, judged, matched
+from unknot.audit.shadows import halves, joined
+from unknot.audit.signals import confidence
+from unknot.audit.verdict import TRACE
 from unknot.core.keys import Key
-from unknot.core.recipe import SGD, Recipe
-from unknot.core.weights import Weights
-from unknot.experiments.audited import central
-from unknot.models import build
+from unknot.experiments.counterparts import Counterpart, erasures_of, parted, train
+from unknot.experiments.simulate import assemble, data_of
 
-ROUNDS = 60
-RECIPE = Recipe(SGD(0.05), epochs=2, batch_size=10)
-KEY = Key.root(9)
-
-
-def federation(data, seed=0, model="mlp"):
-    return unknot.simulate(model, data, recipe=RECIPE, seed=seed, evaluate_every=0)
+NAMES = {"LiRA", "LiRA offline", "RMIA", "RMIA offline", "Shokri"}
+SHADOWS, OTHERS = 12, 200
 
 
 @dataclass
 class World:
-    data: object
-    without: object
+    asked: object
     engine: object
+    points: object
+    members: int
     shadows: object
-    kept: object
-    control: object
+    served: object
+    twin: object
+    controls: list
+    kept: list
 
-    def look(self, served):
-        found = membership(self.engine, self.shadows, served, self.control, self.kept, KEY)
-        return {finding.attack: finding for finding in found}
+    seen: dict = field(default_factory=dict)
+
+    def view(self, name, models):
+        return np.stack([self.scores(name, model) for model in models])
+
+    def scores(self, name, model):
+        if (name, id(model)) not in self.seen:
+            said = self.engine.predict(model, self.points)
+            sure = confidence(said, self.points.y).numpy() if name == TRACE else None
+            self.seen[name, id(model)] = ATTACKS[name].score(said, self.shadows) if sure is None else sure
+        return self.seen[name, id(model)]
+
+    def verdict(self, served, controls=None, kept=None):
+        views = {}
+        for name in (TRACE, *ATTACKS):
+            given = (
+                self.view(name, models) for models in (controls or self.controls[:19], kept or self.kept[:3])
+            )
+            views[name] = Views(self.view(name, [served])[0], *given, left=np.empty((0, len(self.points))))
+        named = {TRACE if name == TRACE else ATTACKS[name].name: view for name, view in views.items()}
+        return judged(named, (), self.points.y.numpy(), self.members)
+
+    def outcomes(self, served, **others):
+        return {finding.attack: finding.outcome for finding in self.verdict(served, **others).findings}
 
 
 @pytest.fixture(scope="module")
 def world():
-    data = unknot.federate(unknot.load("digits"), unknot.Iid(clients=3, samples=100), key=0, validation=50)
-    without = data.fork()
-    without.erase(0)
-    fed = federation(data)
-    kept = fed.run(ROUNDS).model
-    shadows = train_shadows(
+    asked = experiment()
+    data = data_of(asked)
+    _, erased = parted(data, erasures_of(asked))
+    members = data.train.subset(erased[1])
+    mine, theirs = matched(members, data.test, Key.root(1), OTHERS)
+    others = data.test.subset(theirs)
+    points = joined(members.subset(mine), others)
+    rows = np.concatenate([erased[1][mine], len(data.train) + np.arange(len(others))])
+    fed = assemble(asked, data.replaced(train=joined(data.train, others)))
+    inside = halves(SHADOWS, len(points), Key.root(2), SHADOWS * len(mine) // len(points))
+    served, twin, *models = train(
+        asked,
+        fed.data,
         fed.engine,
-        fed.initial,
-        data.train.subset(np.concatenate([data[1].rows, data[2].rows])),
-        data.train.subset(data[0].rows),
-        data.test.subset(np.arange(200)),
-        central(RECIPE, ROUNDS * RECIPE.steps(100), 350),
-        16,
-        Key.root(5),
+        [
+            Counterpart(0, whole=True),
+            Counterpart(0),
+            *(Counterpart(1 + k) for k in range(22)),
+            *(Counterpart(100 + k, erased) for k in range(4)),
+            *(Counterpart(200 + k, {1: rows[held]}) for k, held in enumerate(inside)),
+        ],
     )
-    return World(data, without, fed.engine, shadows, kept, federation(without).run(ROUNDS).model)
+    answers = torch.stack([fed.engine.predict(model, points) for model in models[26:]])
+    shadows = Shadows(points, len(mine), inside, answers)
+    return World(asked, fed.engine, points, len(mine), shadows, served, twin, models[:22], models[22:26])
 
 
-def far_apart(found):
-    """LiRA catches a quarter of the erased samples or more, and hardly any in the control."""
-    tpr, usual = found["LiRA"].served.tpr[0.01], found["LiRA"].control.tpr[0.01]
-    return tpr.value > 0.25 and tpr.low > 2 * usual.high and usual.value < 0.05
+def test_what_was_kept_is_found_by_the_trace_and_by_every_attack(world):
+    found = world.verdict(world.kept[3])
+    assert {finding.attack for finding in found.findings} == {TRACE, *NAMES}
+    assert {finding.outcome for finding in found.findings} == {"still shows"}
+    assert all(finding.seen == (3, 3) for finding in found.findings)
+    assert found.outcome == "still shows"
+    assert found.p == pytest.approx(0.05)
 
 
-def test_a_model_that_was_left_as_it_is_is_flagged_by_every_attack(world):
-    found = world.look(world.kept)
-    assert set(found) == {"LiRA", "LiRA offline", "RMIA", "RMIA offline", "Shokri"}
-    assert all(finding.verdict == "flagged" for finding in found.values())
-    assert far_apart(found)
-    assert found["LiRA"].flagged == ("AUC", "TPR at 1 %")
-    assert found["LiRA"].served.auc.value > 0.85
-    f1, usual = (found["Shokri"].__dict__[name].decided["f1"] for name in ("served", "control"))
-    assert f1.value > 0.6 > usual.value
+def test_the_trace_sees_it_from_farther_than_any_attack(world):
+    found = world.verdict(world.kept[3])
+    by_name = {finding.attack: finding.deviation for finding in found.findings}
+    assert by_name[TRACE] > max(by_name[name] for name in NAMES)
 
 
-def test_a_model_that_was_fine_tuned_a_little_is_flagged(world):
-    """Two more rounds without the leaver, and the lineage wiped: what some call unlearning."""
-    module = build("mlp", (1, 28, 28), 10)
-    Weights(world.kept.vector, world.kept.layout).load_into(module)
-    tuned = federation(world.without, seed=3, model=module).run(2).model
-    assert not tuned.equal(world.kept)
-    found = world.look(tuned)
-    assert far_apart(found)
-    assert found["RMIA"].verdict == "flagged"
+def test_an_exact_method_is_the_control_of_its_seed_and_is_not_found(world):
+    assert world.served.equal(world.twin)
+    assert set(world.outcomes(world.served).values()) == {"no trace found"}
 
 
-def test_an_exact_method_passes(world):
-    served = federation(world.data).run(2 * ROUNDS, requests=[unknot.erase(0, round=ROUNDS)]).model
-    assert served.equal(world.control)
-    assert {finding.verdict for finding in world.look(served).values()} == {"passed"}
+@pytest.mark.parametrize("place", [0, 10, 19])
+def test_another_control_passes(world, place):
+    controls = [model for k, model in enumerate(world.controls[:20]) if k != place]
+    found = world.verdict(world.controls[place], controls=controls)
+    assert found.outcome == "no trace found"
 
 
-@pytest.mark.parametrize("seed", [7, 8, 9])
-def test_another_control_passes(world, seed):
-    another = federation(world.without, seed=seed).run(ROUNDS).model
-    assert not another.equal(world.control)
-    assert {finding.verdict for finding in world.look(another).values()} == {"passed"}
+def test_of_20_controls_just_one_is_the_oddest(world):
+    """Each in turn among the other 19, by the trace alone."""
+    seen, kept = world.view(TRACE, world.controls[:20]), world.view(TRACE, world.kept[:2])
+    none = np.empty((0, len(world.points)))
+    found = 0
+    for i in range(20):
+        view = Views(seen[i], np.delete(seen, i, axis=0), kept, none)
+        test = judged({TRACE: view}, (), world.points.y.numpy(), world.members).findings[0]
+        found += test.p <= 0.05
+    assert found == 1
 
 
-def figures(members, others):
-    return Figures.of(Curve.of(members, others), None, KEY)
+def test_what_was_unlearned_by_random_labels_is_over_forgotten(world):
+    """It knows less of the samples than a model that never had them: that tells who was erased."""
+    spoilt = with_random_labels(world.asked, world.kept[3])
+    found = world.verdict(spoilt)
+    assert found.outcome == "over-forgotten"
+    assert found.findings[0].outcome == "over-forgotten"
 
 
-def test_verdicts_on_hand_made_scores():
-    low, high = np.linspace(0, 1, 200), np.linspace(1, 2, 100)
-    alike, apart = figures(low[::2], low), figures(high, low)
-    assert Finding("x", served=apart, control=alike, kept=apart).verdict == "flagged"
-    assert Finding("x", served=alike, control=alike, kept=apart).verdict == "passed"
-    assert Finding("x", served=alike, control=alike, kept=alike).verdict == "no power"
-    assert apart.above(alike) == ("AUC", "TPR at 1 %")
-    assert alike.above(apart) == ()
+def test_where_what_was_kept_does_not_show_nothing_else_is_said(world):
+    """Controls in place of what kept the data: even a served model that did is not flagged."""
+    found = world.verdict(world.kept[0], kept=world.controls[19:])
+    assert {finding.outcome for finding in found.findings} == {"no power"}
+    assert found.outcome == "no power"
 
 
-def test_a_control_that_looks_like_a_member_excuses_the_served_model():
-    """Samples that stand out by themselves: without a control, both would be found guilty."""
-    low, high = np.linspace(0, 1, 200), np.linspace(1, 2, 100)
-    odd = figures(high, low)
-    assert Finding("x", served=odd, control=odd, kept=odd).flagged == ()
-
-
-def test_few_others_leave_the_area_to_judge():
-    alike, apart = figures(np.arange(40), np.arange(40)), figures(np.arange(40, 80), np.arange(40))
+def test_figures_by_hand():
+    alike = Figures.of(np.array([1.0, 2.0, 1.0, 2.0, 3.0]), members=2)
+    apart = Figures.of(np.array([4.0, 5.0, 1.0, 2.0, 3.0]), members=2, cut=3.5)
+    assert apart.auc.value == 1
+    assert alike.auc.value < 0.5
+    assert alike.decided == {}
+    assert apart.decided["f1"].value == 1
     assert apart.tpr == {0.01: None, 0.001: None}
-    assert apart.above(alike) == ("AUC",)
 
 
-def test_a_finding_is_plain_values():
-    alike, apart = figures([1, 2], [1, 2, 3]), figures([4, 5], [1, 2, 3])
-    found = Finding("x", served=apart, control=alike, kept=apart).to_dict()
-    assert found["served"]["auc"]["value"] == 1
-    assert found["served"]["scores"] == {"members": [4, 5], "others": [1, 2, 3]}
-    assert found["served"]["roc"]["tpr"][2] == 1
-    assert found["control"]["tpr"] == {"0.01": None, "0.001": None}
+def test_figures_are_plain_values():
+    found = Figures.of(np.array([4.0, 5.0, 1.0, 2.0, 3.0]), members=2, cut=3.5).to_dict()
+    assert found["auc"]["value"] == 1
+    assert found["scores"] == {"members": [4, 5], "others": [1, 2, 3]}
+    assert found["roc"]["tpr"][2] == 1
+    assert found["tpr"] == {"0.01": None, "0.001": None}
+    assert {"precision", "recall", "f1"} < set(found)
 
 
-def test_text_is_not_put_to_shokris_attack():
-    """A toy that answers every position alike: enough to see which attacks are made."""
-
-    class Texts(ToyEngine):
-        def predict(self, model, samples):
-            return super().predict(model, samples).unsqueeze(1).expand(-1, samples.y.shape[1], -1)
-
-    data = small_data()
-    y = data.train.y[:, None].repeat(1, 4)
-    texts = type(data.train)(data.train.x, y, data.train.classes)
-    rest, members, others = (texts.subset(np.arange(*span)) for span in ((0, 10), (10, 20), (20, 33)))
-    engine, start = Texts(), toy_weights()
-    shadows = train_shadows(engine, start, rest, members, others, RECIPE, 4, KEY)
-    found = membership(engine, shadows, start, start, start, KEY)
-    assert [f.attack for f in found] == ["LiRA", "LiRA offline", "RMIA", "RMIA offline"]
-    only = membership(engine, shadows, start, start, start, KEY, [LiRA(), RMIA(gamma=2)])
-    assert [f.attack for f in only] == ["LiRA", "RMIA"]
-    assert Shokri().name not in {f.attack for f in found}
+def test_the_attacks_on_offer_have_names_of_their_own():
+    assert {attack.name for attack in ATTACKS.values()} == NAMES
+    assert {name: attack.cut for name, attack in ATTACKS.items() if attack.cut is not None} == {"shokri": 0.5}
+    assert replace(ATTACKS["rmia"], a=0.3) == ATTACKS["rmia-offline"]

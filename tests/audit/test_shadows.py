@@ -19,6 +19,13 @@ def test_each_point_is_in_half_of_the_shadows():
     assert not np.array_equal(inside, halves(8, 40, Key.root(1)))
 
 
+@pytest.mark.parametrize("inside", [1, 3, 7])
+def test_or_in_as_many_of_them_as_is_asked_for(inside):
+    assert (halves(8, 40, Key.root(0), inside).sum(0) == inside).all()
+    assert np.array_equal(halves(8, 40, Key.root(0), 4), halves(8, 40, Key.root(0)))
+    assert (halves(8, 40, Key.root(0), inside)[halves(8, 40, Key.root(0), 1)]).all()
+
+
 @pytest.mark.parametrize("shadows", [2, 5])
 def test_shadows_come_in_pairs(shadows):
     with pytest.raises(ConfigError, match="in pairs"):
@@ -82,3 +89,31 @@ def test_where_others_of_a_class_are_few_fewer_members_are_taken():
     text = Samples(torch.zeros(2, 3), torch.zeros(2, 3, dtype=torch.long), 3)
     with pytest.raises(ConfigError, match="not for text"):
         matched(text, text, Key.root(0))
+
+
+def test_others_may_be_a_multiple_of_the_members_with_the_same_mix():
+    """Five times as many zeros and three times as many ones: three times of both."""
+    members, others = labelled(0, 0, 1), labelled(*[0] * 10, *[1] * 3, 2, 2)
+    mine, theirs = matched(members, others, Key.root(0), most=15)
+    assert sorted(mine.tolist()) == [0, 1, 2]
+    assert others.y[theirs].bincount().tolist() == [6, 3]
+    assert len(set(theirs.tolist())) == 9
+    mine, theirs = matched(members, others, Key.root(0), most=8)
+    assert (len(mine), others.y[theirs].bincount().tolist()) == (3, [4, 2])
+
+
+def test_where_there_is_no_multiple_they_are_as_many():
+    members, others = labelled(0, 0, 0, 1), labelled(*[0] * 9, 1)
+    for most in (4, 7, 10, None):
+        mine, theirs = matched(members, others, Key.root(0), most)
+        assert members.y[mine].tolist() == others.y[theirs].tolist() == [0, 0, 0, 1]
+    few = matched(labelled(0, 0, 0, 1), labelled(0, 0, 1, 1, 1), Key.root(0), 5)
+    assert [len(rows) for rows in few] == [3, 3]
+
+
+@pytest.mark.parametrize("most", [1, 3, 9])
+def test_there_are_never_more_others_than_there_may_be(most):
+    members, others = labelled(*[0] * 6, *[1] * 4), labelled(*[0, 1, 2] * 10)
+    mine, theirs = matched(members, others, Key.root(0), most)
+    assert members.y[mine].tolist() == others.y[theirs].tolist()
+    assert len(theirs) == len(set(theirs.tolist())) == most

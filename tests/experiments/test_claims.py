@@ -113,11 +113,18 @@ def test_a_model_is_better_when_an_attack_does_worse_on_it(measure):
     assert [judged(high, {"a": [value]})[0].held for value in (0.6, 0.4)] == [True, False]
 
 
-@pytest.mark.parametrize("measure", ["sees", "flagged"])
-def test_a_model_is_better_when_it_is_not_told_from_the_control(measure):
+@pytest.mark.parametrize("measure", ["sees", "flagged", "over_forgotten"])
+def test_a_model_is_better_when_it_is_not_told_from_its_controls(measure):
     order = Claim("a before b", measure=measure, order=(("a",), ("b",)))
     assert judged(order, {"a": [0.0], "b": [1.0]})[0].held
     assert not judged(order, {"a": [1.0], "b": [0.0]})[0].held
+
+
+@pytest.mark.parametrize("measure", ["p_before", "p_after"])
+def test_a_model_is_better_the_likelier_it_is_by_chance_alone(measure):
+    order = Claim("a before b", measure=measure, order=(("a",), ("b",)))
+    assert judged(order, {"a": [0.6], "b": [0.05]})[0].held
+    assert not judged(order, {"a": [0.05], "b": [0.6]})[0].held
 
 
 def test_the_more_an_f1_falls_the_better():

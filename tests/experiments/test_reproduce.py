@@ -417,7 +417,7 @@ def test_a_corrupt_client_reaches_the_federation():
 
 def test_a_run_with_an_audit_has_its_measures_and_one_without_has_not(tmp_path):
     def audited(table):
-        table["base"]["audit"] = {"shadows": 4, "samples": 30}
+        table["base"]["audit"] = {"shadows": 4, "samples": 30, "controls": 3, "level": 0.25}
 
     plain, asked = tiny(), tiny(audited)
     file = reproduce(plain, out=tmp_path, seeds=[0], only=["digits", "fast"])
@@ -429,10 +429,13 @@ def test_a_run_with_an_audit_has_its_measures_and_one_without_has_not(tmp_path):
     (line,) = findings(asked, "small", file, [0]).panels[0].lines
     f1 = {name: line.measures[f"f1_{name}"].mean for name in ("before", "after", "control", "fall")}
     assert f1["fall"] == pytest.approx(1 - f1["after"] / f1["before"])
-    assert f1["after"] == f1["control"]  # it was retrained
+    assert {"sees", "flagged", "over_forgotten"} < set(line.measures)
+    assert {line.measures[f"p_{name}"].mean for name in ("before", "after")} <= {0.25, 0.5, 0.75, 1.0}
     assert line.measures["asked"].mean == 2
     with pytest.raises(ConfigError, match="in pairs"):
         reproduce(asked, out=tmp_path, overrides=["audit.shadows=3"])
+    with pytest.raises(ConfigError, match="at least 19 controls"):
+        reproduce(asked, out=tmp_path, overrides=["audit.level=0.05"])
     with pytest.raises(ConfigError, match=r"audit.*shadows"):
         reproduce(asked, out=tmp_path, overrides=["audit.shadow=4"])
     with pytest.raises(ConfigError, match="audit must be a section, not 3"):

@@ -1,108 +1,314 @@
+"""An audit for people: what is said, in how many words, and what is drawn."""
+
 import io
 import json
 
-import numpy as np
 import pytest
+from audit_records import CONTROLS, FOUND, MEMBERS, NEVER, OTHERS, record
 from rich.console import Console
 
-from unknot.audit import Curve, Divergence, Figures
-from unknot.core.keys import Key
+from unknot.audit import Guesses, proportion
+from unknot.core.errors import ConfigError
 from unknot.report import audit as report
+from unknot.report import audit_plot
+from unknot.report.audit import sentence
+from unknot.report.plots import load_matplotlib
 
-LOW, HIGH = np.linspace(0, 1, 200), np.linspace(1, 2, 50)
-
-
-def figures(members, cut=None):
-    return Figures.of(Curve.of(members, LOW), cut, Key.root(0)).to_dict()
-
-
-def made(verdict="flagged", same=False):
-    alike, apart = figures(LOW[::4], 0.5), figures(HIGH, 0.5)
-    served = apart if verdict == "flagged" else alike
-    kept = alike if verdict == "no power" else apart
-    finding = {"attack": "LiRA", "served": served, "control": alike, "kept": kept, "verdict": verdict}
-    finding["flagged"] = ["AUC", "TPR at 1 %"] if verdict == "flagged" else []
-    near = Divergence(0.9, 0.0, 0.9, None, 0.0, 1.0).to_dict()
-    far = Divergence(1.0, 0.1, 0.9, 1.25, 0.5, 0.8).to_dict()
-    return {
-        "experiment": "e",
-        "erased": "client 2",
-        "members": 50,
-        "others": 200,
-        "shadows": 16,
-        "same": same,
-        "verdict": verdict,
-        "divergence": {"kept": far, "served": far, "control": near},
-        "findings": [finding, {**finding, "attack": "RMIA"}],
-    }
+OUTCOMES = ("still shows", "over-forgotten", "no trace found", "no power")
 
 
-def text(audit):
-    console = Console(width=140, record=True, file=io.StringIO())
-    console.print(report.tables(audit))
+def text(shown, width=160):
+    console = Console(width=width, record=True, file=io.StringIO())
+    console.print(shown)
     return console.export_text()
 
 
-def test_the_table_has_every_figure_with_its_interval():
-    shown = text(made())
-    assert "client 2 erased, 50 samples; 200 others; 16 shadow models" in shown
-    rows = [line.split("│") for line in shown.splitlines() if "│" in line]
-    lira = {row[2].strip(): [cell.strip() for cell in row] for row in rows if len(row) == 9}
-    assert lira["served"][3] == "1.000 [1.000, 1.000]"
-    assert lira["served"][4] == "1.000 [0.899, 1.000]"  # all 50: from 0.005^(1/50)
-    assert lira["served"][5] == "too few others"
-    assert lira["served"][7] == "flagged"
-    assert lira["kept"][7] == lira["control"][7] == ""
-    assert "+10.0 points" in shown
-    assert "1.250" in shown
+def said(shown):
+    return " ".join(text(shown).split())
 
 
-def test_the_conclusion_says_no_more_than_was_found():
-    def said(*args, **options):
-        return " ".join(report.conclusion(made(*args, **options)).plain.split())
+def rows(shown):
+    """The cells of every line of a table, without the frame."""
+    lines = [line for line in text(shown).splitlines() if line.startswith(("│", "┃"))]
+    return [[cell.strip() for cell in line.replace("┃", "│").split("│")[1:-1]] for line in lines]
 
-    assert said() == "flagged: the erased data shows, by LiRA (AUC, TPR at 1 %); RMIA (AUC, TPR at 1 %)."
-    assert "LiRA, RMIA would have" in said("passed")
-    assert "bit for bit" in said("passed", same=True)
-    assert "bit for bit" not in said("passed")
-    assert "This shows nothing" in said("no power")
+
+# Sentences ----------------------------------------------------------------------------------------
+
+
+def test_what_still_shows_is_said_with_its_risk_and_its_chance():
+    assert sentence(record("still shows")) == (
+        "With a 5 % risk of a false alarm, the erased data still shows: what is served stands out from 19 "
+        "models without it (p = 0.05), as models do that kept it."
+    )
+    assert sentence(record("still shows", level=0.01, p=0.01, controls=99)).startswith(
+        "With a 1 % risk of a false alarm, the erased data still shows: what is served stands out from 99 "
+    )
+
+
+def test_what_was_over_forgotten_is_said_to_be_no_better():
+    found = sentence(record("over-forgotten"))
+    assert found.startswith("With a 5 % risk of a false alarm, the erased data was over-forgotten")
+    assert "(p = 0.05), the other way than models that kept it" in found
+    assert "tells whose was erased" in found
+
+
+@pytest.mark.parametrize(
+    ("sensitivity", "words"),
+    [
+        (FOUND, "At least 13 % of the data left in would have been found in 8 of 10 cases."),
+        (NEVER, "Not even all of the data left in would have been found in 8 of 10 cases."),
+        (None, "How small a trace would have been found was not measured."),
+    ],
+)
+def test_that_no_trace_was_found_is_said_with_how_small_a_one_would_have_been(sensitivity, words):
+    found = sentence(record("no trace found", sensitivity=sensitivity))
+    assert found == (
+        f"With a 5 % risk of a false alarm, no trace was found. {words} This is evidence, not proof."
+    )
+
+
+@pytest.mark.parametrize(("share", "shown"), [(0.05, 5), (0.0501, 6), (0.4, 40), (1.0, 100), (0.07, 7)])
+def test_a_share_is_never_rounded_down(share, shown):
+    found = record("no trace found")
+    found["sensitivity"] = {"share": share}
+    assert f"At least {shown} % of" in sentence(found)
+
+
+def test_without_power_nothing_else_is_said():
+    for sensitivity in (FOUND, None):
+        found = sentence(record("no power", sensitivity=sensitivity))
+        assert found.startswith("Nothing was shown: most models that kept the erased data")
+        assert "neither of forgetting nor of the contrary" in found
+        assert "no trace" not in found
+
+
+def test_of_a_model_that_is_its_control_no_attack_is_quoted():
+    found = {sentence(record(outcome, same=True, outcome="no trace found")) for outcome in OUTCOMES}
+    assert len(found) == 1
+    assert "bit for bit" in found.pop()
+    assert all("bit for bit" not in sentence(record(outcome)) for outcome in OUTCOMES)
+
+
+# Tables -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("outcome", OUTCOMES)
+def test_the_outcome_and_the_sentence_come_first(outcome):
+    found = record(outcome, sensitivity=FOUND)
+    assert said(report.tables(found)).startswith(f"{outcome}: {sentence(found)}")
+
+
+def test_what_was_compared_is_said_and_what_each_model_is():
+    shown = said(report.tables(record()))
+    assert (
+        f"digits: client 2 erased by rfs; {MEMBERS} of 25 erased samples and {OTHERS} others of the same "
+        f"classes were asked about, against {CONTROLS} controls"
+    ) in shown
+    for words in ("served what the run serves", "controls the same run with other", "kept the same run with"):
+        assert words in shown
+
+
+def test_the_table_has_every_figure_of_every_attack_and_model():
+    found = record("still shows", "LiRA")
+    head, *body = (row for row in rows(report.tables(found)) if len(row) == 6)
+    assert head == ["attack", "model", "deviation", "AUC", "TPR at 1 %", "outcome"]
+    assert [row[:2] for row in body] == [
+        ["trace", "kept"],
+        ["", "served"],
+        ["", "controls"],
+        ["LiRA", "kept"],
+        ["", "served"],
+        ["", "controls"],
+    ]
+    for finding, three in zip(found["findings"], (body[:3], body[3:]), strict=True):
+        for row in three:
+            figures, values = finding[row[1]], finding["statistics"][row[1]]
+            span = f"{min(values):+.1f} to {max(values):+.1f}"
+            assert row[2] == (f"{values[0]:+.1f}" if row[1] == "served" else span)
+            assert row[3] == report.estimate(figures["auc"])
+            assert row[4] == report.estimate(figures["tpr"]["0.01"])
+            assert row[5] == (finding["outcome"] if row[1] == "served" else "")
+
+
+def test_figures_that_no_attack_has_get_no_column_and_those_that_some_have_get_one():
+    plain, decided = (rows(report.tables(record("still shows", *names)))[0] for names in ((), ["Shokri"]))
+    assert "TPR at 0.1 %" not in plain
+    assert "F1" not in plain
+    assert decided.count("F1") == 1
+    f1 = [row[5] for row in rows(report.tables(record("still shows", "Shokri"))) if len(row) == 7][1:]
+    assert f1[:3] == ["–"] * 3
+    assert all("[" in cell for cell in f1[3:6])
+
+
+def test_the_distance_from_the_control_is_shown_where_there_is_one():
+    body = {row[0]: row[1:] for row in rows(report.tables(record())) if len(row) == 7}
+    assert body["served"] == ["100.0%", "+10.0 points", "90.0%", "1.250", "0.5000", "80.0%"]
+    assert body["another control"] == ["90.0%", "+0.0 points", "90.0%", "–", "0.0000", "100.0%"]
+
+
+def test_notes_say_what_else_was_counted_and_no_more():
+    (only,) = report.notes(record())
+    assert only == (
+        "ε of (ε, 0)-unlearning is at least 0.31 (95 % confidence); so many samples could show 3.20 at most."
+    )
+    _, tried, method = report.notes(record(sensitivity=FOUND, ulira=True))
+    assert tried == (
+        "Models with a share of the erased data left in that were found: "
+        "1 of 5 with 5 %, 5 of 5 with 40 %, 3 of 3 with 100 %."
+    )
+    assert method.startswith(
+        "U-LiRA: 4 models unlearned by rfs and 4 that never had the data are not told apart (AUC "
+    )
+    assert said(report.tables(record(sensitivity=FOUND, ulira=True))).endswith(method)
+
+
+def test_names_are_shown_as_they_are():
+    assert "[red]x[/y]: client 2" in said(report.tables(record(experiment="[red]x[/y]")))
 
 
 def test_json_holds_everything():
-    assert json.loads(report.to_json(made())) == json.loads(json.dumps(made()))
+    found = record("no trace found", "LiRA", sensitivity=FOUND, ulira=True)
+    assert json.loads(report.to_json(found)) == found
 
 
-@pytest.mark.parametrize("ending", ["png", "svg"])
-def test_the_picture_is_the_same_each_time(tmp_path, ending):
+# Marks and canaries -------------------------------------------------------------------------------
+
+
+def marked(outcome, same=False):
+    rates = [proportion(hits, 100).to_dict() for hits in (3, 10, 95)]
+    return {
+        "experiment": "digits",
+        "erased": "client 2",
+        "target": 7,
+        "level": 0.05,
+        "p": 0.05,
+        "same": same,
+        "outcome": outcome,
+        "served": rates[0],
+        "kept": [rates[2]] * 3,
+        "controls": rates[:2] * 10,
+    }
+
+
+def guessed(outcome, same=False):
+    found = {**marked(outcome, same), "served": Guesses(50, 100, 120).to_dict()}
+    return {**found, "kept": Guesses(95, 100, 120).to_dict()}
+
+
+def test_who_answers_to_the_mark_is_a_table():
+    shown = report.marks(marked("no trace found"))
+    assert "digits: client 2 erased, all of it marked as class 7" in said(shown)
+    _, *body = rows(shown)
+    assert body == [
+        ["kept", "0.950 to 0.950"],
+        ["served", report.estimate(marked("")["served"])],
+        ["controls", "0.030 to 0.100"],
+    ]
+
+
+def test_how_many_guesses_were_right_is_a_table():
+    shown = report.guesses(guessed("no trace found"))
+    assert "a coin's choice of 120 canaries among its samples" in said(shown)
+    _, kept, served = rows(shown)
+    assert (kept[:2], served[:3]) == (["kept", "95 of 100"], ["served", "50 of 100", "1"])
+    assert float(kept[3]) > float(served[3]) == 0
+
+
+@pytest.mark.parametrize(("shown", "made"), [(report.marks, marked), (report.guesses, guessed)])
+def test_what_planted_things_come_to_is_said_with_its_risk_but_not_where_nothing_was_shown(shown, made):
+    risk = "(With a 5 % risk of a false alarm; p = 0.05.)"
+    ends = {outcome: said(shown(made(outcome))).rpartition(f"{outcome}: ")[2] for outcome in OUTCOMES}
+    assert len(set(ends.values())) == 4
+    for outcome, end in ends.items():
+        assert end.endswith("This shows nothing." if outcome == "no power" else risk)
+    same = said(shown(made("no trace found", same=True)))
+    assert same.endswith("bit for bit, a model that was trained without the erased data.")
+
+
+# Pictures -----------------------------------------------------------------------------------------
+
+
+def drawn(audit):
+    """The figure, laid out but not written: that takes a second."""
+    pytest.importorskip("matplotlib")
+    figure_of, style = load_matplotlib()
+    with style:
+        return audit_plot._figure(audit, figure_of)
+
+
+@pytest.mark.parametrize(("ending", "start"), [("png", b"\x89PNG"), ("svg", b"<?xml")])
+def test_the_picture_is_the_same_each_time(tmp_path, ending, start):
     pytest.importorskip("matplotlib")
     first, second = tmp_path / f"a.{ending}", tmp_path / f"b.{ending}"
-    report.draw(made(), first)
-    report.draw(made(), second)
+    audit_plot.draw(record(), first)
+    audit_plot.draw(record(), second)
     assert first.read_bytes() == second.read_bytes()
-    assert first.read_bytes().startswith(b"\x89PNG" if ending == "png" else b"<?xml")
-    report.draw(made("passed"), second)
-    assert first.read_bytes() != second.read_bytes()
+    assert first.read_bytes().startswith(start)
 
 
-def test_panels_and_axes(monkeypatch, tmp_path):
-    """Five attacks: six places, the legend in the one that is free; both axes logarithmic."""
+def test_no_picture_says_when_it_was_drawn(tmp_path):
     pytest.importorskip("matplotlib")
-    seen = []
+    audit_plot.draw(record(), tmp_path / "a.PDF")
+    written = (tmp_path / "a.PDF").read_bytes()
+    assert written.startswith(b"%PDF")
+    assert b"CreationDate" not in written
 
-    def watching():
-        figure_of, style = load()
-        return (lambda **options: seen.append(figure_of(**options)) or seen[-1]), style
 
-    load = report.load_matplotlib
-    monkeypatch.setattr(report, "load_matplotlib", watching)
-    audit = made()
-    report.draw({**audit, "findings": audit["findings"][:1] * 5}, tmp_path / "five.png")
-    (figure,) = seen
-    assert len(figure.axes) == 6
-    *panels, free = figure.axes
-    assert free.get_legend() is not None
-    assert not free.axison
-    for axes in panels:
+@pytest.mark.parametrize("attacks", [0, 1, 4])
+def test_there_is_one_panel_for_the_statistic_and_one_for_the_curves_of_each_attack(attacks):
+    names = ("trace", "LiRA", "RMIA", "Shokri", "LiRA offline")[: attacks + 1]
+    figure = drawn(record("still shows", *names[1:]))
+    among, *curves = figure.axes
+    assert [tick.get_text() for tick in among.get_yticklabels()] == list(names)
+    assert [axes.get_title() for axes in curves] == [f"{name}: still shows" for name in names]
+    for axes in curves:
         assert (axes.get_xscale(), axes.get_yscale()) == ("log", "log")
-        assert axes.get_title() == "LiRA: flagged"
-        assert axes.get_xlim()[0] == pytest.approx(1 / 200)
+        assert axes.get_xlim()[0] == pytest.approx(0.5 / OTHERS)
+        assert axes.get_ylim()[0] == pytest.approx(0.5 / MEMBERS)
+    (legend,) = figure.legends
+    assert {entry.get_text() for entry in legend.get_texts()} == {*audit_plot.LABELS.values(), "guessing"}
+    assert figure.get_suptitle() == "digits: client 2 erased by rfs: still shows"
+
+
+def test_every_model_is_a_point_among_the_controls():
+    found = record("over-forgotten")
+    values, critical = found["findings"][0]["statistics"], found["findings"][0]["critical"]
+    axes = drawn(found).axes[0]
+    controls, kept, served, _ = axes.get_lines()
+    for line, kind in ((controls, "controls"), (kept, "kept"), (served, "served")):
+        assert line.get_xdata() == pytest.approx(values[kind])
+    (shaded,) = axes.collections
+    across = shaded.get_paths()[0].vertices[:, 0]
+    assert (across.min(), across.max()) == pytest.approx((-critical, critical))
+    assert served.get_xdata()[0] < -critical
+
+
+def test_the_curves_of_the_controls_are_a_band():
+    found = record("still shows")
+    axes, band = drawn(found).axes[1], found["findings"][0]["controls"]["roc"]
+    (shaded,) = axes.collections
+    corners = {(round(x, 9), round(y, 9)) for x, y in shaded.get_paths()[0].vertices}
+    left, bottom = 0.5 / OTHERS, 0.5 / MEMBERS
+    for side in ("low", "high"):
+        places = zip(band["fpr"], band[side], strict=True)
+        assert {(round(max(x, left), 9), round(max(y, bottom), 9)) for x, y in places} <= corners
+
+
+def test_a_curve_is_drawn_by_its_corners_and_loses_nothing():
+    found = record("still shows")
+    kept, served, _ = drawn(found).axes[1].get_lines()
+    for line, model in ((kept, "kept"), (served, "served")):
+        roc = found["findings"][0][model]["roc"]
+        corners = list(zip(line.get_xdata(), line.get_ydata(), strict=True))
+        assert len(corners) <= MEMBERS + 2
+        highest = dict(sorted(zip(roc["fpr"], roc["tpr"], strict=True)))
+        for x, y in highest.items():
+            if x > 0.5 / OTHERS and y > 0.5 / MEMBERS:
+                assert max(up for along, up in corners if along <= x) == pytest.approx(y)
+
+
+def test_what_cannot_be_written_is_said(tmp_path):
+    pytest.importorskip("matplotlib")
+    with pytest.raises(ConfigError, match="cannot write"):
+        audit_plot.draw(record(), tmp_path / "nowhere" / "a.png")

@@ -1,37 +1,56 @@
 """Does it really forget? Checks that can fail."""
 
 from unknot.audit.backdoor import Trigger, answers_to, marked
+from unknot.audit.canaries import Canaries, Guesses, guessed, planted
 from unknot.audit.divergence import Divergence, divergence
+from unknot.audit.epsilon import Bound, Counts, lower_bound
 from unknot.audit.interference import Interference, gap, interference, variants
 from unknot.audit.lira import LiRA
-from unknot.audit.membership import Attack, Figures, Finding, attacked, membership
+from unknot.audit.membership import ATTACKS, Attack, Figures
+from unknot.audit.ranks import RankTest, rank_test
 from unknot.audit.rmia import RMIA
 from unknot.audit.roc import Curve, Estimate, proportion
+from unknot.audit.sensitivity import Sensitivity, Trial, sensitivity
 from unknot.audit.shadows import Shadows, matched, train_shadows
 from unknot.audit.shokri import Shokri
+from unknot.audit.verdict import Finding, Verdict, Views, judged
 
 __all__ = [
+    "ATTACKS",
     "RMIA",
     "Attack",
+    "Bound",
+    "Canaries",
+    "Counts",
     "Curve",
     "Divergence",
     "Estimate",
     "Figures",
     "Finding",
+    "Guesses",
     "Interference",
     "LiRA",
+    "RankTest",
+    "Sensitivity",
     "Shadows",
     "Shokri",
+    "Trial",
     "Trigger",
+    "Verdict",
+    "Views",
     "answers_to",
-    "attacked",
     "divergence",
     "gap",
+    "guessed",
     "interference",
+    "judged",
+    "lower_bound",
     "marked",
     "matched",
-    "membership",
+    "planted",
     "proportion",
+    "rank_test",
+    "sensitivity",
     "train_shadows",
     "variants",
 ]

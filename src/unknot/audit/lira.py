@@ -31,6 +31,32 @@ FEW = 64
 LEAST = 1e-6  # a deviation; below it, a difference is rounding
 
 
+@dataclass(frozen=True, eq=False)
+class Normals:
+    """What models say of each sample, as a normal variable."""
+
+    mean: Scores
+    spread: Scores
+
+    @staticmethod
+    def of(known: Scores, chosen: NDArray[np.bool_], pooled: bool) -> Normals:
+        """Fitted for each sample to the models chosen for it, both ``[models, samples]``."""
+        count = chosen.sum(0)
+        mean = np.where(chosen, known, 0.0).sum(0) / count
+        squares = np.where(chosen, (known - mean) ** 2, 0.0).sum(0)
+        free = count - 1
+        variance = np.full(len(mean), squares.sum() / free.sum()) if pooled else squares / free
+        return Normals(mean, np.sqrt(variance).clip(LEAST))
+
+    def above(self, seen: Scores) -> Scores:
+        """By how many deviations `seen` exceeds the mean."""
+        return np.asarray((seen - self.mean) / self.spread)
+
+    def log(self, seen: Scores) -> Scores:
+        """The logarithm of the density, but for a constant."""
+        return np.asarray(-(self.above(seen) ** 2) / 2 - np.log(self.spread))
+
+
 @dataclass(frozen=True)
 class LiRA:
     """How much likelier a confidence is for a member than for another."""
@@ -47,19 +73,7 @@ class LiRA:
         seen = confidence(answers, y).numpy()
         known = confidence(shadows.answers, y).numpy()
         pooled = len(shadows) < FEW
-        z, spread = _distance(seen, known, ~shadows.inside, pooled)
+        without = Normals.of(known, ~shadows.inside, pooled)
         if self.offline:
-            return z
-        z_in, spread_in = _distance(seen, known, shadows.inside, pooled)
-        return (z**2 - z_in**2) / 2 + np.log(spread / spread_in)
-
-
-def _distance(seen: Scores, known: Scores, chosen: NDArray[np.bool_], pooled: bool) -> tuple[Scores, Scores]:
-    """How many deviations `seen` lies above what the chosen shadows say of each point; the deviations."""
-    count = chosen.sum(0)
-    mean = np.where(chosen, known, 0.0).sum(0) / count
-    squares = np.where(chosen, (known - mean) ** 2, 0.0).sum(0)
-    free = count - 1
-    variance = np.full(len(mean), squares.sum() / free.sum()) if pooled else squares / free
-    spread = np.sqrt(variance).clip(LEAST)
-    return (seen - mean) / spread, spread
+            return without.above(seen)
+        return Normals.of(known, shadows.inside, pooled).log(seen) - without.log(seen)

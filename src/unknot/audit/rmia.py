@@ -9,7 +9,12 @@ well than to see z? With Pr(x|θ) the probability of the true class,
 
 Pr(x) is the mean over models with and without x: ½ (Pr_in(x) + Pr_out(x)). Offline there are only
 models without it, and Pr(x) ≈ ½ ((1 + a) Pr_out(x) + (1 − a)). The population is the points that are
-no members; a point is not compared with itself, as in the authors' code.
+no members.
+
+A tie, LR(x, z) = γ, counts half. The score is then a function of the ratio Pr(x|θ) / Pr(x) alone, be x a
+member or of the population, and with γ = 1 it orders all points as their ratios do: to be compared with
+itself is to a point's credit no more than to its discredit. (Left out of its own comparison, a point
+of the population would have one z less to divide by than a member with the same ratio.)
 
 γ is 1 by default. With 2, a sample must be explained twice as well as z, which one that is easy anyhow
 cannot be: most scores are then tied at 0, and with few samples the figures become noisy.
@@ -24,7 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from unknot.audit.roc import Scores
+from unknot.audit.roc import Scores, beaten
 from unknot.audit.shadows import Shadows
 from unknot.audit.signals import truth
 from unknot.core.errors import ConfigError
@@ -59,11 +64,8 @@ class RMIA:
         return self.dominated(truth(answers, y).numpy() / usual, shadows.population)
 
     def dominated(self, ratios: Scores, population: NDArray[np.bool_]) -> Scores:
-        """The share of the population, but for itself, whose ratio each point's exceeds γ times."""
-        others = np.sort(ratios[population])
-        beaten = np.searchsorted(others, ratios / self.gamma, side="right")
-        itself = population & (self.gamma == 1)
-        return (beaten - itself) / (len(others) - population)
+        """The share of the population whose ratio each point's exceeds γ times, a tie counting half."""
+        return beaten(ratios[population], ratios / self.gamma)
 
 
 def _mean(known: Scores, chosen: NDArray[np.bool_]) -> Scores:

@@ -1,8 +1,8 @@
 """Shadow models: what the answers look like with a sample in the training set, and without it.
 
-They are one cohort of jobs. Each shadow is a client of a federation of its own, and holds what the
-model under audit surely learned from, with a random half of the points under test. The auditor is the
-server: it knows all data and the first weights, which is the most that any attacker knows.
+In ``unknot audit`` a shadow is a run of its own, which holds some of the points under test, drawn at
+random, in place of the erased data. Here are also shadows that are trained in one place, as one cohort of
+jobs, for attacks that know nothing of those points: each learns from a random half of a pool.
 """
 
 from __future__ import annotations
@@ -56,11 +56,11 @@ def check_number(shadows: int) -> None:
         raise ConfigError(f"shadow models come in pairs, and at least 4 of them; not {shadows}")
 
 
-def halves(shadows: int, points: int, key: Key) -> NDArray[np.bool_]:
-    """Which points each shadow learns from: each point is in exactly half of the shadows."""
+def halves(shadows: int, points: int, key: Key, inside: int | None = None) -> NDArray[np.bool_]:
+    """Which points each shadow learns from: each point is in half of the shadows, or in `inside` of them."""
     check_number(shadows)
     draws = key.child("halves").words(np.arange(shadows * points)).reshape(shadows, points)
-    return draws.argsort(axis=0).argsort(axis=0) < shadows // 2
+    return draws.argsort(axis=0).argsort(axis=0) < (shadows // 2 if inside is None else inside)
 
 
 def train_shadows(
@@ -89,23 +89,32 @@ def train_shadows(
     return Shadows(points, len(members), inside, answers)
 
 
-def matched(members: Samples, others: Samples, key: Key) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Rows of both, as many of each class from the one as from the other; who has more is drawn from.
+def matched(
+    members: Samples, others: Samples, key: Key, most: int | None = None
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Rows of both, with as many of each class among the one as among the other, or a multiple of it.
 
     Otherwise an attack need only tell classes apart: a client's samples may be of one class, and the
-    others of all.
+    others of all. Where there are fewer others of a class than members, fewer members are taken. `most`
+    are the others that there may be in all: by default as many as members; if it is less, fewer members
+    are taken.
     """
     labels = [part.y.numpy() for part in (members, others)]
     if any(label.ndim > 1 for label in labels):
         raise ConfigError("samples are matched by their class: that is for one label each, not for text")
     if not len(members):
         raise ConfigError("there are no members to match others with")
+    some = np.arange(len(members))
+    if most is not None and most < len(members):
+        some = key.child("matched", "some").smallest(some, most)
+    kinds = np.unique(labels[0][some])
+    pairs = [(some[labels[0][some] == kind], np.flatnonzero(labels[1] == kind)) for kind in kinds]
+    times = 1 if most is None else max(1, min(most // len(some), *(len(b) // len(a) for a, b in pairs)))
     found: tuple[list[NDArray[np.int64]], ...] = ([], [])
-    for label in np.unique(labels[0]):
-        rows = [np.flatnonzero(y == label) for y in labels]
-        wanted = min(map(len, rows))
-        for side, mine, name in zip(found, rows, ("members", "others"), strict=True):
-            side.append(key.child("matched", name, int(label)).smallest(mine, wanted))
+    for kind, rows in zip(kinds.tolist(), pairs, strict=True):
+        wanted = len(rows[0]) if times > 1 else min(map(len, rows))
+        for side, mine, name, count in zip(found, rows, ("members", "others"), (1, times), strict=True):
+            side.append(key.child("matched", name, kind).smallest(mine, count * wanted))
     mine, theirs = (np.concatenate(side) for side in found)
     if not len(mine):
         raise ConfigError("there are no others of the members' classes")

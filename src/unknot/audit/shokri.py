@@ -5,7 +5,7 @@ Shokri, Stronati, Song, Shmatikov: Membership Inference Attacks Against Machine 
 Shadows answer for samples that they learned from and samples that they did not. From these answers, for
 each true class, a classifier learns to tell the one from the other, and is then asked about the answers
 of the audited model. The paper leaves the classifier open; here it is a logistic regression on the
-logarithms of the probabilities.
+logarithms of the probabilities, to which members and others count as much in all, however many there are.
 """
 
 from __future__ import annotations
@@ -58,13 +58,18 @@ class Shokri:
 
 
 def logistic(x: Scores, inside: NDArray[np.bool_], decay: float) -> Scores:
-    """A logistic regression's weights, by Newton's steps; `decay` holds all but the last, the constant."""
+    """A logistic regression's weights, by Newton's steps; `decay` holds all but the last, the constant.
+
+    Both sides have the same weight in all.
+    """
     weights = np.zeros(x.shape[1])
+    share = inside.mean()
+    counts = np.where(inside, 0.5 / share, 0.5 / (1 - share)) if 0 < share < 1 else np.ones(len(x))
     ridge = decay * len(x) * np.append(np.ones(x.shape[1] - 1), 1e-6)
     for _ in range(STEPS):
         p = _sigmoid(x @ weights)
-        slope = x.T @ (p - inside) + ridge * weights
-        bend = (x * (p * (1 - p))[:, None]).T @ x + np.diag(ridge)
+        slope = x.T @ (counts * (p - inside)) + ridge * weights
+        bend = (x * (counts * p * (1 - p))[:, None]).T @ x + np.diag(ridge)
         weights = weights - np.linalg.solve(bend, slope)
     return weights
 

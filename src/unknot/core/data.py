@@ -68,7 +68,7 @@ class FederatedData:
         self.test_owner = self._owners(test_owner, test, "test")
         self._erased: set[int] = set()
         self._reduced: dict[int, frozenset[int]] = {}
-        self._own = False
+        self._own = self._lent = False
         self._check()
 
     def fork(self) -> FederatedData:
@@ -79,6 +79,15 @@ class FederatedData:
         twin.test_rows = dict(self.test_rows)
         twin._erased = set(self._erased)
         twin._reduced = dict(self._reduced)
+        return twin
+
+    def lent(self) -> FederatedData:
+        """A fork whose tensors are on loan from somebody who keeps them anyhow, as an auditor does.
+
+        Erasing closes the door there as everywhere, but copies and overwrites nothing.
+        """
+        twin = self.fork()
+        twin._lent = True
         return twin
 
     def rehearsal(self) -> FederatedData:
@@ -235,6 +244,7 @@ class FederatedData:
         if parts.get("validation", self.validation) is None:
             now["validation_owner"] = None
         twin = FederatedData(**{**now, **parts})  # type: ignore[arg-type]
+        twin._lent = self._lent
         twin._erased = self._erased - twin._shards.keys()
         for client, gone in self._reduced.items():
             if client in twin._shards and (still := gone.difference(twin[client].ids.tolist())):
@@ -302,7 +312,7 @@ class FederatedData:
         The first time, when the tensors are copied, so is every row that no client holds: a client's
         held-out rows may lie among them, too.
         """
-        if not len(self.train):
+        if self._lent or not len(self.train):
             return
         free = np.ones(len(self.train), dtype=np.bool_)
         for shard in self._shards.values():

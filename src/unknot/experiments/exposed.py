@@ -1,31 +1,40 @@
 """How far the runs of a reproduction expose what they erased: Shokri's attack, before and after.
 
-Three models are asked about the same samples: the one *before* the request, the one *after* the
-unlearning, and a *control* that plain FedAvg trained for as long without the erased data. As in
-Shokri's paper, and unlike in ``unknot audit``, the shadows know nothing of the samples under attack:
-they learn from what remains. What runs have in common, the control and the shadows, is trained once.
+Two models are asked about the same samples: the one *before* the request and the one *after* the
+unlearning. Each is put to the test of ``unknot audit``: where does it stand among *controls*, which plain
+FedAvg trained for as many rounds without the erased data? As in Shokri's paper, and unlike in
+``unknot audit``, the shadows know nothing of the samples under attack: they learn from what remains.
+What runs have in common, the controls and the shadows, is trained once.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from unknot.audit import Curve, Figures, Shadows, Shokri, matched
+from unknot.audit import Figures, Shadows, Shokri, matched, rank_test, train_shadows
+from unknot.audit.ranks import LEVEL, check_level
+from unknot.audit.roc import Scores
 from unknot.audit.shadows import check_number, joined
-from unknot.core.data import Samples
+from unknot.audit.trace import Classes, contrasts
+from unknot.core.data import FederatedData, Samples
 from unknot.core.ensemble import Model
 from unknot.core.errors import ConfigError
+from unknot.core.jobs import Engine
 from unknot.core.keys import Key
-from unknot.experiments.audited import erasures_of, parted, shadows_of
+from unknot.core.recipe import Recipe
+from unknot.core.requests import Moment
 from unknot.experiments.config import Experiment, Length
-from unknot.experiments.simulate import go, prepare, prepare_without
-from unknot.federation import Event, History, Round, Served
+from unknot.experiments.counterparts import NONE, erasures_of, parted
+from unknot.experiments.simulate import assemble, go, prepare
+from unknot.federation import Event, Federation, History, Round, Served
+from unknot.federation.cohort import run_together
 from unknot.select import AtRandom
 from unknot.unlearn import RFS
 
@@ -36,47 +45,36 @@ FEDAVG, UNIFORM = RFS(), AtRandom()  # until something is to be forgotten, retra
 class Exposure:
     """What ``[audit]`` of a reproduction says: how many shadow models, and of how many samples each.
 
-    Without a `control` it is cheaper by one training up to the request, and says less.
+    `controls` is how many models a run's own are ranked among, at this `level`. Without any (0) it is
+    cheaper by far, and there is no verdict.
     """
 
     shadows: int = 8
     samples: int = 2000
-    control: bool = True
+    controls: int = 19
+    level: float = LEVEL
 
     def __post_init__(self) -> None:
         check_number(self.shadows)
         if self.samples < 1:
             raise ConfigError(f"audit.samples must be at least 1, not {self.samples}")
-
-
-@dataclass(frozen=True, eq=False)
-class Known:
-    """What an attacker knows, whatever the method that forgets: and a model with nothing to forget."""
-
-    points: Samples
-    """The members, then as many others."""
-    shadows: Shadows
-    control: Model | None
-
-    def attack(self, answers: Tensor, key: Key) -> Figures:
-        """On a model that answers so for the points."""
-        attack, members = Shokri(), len(self.points) // 2
-        scores = attack.score_others(answers, self.points.y, self.shadows)
-        return Figures.of(Curve.of(scores[:members], scores[members:]), attack.cut, key)
+        if self.controls:
+            check_level(self.controls, self.level)
 
 
 class Exposed:
     """Runs experiments and attacks them."""
 
     def __init__(self) -> None:
-        self._last: tuple[tuple[Experiment, int, Exposure], Known] | None = None
+        self._last: tuple[tuple[Experiment, Exposure], Known] | None = None
 
     def run(
         self, experiment: Experiment, exposure: Exposure, observers: Sequence[Callable[[Event], None]] = ()
     ) -> tuple[History, dict[str, float]]:
         """A run's history, and what the attack came to: ``f1_before``, ``auc_after``..."""
         erasures_of(experiment)
-        before: list[Model] = []
+        models: dict[str, Model] = {}
+        lengths: dict[str, int] = {}
         rounds: list[Round] = []
         asked: list[Served] = []
 
@@ -85,40 +83,29 @@ class Exposed:
             if isinstance(event, Served):
                 asked.append(event)
             elif not asked:
-                before[:] = [fed.model]
+                models["before"], lengths["before"] = fed.model, _length(fed)
                 rounds.append(event)
 
         fed = prepare(experiment, [*observers, look])
         history = go(fed, experiment)
-        if history.model is None or history.unserved or not before:
+        if history.model is None or history.unserved or not rounds:
             raise ConfigError("an audited run trains before its request, and serves it: see its rounds")
+        models["after"], lengths["after"] = history.model, _length(fed)
         started = time.perf_counter()
-        longest = max(record.round for record in rounds)  # where there are lanes, that of the fastest
-        known = self._known(experiment, longest, exposure)
-        models = {"before": before[0], "after": history.model, "control": known.control}
-        answers = {
-            name: fed.engine.predict(model, known.points)
-            for name, model in models.items()
-            if model is not None
-        }
-        key = Key.root(experiment.seed).child("audit")
-        figures = {
-            name: known.attack(answer, key)
-            for name, answer in answers.items()
-            # A model that has diverged has no answers to attack, a shadow none to attack with.
-            if torch.isfinite(answer).all() and not known.shadows.diverged
-        }
+        known = self._known(experiment, exposure)
+        answers = {name: fed.engine.predict(model, known.points) for name, model in models.items()}
+        found = known.attack(answers, lengths)
         return history, {
-            **described(figures),
+            **found,
             "asked": float(_asked(experiment, rounds)),
             "audit_seconds": time.perf_counter() - started,
         }
 
-    def _known(self, experiment: Experiment, rounds: int, exposure: Exposure) -> Known:
+    def _known(self, experiment: Experiment, exposure: Exposure) -> Known:
         """Of the last run, if this one differs from it in its method or its selector alone."""
-        mine = (plain(experiment), rounds, exposure)
+        mine = plain(experiment), exposure
         if self._last is None or self._last[0] != mine:
-            self._last = mine, known_of(*mine)
+            self._last = mine, Known(*mine)
         return self._last[1]
 
 
@@ -140,29 +127,177 @@ def plain(experiment: Experiment) -> Experiment:
     )
 
 
-def known_of(experiment: Experiment, rounds: int, exposure: Exposure) -> Known:
-    """Train the shadows and the control.
+class Known:
+    """What an attacker knows, whatever the method that forgets; and models with nothing to forget.
 
     Members are the erased samples that nobody else holds. The others are as many test samples, with the
-    same number of each class: where the set has too few, fewer members are attacked. Each shadow learns
-    from a random half of a pool of the samples that remain.
+    same number of each class: where the set has too few, fewer members are attacked. `points` are the
+    members, then the others.
     """
-    fed = prepare(experiment)
-    data, key = fed.data, Key.root(experiment.seed).child("audit")
-    rest, erased = parted(data, erasures_of(experiment))
-    members = data.train.subset(erased)
-    mine, theirs = matched(members, data.test, key)
-    pool = data.train.subset(key.child("pool").smallest(rest, 2 * exposure.samples))
-    none = pool.subset(np.empty(0, dtype=np.int64))
-    shadows, _ = shadows_of(fed, none, pool, none, rounds, exposure.shadows, key)
-    points = joined(members.subset(mine), data.test.subset(theirs))
-    return Known(points, shadows, _control(experiment, rounds) if exposure.control else None)
+
+    def __init__(self, experiment: Experiment, exposure: Exposure) -> None:
+        self._experiment, self._exposure = experiment, exposure
+        self._fed = prepare(experiment)
+        self._key = Key.root(experiment.seed).child("audit")
+        data = self._fed.data
+        rest, erased = parted(data, erasures_of(experiment))
+        members = data.train.subset(np.unique(np.concatenate(list(erased.values()))))
+        mine, theirs = matched(members, data.test, self._key)
+        self.points = joined(members.subset(mine), data.test.subset(theirs))
+        self.members = len(mine)
+        self._pool = data.train.subset(self._key.child("pool").smallest(rest, 2 * exposure.samples))
+        self._shadows: dict[int, Shadows] = {}
+        self._controls: list[Control] = []
+
+    def attack(self, answers: Mapping[str, Tensor], lengths: Mapping[str, int]) -> dict[str, float]:
+        """What it comes to on models that answer so for the points after so many rounds, by name."""
+        shadows = self.shadows(lengths["before"])
+        if shadows.diverged:  # it has no answers to attack with
+            return {}
+        controls = dict(zip(lengths, self.controls(*lengths.values()), strict=True))
+        return described(
+            {name: self.scores(said[None], shadows)[0] for name, said in answers.items() if _finite(said)},
+            {name: self.scores(said, shadows) for name, said in controls.items() if _finite(said)},
+            self.points.y.numpy().astype(np.int64),
+            self.members,
+            self._exposure.level,
+        )
+
+    def shadows(self, rounds: int) -> Shadows:
+        """As if trained for so many rounds, each on a random half of a pool of the samples that remain."""
+        if rounds not in self._shadows:
+            fed, none = self._fed, self._pool.subset(NONE)
+            steps = rounds * fed.recipe.steps(int(np.median([len(fed.data[client]) for client in fed.data])))
+            self._shadows[rounds] = train_shadows(
+                fed.engine,
+                fed.initial,
+                none,
+                self._pool,
+                none,
+                central(fed.recipe, steps, len(self._pool) // 2),
+                self._exposure.shadows,
+                self._key.child("shadows"),
+            )
+        return self._shadows[rounds]
+
+    def controls(self, *lengths: int) -> list[Tensor]:
+        """What the controls say of the points after so many rounds, ``[controls, points, classes]``."""
+        longest = max(lengths)
+        if not self._controls:
+            data = self._fed.data.lent()
+
+            def run(engine: Engine, seed: int) -> Control:
+                control = Control(self._experiment, data, self.points, seed, engine)
+                control.train(longest)
+                return control
+
+            seeds = range(self._experiment.seed + 1, self._experiment.seed + 1 + self._exposure.controls)
+            self._controls = run_together(self._fed.engine, [partial(run, seed=seed) for seed in seeds])
+        for control in self._controls:
+            control.train(longest)
+        none = torch.empty(0)
+        return [
+            torch.stack([control.answers[length] for control in self._controls]) if self._controls else none
+            for length in lengths
+        ]
+
+    def scores(self, answers: Tensor, shadows: Shadows) -> Scores:
+        """Of several models at once: what the attack learns from is the same for all."""
+        count = len(answers)
+        labels = self.points.y.repeat(count)
+        return Shokri().score_others(answers.flatten(0, 1), labels, shadows).reshape(count, -1)
 
 
-def _control(experiment: Experiment, rounds: int) -> Model:
-    fed = prepare_without(experiment)
-    fed.run(rounds)
-    return fed.model
+class Control:
+    """A federation that trains without the erased data, and what it says of the points after every round.
+
+    The data is erased before the first round: so there may be fewer clients than are asked in a round. A
+    line of a reproduction may want more rounds than the one before: then it goes on from where it is.
+    """
+
+    def __init__(
+        self, experiment: Experiment, data: FederatedData, points: Samples, seed: int, engine: Engine
+    ) -> None:
+        self.answers: list[Tensor] = []
+        self._points = points
+        self._requests = [replace(request, at=Moment(round=0)) for request in erasures_of(experiment)]
+        self._fed = assemble(experiment, data, [self._look], seed=seed, engine=engine)
+        self._ask()
+
+    def train(self, rounds: int) -> None:
+        """Until it has had so many rounds."""
+        if (more := rounds + 1 - len(self.answers)) > 0:
+            self._fed.run(more, requests=self._requests)
+            self._requests = []
+
+    def _look(self, event: Event) -> None:
+        if isinstance(event, Round):
+            self._ask()
+
+    def _ask(self) -> None:
+        self.answers.append(self._fed.engine.predict(self._fed.model, self._points))
+
+
+def central(recipe: Recipe, steps: int, samples: int) -> Recipe:
+    """The same training in one place: as many steps as one client takes in all rounds.
+
+    Then each sample weighs as much as it does in the federation, where a client reads it more often and
+    counts for its share only. A proximal term holds on to the last round's model; here there is none.
+    """
+    epochs = -(-steps // -(-samples // recipe.batch_size))
+    return replace(recipe, epochs=epochs, max_steps=steps, proximal=0.0)
+
+
+def described(
+    scores: Mapping[str, Scores],
+    controls: Mapping[str, Scores],
+    classes: Classes,
+    members: int,
+    level: float = LEVEL,
+) -> dict[str, float]:
+    """The figures by name, such as ``f1_after``, and how the model before and the one after stand the test.
+
+    `scores` ``[points]`` are of these two, `controls` ``[controls, points]`` of the controls of the same
+    length. `sees` is 1 where the model before the request still shows the data, as it should. Where it
+    does, the model after is `flagged` if it still shows the data too, and `over_forgotten` if it stands
+    out the other way; where it does not, the attack has no power.
+    """
+    found: dict[str, float] = {}
+    for name, rows in {**{n: s[None] for n, s in scores.items()}, "control": controls.get("after")}.items():
+        if rows is not None:
+            found |= _figures(name, [Figures.of(row, members, Shokri.cut) for row in rows])
+    outcomes: dict[str, str | None] = {}
+    for name in (name for name in scores if name in controls):
+        values = contrasts(np.vstack([scores[name], controls[name]]), classes, members)
+        test = rank_test(values[0], values[1:], level)
+        found[f"p_{name}"], outcomes[name] = test.p[0], test.found(0, level)
+    if "before" in outcomes:
+        sees = outcomes["before"] == "still shows"
+        found["sees"] = float(sees)
+        if "after" in outcomes:
+            found["flagged"] = float(sees and outcomes["after"] == "still shows")
+            found["over_forgotten"] = float(sees and outcomes["after"] == "over-forgotten")
+    return found
+
+
+def _figures(name: str, of: Sequence[Figures]) -> dict[str, float]:
+    """Of several models: the medians."""
+    found = {"f1": [figures.decided["f1"].value for figures in of], "auc": [f.auc.value for f in of]}
+    found["tpr"] = [rate.value for figures in of if (rate := figures.tpr[0.01]) is not None]
+    return {f"{figure}_{name}": float(np.median(values)) for figure, values in found.items() if values}
+
+
+def _finite(answers: Tensor) -> bool:
+    """Whether there are any, and none of a model that has diverged: that has no answers to attack."""
+    return len(answers) > 0 and bool(torch.isfinite(answers).all())
+
+
+def _length(fed: Federation) -> int:
+    """For how many rounds what is served was trained: since it began again, where it did.
+
+    Where there are lanes, that of the fastest.
+    """
+    return max(lane.version for lane in fed.lanes.values())
 
 
 def _asked(experiment: Experiment, rounds: Sequence[Round]) -> int:
@@ -173,21 +308,3 @@ def _asked(experiment: Experiment, rounds: Sequence[Round]) -> int:
     """
     gone = {target.client for request in erasures_of(experiment) for target in request.targets}
     return sum(len(gone & set(record.clients)) for record in rounds)
-
-
-def described(figures: dict[str, Figures]) -> dict[str, float]:
-    """The figures by name, such as ``f1_after``.
-
-    `sees` is 1 where the attack tells the model before the request from the control, by its AUC or its
-    TPR at 1 %, and `flagged` where it still does after the unlearning.
-    """
-    found: dict[str, float] = {}
-    for name, of in figures.items():
-        found |= {f"f1_{name}": of.decided["f1"].value, f"auc_{name}": of.auc.value}
-        if (rate := of.tpr[0.01]) is not None:
-            found[f"tpr_{name}"] = rate.value
-    if "control" in figures:
-        for word, name in (("sees", "before"), ("flagged", "after")):
-            if name in figures:
-                found[word] = float(bool(figures[name].above(figures["control"])))
-    return found

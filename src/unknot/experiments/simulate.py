@@ -13,6 +13,7 @@ from torch import nn
 from unknot.core.data import FederatedData
 from unknot.core.ensemble import Ensemble, Model
 from unknot.core.errors import ConfigError
+from unknot.core.jobs import Engine
 from unknot.core.keys import Key
 from unknot.core.recipe import Recipe
 from unknot.core.requests import Erase
@@ -40,7 +41,7 @@ def simulate(
     clock: Clock | None = None,
     select: Selector | None = None,
     select_when: str = "always",
-    engine: str = "stacked",
+    engine: str | Engine = "stacked",
     device: str = "cpu",
     dtype: str = "float32",
     threads: int | None = None,
@@ -56,6 +57,7 @@ def simulate(
     seed), or a module whose present parameters are the start. `initial` are weights to start from
     instead: a served model, or the file of one. They bring along whose data shaped them, and so does a
     module that a served model was put into by `load_into`; of any other module nothing can be known.
+    `engine` is a name, or an engine for this model that there is already.
     """
     precision = {"float32": torch.float32, "float64": torch.float64}.get(dtype)
     if precision is None:
@@ -67,7 +69,12 @@ def simulate(
             module = build(model, shape, data.train.classes)
         else:
             module = model if isinstance(model, nn.Module) else model()
-    trainer = make_engine(engine, module, device=device, dtype=precision, threads=threads, **engine_options)
+    if isinstance(engine, str):
+        trainer: Engine = make_engine(
+            engine, module, device=device, dtype=precision, threads=threads, **engine_options
+        )
+    else:
+        trainer = engine
     trainer.examine(data.train)
     drawn = Weights.of(module).to(device=device, dtype=precision)
     start = drawn if initial is None else _start(initial, drawn)
@@ -111,16 +118,13 @@ def _check_device(device: str) -> None:
         ) from error
 
 
-Change = Callable[[FederatedData], FederatedData]
-"""What is done to the clients' data before anything else: an audit marks some of it."""
-
-
-def prepare(
-    experiment: Experiment,
-    observers: Sequence[Callable[[Event], None]] = (),
-    change: Change = lambda data: data,
-) -> Federation:
+def prepare(experiment: Experiment, observers: Sequence[Callable[[Event], None]] = ()) -> Federation:
     """The federation of an experiment; everything but the requests is checked here."""
+    return assemble(experiment, data_of(experiment), observers)
+
+
+def data_of(experiment: Experiment) -> FederatedData:
+    """Who holds what when the experiment begins."""
     spec = experiment.data
     dataset = load(spec.name, spec.root, **spec.options)
     data = federate(
@@ -134,17 +138,28 @@ def prepare(
         data = _tested_on_shares(data)
     if spec.corrupt:
         data = corrupt(data, spec.corrupt, spec.corruption, key=Key.root(experiment.seed))
-    data = change(data)
+    return data
+
+
+def assemble(
+    experiment: Experiment,
+    data: FederatedData,
+    observers: Sequence[Callable[[Event], None]] = (),
+    *,
+    seed: int | None = None,
+    engine: Engine | None = None,
+) -> Federation:
+    """The experiment's federation on this data; with another seed all is drawn anew but the data."""
     per_round = getattr(experiment.pace, "per_round", None)
     if per_round is not None and per_round > len(data):
         raise ConfigError(
             f"federation.per_round = {per_round}, but there are only {len(data)} clients: "
             "lower it or raise data.clients"
         )
-    engine = experiment.engine
-    options = {name: getattr(engine, name) for name in ("path", "rows", "tf32")}
+    spec, shape = experiment.engine, tuple(data.train.x.shape[1:])
+    options = {name: getattr(spec, name) for name in ("path", "rows", "tf32")}
     return simulate(
-        lambda: build(experiment.model.name, dataset.shape, dataset.classes, **experiment.model.options),
+        lambda: build(experiment.model.name, shape, data.train.classes, **experiment.model.options),
         data,
         experiment.method,
         experiment.recipe,
@@ -154,15 +169,15 @@ def prepare(
         clock=experiment.clock,
         select=experiment.select,
         select_when=experiment.select_when,
-        engine=engine.name,
-        device=engine.device,
-        dtype=engine.dtype,
-        threads=engine.threads,
-        seed=experiment.seed,
+        engine=engine or spec.name,
+        device=spec.device,
+        dtype=spec.dtype,
+        threads=spec.threads,
+        seed=experiment.seed if seed is None else seed,
         evaluate_every=experiment.length.evaluate_every,
         evaluate_on=experiment.length.evaluate_on,
         observers=observers,
-        **(options if engine.name == "stacked" else {}),
+        **(options if engine is None and spec.name == "stacked" else {}),
     )
 
 
@@ -174,27 +189,19 @@ def _tested_on_shares(data: FederatedData) -> FederatedData:
     return data.replaced(test=data.test.subset(rows), test_rows=shares, test_owner=owner)
 
 
-def prepare_without(experiment: Experiment, change: Change = lambda data: data) -> Federation:
+def prepare_without(experiment: Experiment) -> Federation:
     """The same federation, but what the experiment's requests erase was never part of it."""
-
-    def without(data: FederatedData) -> FederatedData:
-        rest = change(data).fork()
-        for request in experiment.requests:
-            if isinstance(request, Erase):
-                for target in request.targets:
-                    rest.erase(target.client, target.samples)
-        return rest
-
-    return prepare(experiment, change=without)
+    rest = data_of(experiment)
+    for request in experiment.requests:
+        if isinstance(request, Erase):
+            for target in request.targets:
+                rest.erase(target.client, target.samples)
+    return assemble(experiment, rest)
 
 
-def run(
-    experiment: Experiment,
-    observers: Sequence[Callable[[Event], None]] = (),
-    change: Change = lambda data: data,
-) -> History:
+def run(experiment: Experiment, observers: Sequence[Callable[[Event], None]] = ()) -> History:
     """Prepare and run an experiment."""
-    return go(prepare(experiment, observers, change), experiment)
+    return go(prepare(experiment, observers), experiment)
 
 
 def go(fed: Federation, experiment: Experiment) -> History:

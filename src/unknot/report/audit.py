@@ -1,94 +1,169 @@
-"""An audit on one page: a table for people, JSON for programs, the ROC by matplotlib."""
+"""An audit for people: one sentence first, then what was compared, then the figures."""
 
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
-from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from unknot.report.plots import COLOURS, DASHES, GREY, load_matplotlib
 from unknot.report.summary import share
 
 Shown = Mapping[str, Any]
-MODELS = ("kept", "served", "control")
+MODELS = ("kept", "served", "controls")
 MEANING = {
-    "kept": "kept: nobody forgot anything",
-    "served": "served after the erasure",
-    "control": "control: retrained without it",
+    "served": "what the run serves after the erasure: the audit is about it",
+    "controls": "the same run with other seeds, in which the erased data never was: what nothing looks like",
+    "kept": "the same run with the erased data left in: what an audit would see if nothing were forgotten",
 }
-BAR: dict[str, Any] = {"linewidth": 3.5, "alpha": 0.55, "solid_capstyle": "butt"}
-STYLES = {"flagged": "bold red", "passed": "bold green", "no power": "bold yellow"}
+STYLES = {
+    "still shows": "bold red",
+    "over-forgotten": "bold red",
+    "no trace found": "bold green",
+    "no power": "bold yellow",
+}
+UNLIKE = 2.0
+"""From here on it is said that the served model is unlike its controls altogether."""
 
 
 def to_json(audit: Shown) -> str:
     return json.dumps(audit)
 
 
-def tables(audit: Shown) -> RenderableType:
-    """The attacks, what else sets the models apart, and what it comes to."""
-    about = (
-        f"{audit['experiment']}: {audit['erased']} erased, {audit['members']} samples; "
-        f"{audit['others']} others; {audit['shadows']} shadow models"
+def sentence(audit: Shown) -> str:
+    """What it comes to, for somebody who decides by it, without promising more than was shown."""
+    risk = f"With a {percent(audit['level'])} risk of a false alarm, "
+    outcome = audit["outcome"]
+    if audit.get("same"):
+        return (
+            "What is served is, bit for bit, a model that was trained without the erased data: there is "
+            "nothing of it to be found. This holds for this run, and no attack can say more."
+        )
+    if outcome == "no trace found":
+        return f"{risk}no trace was found. {_sensitivity(audit)}This is evidence, not proof.{_unlike(audit)}"
+    if outcome == "still shows":
+        return (
+            f"{risk}the erased data still shows: {_odds(audit)}, as models do that kept it.{_unlike(audit)}"
+        )
+    if outcome == "over-forgotten":
+        return (
+            f"{risk}the erased data was over-forgotten: {_odds(audit)}, the other way than models that kept "
+            "it. It knows less of this data than a model that never had it, and so tells whose was erased."
+            + _unlike(audit)
+        )
+    return (
+        "Nothing was shown: most models that kept the erased data cannot be told from models that never had "
+        "it either. This is evidence neither of forgetting nor of the contrary."
     )
-    return Group(Text(about), _attacks(audit), Text(""), _divergence(audit), Text(""), conclusion(audit))
 
 
-def marks(found: Shown) -> RenderableType:
-    """Who answers to the mark that the erased clients' samples bore."""
-    table = Table("model", "marked test samples taken for the target")
-    for model in MODELS:
-        table.add_row(MEANING[model], _estimate(found["answers"][model]))
-    said = {
-        "flagged": "what is served still answers to the mark.",
-        "passed": "what is served answers to it no more than a model that never saw it.",
-        "no power": "not even the model that was kept answers to it. This shows nothing.",
-    }
-    about = f"{found['experiment']}: {found['erased']} erased, all of it marked as class {found['target']}"
-    verdict = found["verdict"]
-    return Group(Text(about), table, Text.assemble((f"{verdict}: ", STYLES[verdict]), said[verdict]))
+def _unlike(audit: Shown) -> str:
+    """A caution where like is not compared with like."""
+    if audit["unlike"] < UNLIKE:
+        return ""
+    return (
+        " But it also answers samples that nobody learned from unlike any of these models, "
+        f"{audit['unlike']:.1f} "
+        "times as far off as they are: it may be another kind of model, and the comparison may not hold."
+    )
 
 
-def conclusion(audit: Shown) -> Text:
-    """One sentence that does not promise more than the audit holds."""
-    verdict = audit["verdict"]
-    found = [f"{f['attack']} ({', '.join(f['flagged'])})" for f in audit["findings"] if f["flagged"]]
-    able = [f["attack"] for f in audit["findings"] if f["verdict"] != "no power"]
-    if verdict == "flagged":
-        text = f"the erased data shows, by {'; '.join(found)}."
-    elif verdict == "passed":
-        text = f"no attack tells it from the control; {', '.join(able)} would have, had it been kept."
-    else:
-        text = "the attacks find the erased data not even where it was kept. This shows nothing."
-    if audit["same"]:
-        text += " The served model is the control, bit for bit."
-    return Text.assemble((f"{verdict}: ", STYLES[verdict]), text)
+def percent(part: float) -> str:
+    return f"{100 * part:.3g} %"
+
+
+def _odds(audit: Shown) -> str:
+    return f"what is served stands out from {audit['controls']} models without it (p = {audit['p']:.3g})"
+
+
+def _sensitivity(audit: Shown) -> str:
+    found = audit["sensitivity"]
+    if found is None:
+        return "How small a trace would have been found was not measured. "
+    if found["share"] is None:
+        return "Not even all of the data left in would have been found in 8 of 10 cases. "
+    least = math.ceil(100 * found["share"] - 1e-9)
+    return f"At least {least} % of the data left in would have been found in 8 of 10 cases. "
+
+
+def tables(audit: Shown) -> RenderableType:
+    """The sentence, what was compared, and the figures."""
+    verdict = Text.assemble((f"{audit['outcome']}: ", STYLES[audit["outcome"]]), sentence(audit))
+    about = Text(
+        f"{audit['experiment']}: {audit['erased']} erased by {audit['method']}; {asked(audit)}{given(audit)}"
+    )
+    meaning = Text("\n".join(f"{name:9} {words}" for name, words in MEANING.items()), style="dim")
+    parts: list[RenderableType] = [verdict, Text(""), about, meaning]
+    if audit["outcome"] != "no power":
+        parts += [_attacks(audit), _divergence(audit)]
+    return Group(*parts, Text("\n".join(notes(audit))))
+
+
+def asked(audit: Shown) -> str:
+    return (
+        f"{audit['members']} of {audit['samples']} erased samples and {audit['others']} others of the same "
+        f"classes were asked about, against {audit['controls']} controls"
+    )
+
+
+def given(audit: Shown) -> str:
+    """What was audited, if it is not what the run serves."""
+    return "" if audit["model"] is None else f". Audited, in place of what this run serves: {audit['model']}"
+
+
+def notes(audit: Shown) -> list[str]:
+    """What else was counted, each in a sentence; nothing, where the outcome is that nothing was shown."""
+    if audit["epsilon"] is None or audit["outcome"] == "no power":
+        seen, models = audit["findings"][0]["seen"]
+        return [f"Of {models} models that kept the erased data, {seen} can be told from the controls."]
+    found = audit["epsilon"]
+    lines = [
+        f"ε of (ε, {found['delta']:g})-unlearning is at least {found['epsilon']:.2f} "
+        f"({percent(found['level'])} confidence); so many samples could show {found['most']:.2f} at most."
+    ]
+    if (power := audit["sensitivity"]) is not None:
+        tried = ", ".join(
+            f"{found} of {models} with {percent(float(part))}"
+            for part, (found, models) in power["found"].items()
+        )
+        lines.append(f"Models with a share of the erased data left in that were found: {tried}.")
+    if (method := audit["ulira"]) is not None:
+        bound = method["epsilon"]
+        lines.append(
+            f"U-LiRA: {method['unlearned']} models unlearned by {audit['method']} and {method['retrained']} "
+            f"that never had the data are {method['outcome']} (AUC {estimate(method['auc'])}, "
+            f"p = {method['p']:.3g}); "
+            f"ε is at least {bound['epsilon']:.2f}, and so many models could show {bound['most']:.2f}."
+        )
+    return lines
 
 
 def _attacks(audit: Shown) -> Table:
+    tpr = {rate for finding in audit["findings"] for rate, e in finding["served"]["tpr"].items() if e}
+    decided = any("f1" in finding["served"] for finding in audit["findings"])
     table = Table("attack", "model")
-    for heading in ("AUC", "TPR at 1 %", "TPR at 0.1 %", "F1"):
+    rates = sorted(tpr, key=float, reverse=True)
+    headings = ["deviation", "AUC", *(f"TPR at {percent(float(rate))}" for rate in rates), *["F1"] * decided]
+    for heading in headings:
         table.add_column(heading, justify="right")
-    table.add_column("verdict")
+    table.add_column("outcome")
     for finding in audit["findings"]:
         for model in MODELS:
-            figures, last = finding[model], model == MODELS[-1]
-            tpr = figures["tpr"]
-            verdict = finding["verdict"] if model == "served" else ""
+            figures, values = finding[model], finding["statistics"][model]
+            outcome = finding["outcome"] if model == "served" else ""
             table.add_row(
                 finding["attack"] if model == MODELS[0] else "",
                 model,
-                _estimate(figures["auc"]),
-                _estimate(tpr["0.01"], "too few others"),
-                _estimate(tpr["0.001"], "too few others"),
-                _estimate(figures.get("f1")),
-                Text(verdict, style=STYLES.get(verdict, "")),
-                end_section=last,
+                f"{values[0]:+.1f}" if len(values) == 1 else f"{min(values):+.1f} to {max(values):+.1f}",
+                estimate(figures["auc"]),
+                *(estimate(figures["tpr"][rate]) for rate in rates),
+                *([estimate(figures.get("f1"))] if decided else []),
+                Text(outcome, style=STYLES.get(outcome, "")),
+                end_section=model == MODELS[-1],
             )
     return table
 
@@ -97,7 +172,7 @@ def _divergence(audit: Shown) -> Table:
     table = Table("model", "erased data", "forgetting error", "test data", "‖w − control‖", "KL", "agreement")
     for column in table.columns[1:]:
         column.justify = "right"
-    for model in MODELS:
+    for model in ("kept", "served", "another control"):
         found = audit["divergence"][model]
         distance = "–" if found["distance"] is None else f"{found['distance']:.3f}"
         table.add_row(
@@ -112,71 +187,60 @@ def _divergence(audit: Shown) -> Table:
     return table
 
 
-def _estimate(shown: Shown | None, missing: str = "–") -> str:
-    if shown is None:
-        return missing
-    return f"{shown['value']:.3f} [{shown['low']:.3f}, {shown['high']:.3f}]"
+def marks(found: Shown) -> RenderableType:
+    """Who answers to the mark that the erased clients' samples bore."""
+    table = Table("model", "marked test samples taken for the target")
+    for model in MODELS:
+        rates = [found["served"]] if model == "served" else found[model]
+        table.add_row(model, estimate(rates[0]) if len(rates) == 1 else _range(rates))
+    said = {
+        "still shows": "what is served still answers to the mark.",
+        "over-forgotten": "what is served answers to it less than models that never saw it.",
+        "no trace found": "what is served answers to it no more than models that never saw it.",
+        "no power": "not even models that kept it answer to it. This shows nothing.",
+    }
+    about = f"{found['experiment']}: {found['erased']} erased, all of it marked as class {found['target']}"
+    return Group(Text(about), table, _said(found, said))
 
 
-def draw(audit: Shown, file: str | Path) -> None:
-    """The ROC of each attack, both axes logarithmic: what matters is on the left."""
-    figure_of, style = load_matplotlib()
-    findings = audit["findings"]
-    columns = min(len(findings), 3)
-    rows = -(-len(findings) // columns)
-    least = 1 / audit["others"]
-    with style:
-        figure = figure_of(figsize=(3.0 * max(columns, 2), 2.9 * rows + 1.0), layout="constrained")
-        panels = figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=True)
-        for axes, finding in zip(panels.flat, findings, strict=False):
-            _panel(axes, finding, least, 1 / audit["members"])
-        for axes in panels.flat[len(findings) :]:
-            axes.set_axis_off()
-        for column in range(columns):
-            shown = [axes for axes in panels[:, column] if axes.axison]
-            shown[-1].set_xlabel("false positive rate")
-            shown[-1].tick_params(labelbottom=True)
-        for axes in panels[:, 0]:
-            axes.set_ylabel("true positive rate")
-        handles = panels.flat[0].get_legend_handles_labels()
-        if len(findings) < panels.size:
-            panels.flat[-1].legend(*handles, loc="center", frameon=False, fontsize=9)
-        else:
-            figure.legend(*handles, loc="outside lower center", ncols=2, frameon=False, fontsize=8)
-        title = f"{audit['experiment']}: {audit['erased']} erased, {audit['members']} samples"
-        figure.suptitle(title, fontsize=10.5)
-        # No date inside: the same audit gives the same file.
-        figure.savefig(file, dpi=200, metadata={"Date": None} if str(file).endswith(".svg") else None)
-
-
-def _panel(axes: Any, finding: Shown, left: float, bottom: float) -> None:
-    looks = dict(zip(MODELS, zip((COLOURS[1], COLOURS[0], COLOURS[6]), DASHES, strict=False), strict=False))
-    for place, model in zip((0.0084, 0.01, 0.0119), MODELS, strict=True):  # side by side, at 1 %
-        colour, dash = looks[model]
-        corners = _corners(finding[model]["roc"])
-        axes.plot(
-            [max(x, left / 2) for x, _ in corners],
-            [max(y, bottom / 2) for _, y in corners],
-            color=colour,
-            linestyle=dash,
-            linewidth=1.5,
-            drawstyle="steps-post",
-            label=MEANING[model],
+def guesses(found: Shown) -> RenderableType:
+    """How well the coins can still be told that only the erased client knew."""
+    table = Table("model", "right guesses", "p", "ε at least", "at most to be shown")
+    for model in ("kept", "served"):
+        of = found[model]
+        table.add_row(
+            model,
+            f"{of['right']} of {of['made']}",
+            f"{of['two_sided']:.3g}",
+            f"{of['epsilon']:.2f}",
+            f"{of['most']:.2f}",
         )
-        if (tpr := finding[model]["tpr"]["0.01"]) is not None:
-            low = max(tpr["low"], bottom / 2)
-            axes.plot([place, place], [low, tpr["high"]], color=colour, **BAR)
-    axes.plot([left / 2, 1], [left / 2, 1], color=GREY, linewidth=0.8, linestyle=":", label="guessing")
-    axes.plot([], [], color=GREY, **BAR, label="at 1 %: the interval of 99 %")
-    axes.set_xscale("log")
-    axes.set_yscale("log")
-    axes.set_xlim(left, 1)
-    axes.set_ylim(bottom, 1.05)
-    axes.set_title(f"{finding['attack']}: {finding['verdict']}", fontsize=9.5)
+    said = {
+        "still shows": "from what is served, it can be told which canaries the erased client held.",
+        "over-forgotten": "guesses from what is served are wrong too often: it was pushed off the canaries.",
+        "no trace found": "guesses from what is served are right no more often than the toss of a coin.",
+        "no power": "not even the model that kept the canaries tells them. This shows nothing.",
+    }
+    held = f"a coin's choice of {found['served']['number']} canaries among its samples"
+    return Group(Text(f"{found['experiment']}: {found['erased']} erased, {held}"), table, _said(found, said))
 
 
-def _corners(roc: Shown) -> list[tuple[float, float]]:
-    """Where the curve rises, and its end: all that a picture in steps needs."""
-    points = list(zip(roc["fpr"], roc["tpr"], strict=True))
-    rises = [new for old, new in pairwise(points) if new[1] > old[1]]
-    return [points[0], *rises, points[-1]]
+def _said(found: Shown, said: Mapping[str, str]) -> Text:
+    outcome = found["outcome"]
+    if found["same"]:
+        told = "what is served is, bit for bit, a model that was trained without the erased data."
+        return Text.assemble((f"{outcome}: ", STYLES[outcome]), told)
+    risk = f" (With a {percent(found['level'])} risk of a false alarm; p = {found['p']:.3g}.)"
+    told = said[outcome] + ("" if outcome == "no power" else risk)
+    return Text.assemble((f"{outcome}: ", STYLES[outcome]), told)
+
+
+def _range(rates: list[Shown]) -> str:
+    values = [rate["value"] for rate in rates]
+    return f"{min(values):.3f} to {max(values):.3f}"
+
+
+def estimate(shown: Shown | None) -> str:
+    if shown is None:
+        return "–"
+    return f"{shown['value']:.3f} [{shown['low']:.3f}, {shown['high']:.3f}]"

@@ -4,21 +4,31 @@ from __future__ import annotations
 
 from unknot.report.cells import NONE, Rows, Shown
 
-MODELS = {"before": "before the request", "after": "after the unlearning", "control": "control"}
+MODELS = {"before": "before the request", "after": "after the unlearning", "control": "controls"}
 FIGURES = {"f1": "F1", "auc": "AUC", "tpr": "TPR at 1 %"}
 TOLD = {"before": "sees", "after": "flagged"}
+OLD = "recorded before the test was changed"
 MADE = (
     "The attack is Shokri's, with shadow models that learned from samples of clients that stay. It is made "
-    "on three models: *before the request* (FedAvg), *after the unlearning*, and a *control*, where there is "
-    "one, which FedAvg trained for as many rounds as the first without the erased "
-    "client. Members are the erased client's samples, the others as many test samples, with the same "
-    "number of each class: with another mix, the attack would only have to know the client's classes. *F1* "
-    "is that of its own verdicts: by the toss of a coin it is 0.50, by always saying *member* 0.67, and by "
-    "never saying so 0. So it falls too when a model merely grows less sure of everything; whether the "
-    "samples can still be told apart is in *AUC* (0.50 is guessing) and *TPR at 1 %*, the share of members "
-    "found with 1 % of false alarms. *Told from the control*: in how many seeds one of these two lies above "
-    "the control's interval of 99 %. If not even the model before the request does, the attack sees "
-    "nothing, and its F1 says nothing of forgetting. *Rounds*: in how many the client took part."
+    "on the model *before the request* (FedAvg), on the one *after the unlearning*, and on *controls*, 19 of "
+    "them unless the audit's settings say otherwise: models that FedAvg trained with other seeds, without "
+    "the erased client, for as many rounds as what they are compared with. Their row has the medians of "
+    "those that trained as long as the model after the unlearning. Members are the erased client's samples, "
+    "the others as many test samples, with the same number of each class: with another mix, the attack "
+    "would only have to know the client's classes. *F1* is that of its own verdicts: by the toss of a coin "
+    "it is 0.50, by always saying *member* 0.67, and by never saying so 0. So it falls too when a model "
+    "merely grows less sure of everything; whether the samples can still be told apart is in *AUC* (0.50 is "
+    "guessing) and *TPR at 1 %*, the share of members found with 1 % of false alarms, which takes 1,000 "
+    "others. *Outcome*: a model is ranked among its controls by one statistic, fixed beforehand: how far "
+    "members score above the others, given what the attack says of the controls. It is told from them if "
+    "none of the 20 is as odd, on either side: by chance alone that happens in 5 % of cases. If the model "
+    "before the request does not stand out as one that remembers, the attack has *no power*, and its F1 "
+    "says nothing of forgetting. Where it is *seen*, the data *still shows* in the model after the "
+    "unlearning if that stands out in the same way; it is *over-forgotten* if the model knows less of it "
+    "than those that never had it, which also tells who left; and there is *no trace found* if the model is "
+    "one of many. Lines that were recorded before the test was changed had one control, which trained as "
+    "long as the model before the request; a model was told from it if AUC or TPR lay above its interval "
+    "of 99 %. *Rounds*: in how many the client took part."
 )
 
 
@@ -27,25 +37,60 @@ def exposed(panel: Shown) -> bool:
 
 
 def exposure_rows(panel: Shown) -> tuple[list[str], Rows]:
-    """Three rows a line, one a model."""
-    header = ["", "model", *FIGURES.values(), "told from the control", "rounds"]
+    """Three rows a line, one a model; the last one's is of all controls."""
+    header = ["", "model", *FIGURES.values(), "outcome", "rounds"]
     rows: Rows = []
     for line in panel["lines"]:
         found = line["measures"]
         if "f1_after" not in found:
             continue
+        said = _outcomes(found) if _ranked(found) else _told(found)
         for i, (model, words) in enumerate(MODELS.items()):
-            told = found.get(TOLD.get(model, ""))
             rows.append(
                 [
                     line["label"] if i == 0 else "",
                     words + (_fall(found.get("f1_fall")) if model == "after" else ""),
                     *(_figure(found.get(f"{name}_{model}"), 2 + (name != "f1")) for name in FIGURES),
-                    "" if told is None else f"in {round(told['mean'] * told['n'])} of {told['n']} seeds",
+                    said.get(model, ""),
                     _figure(found.get("asked"), 1) if model == "before" else "",
                 ]
             )
     return header, rows
+
+
+def _ranked(found: Shown) -> bool:
+    """Whether all that was told from controls was ranked among them: older records have no p."""
+    return "p_before" in found and found["p_before"]["n"] == found["sees"]["n"]
+
+
+def _outcomes(found: Shown) -> dict[str, str]:
+    """By model: ``seen in 3 of 3 seeds``, ``still shows in 2 of 3 seeds; no trace found in 1``."""
+    said = {"before": f"seen in {_seeds(found['sees'])} seeds"}
+    if "flagged" in found:
+        seeds = found["flagged"]["n"]
+        seen, shows, over = (
+            round(found[name]["mean"] * seeds) for name in ("sees", "flagged", "over_forgotten")
+        )
+        counts = {
+            "still shows": shows,
+            "over-forgotten": over,
+            "no trace found": seen - shows - over,
+            "no power": seeds - seen,
+        }
+        first, *rest = (f"{word} in {number}" for word, number in counts.items() if number > 0)
+        said["after"] = "; ".join([f"{first} of {seeds} seeds", *rest])
+    return said
+
+
+def _told(found: Shown) -> dict[str, str]:
+    """What the test said before it was changed; nothing where there was no control."""
+    told = {model: found[name] for model, name in TOLD.items() if name in found}
+    said = {model: f"told from the control in {_seeds(stat)} seeds" for model, stat in told.items()}
+    return {**said, "control": OLD} if said else {}
+
+
+def _seeds(stat: Shown) -> str:
+    return f"{round(stat['mean'] * stat['n'])} of {stat['n']}"
 
 
 def _figure(stat: Shown | None, digits: int) -> str:

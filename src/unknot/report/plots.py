@@ -30,17 +30,20 @@ MEASURES = {
     "final": "test accuracy at the end (%)",
     "f1_before": "F1 of the attack before the request",
     "f1_after": "F1 of the attack on the erased data",
-    "f1_control": "F1 of the attack on the control",
+    "f1_control": "F1 of the attack on the controls",
     "f1_fall": "share by which the F1 of the attack falls",
     "auc_before": "AUC of the attack before the request",
     "auc_after": "AUC of the attack on the erased data",
-    "auc_control": "AUC of the attack on the control",
+    "auc_control": "AUC of the attack on the controls",
     "tpr_before": "TPR of the attack at 1 % of false alarms, before the request",
     "tpr_after": "TPR of the attack at 1 % of false alarms",
-    "tpr_control": "TPR of the attack at 1 % of false alarms, on the control",
+    "tpr_control": "TPR of the attack at 1 % of false alarms, on the controls",
     "asked": "rounds in which the erased client took part",
     "sees": "share of seeds in which the attack sees the erased data",
     "flagged": "share of seeds in which it still does after the unlearning",
+    "over_forgotten": "share of seeds in which the unlearning went too far",
+    "p_before": "p of the model before the request among its controls",
+    "p_after": "p of the model after the unlearning among its controls",
 }
 QUALITIES = ("recovering", "first", "end", "final")
 ARRIVALS = ("rounds", "seconds", "total", "kept", "stopped")
@@ -48,7 +51,7 @@ WIDTH, HEIGHT = 3.2, 2.7  # inches an axes: three in a row can still be read at 
 GREY = "#555555"
 BESIDE: dict[str, tuple[dict[str, Any], str]] = {
     "before": ({"marker": "D", "markerfacecolor": "black"}, "before the request (FedAvg)"),
-    "control": ({"marker": "o", "markerfacecolor": "white"}, "control: never had the client"),
+    "control": ({"marker": "o", "markerfacecolor": "white"}, "controls: never had the client"),
 }
 """What of an attack stands beside the figure after the unlearning, and how it is marked."""
 GUESSES = {
@@ -72,8 +75,9 @@ def draw(findings: Shown, *files: str | Path) -> bool:
     if not panels:
         return False
     figure_of, style = load_matplotlib()
-    curved = panels if findings["curves"] or not findings["bars"] else []
-    axes_count = len(curved) + len(findings["bars"])
+    bars = [bar for bar in findings["bars"] if _measured(bar, panels)]
+    curved = panels if findings["curves"] or not bars else []
+    axes_count = len(curved) + len(bars)
     columns = axes_count if axes_count <= 3 else math.ceil(axes_count / math.ceil(axes_count / 3))
     rows = math.ceil(axes_count / columns)
     width = WIDTH * max(columns, 1.6)
@@ -85,19 +89,25 @@ def draw(findings: Shown, *files: str | Path) -> bool:
         looks = _looks(panels)
         for axes, panel in zip(figure.axes, curved, strict=False):
             _curves(axes, panel, looks, findings["axis"] == "time")
-        for axes, measure in zip(figure.axes[len(curved) :], findings["bars"], strict=False):
+        for axes, measure in zip(figure.axes[len(curved) :], bars, strict=False):
             _bars(axes, panels, measure, looks)
             baseline = panels[0]["labels"].get(findings["baseline"], "")
             axes.set_title(textwrap.fill(MEASURES[measure].format(baseline=baseline), 30), fontsize=9)
         for axes in figure.axes[axes_count:]:
             axes.set_axis_off()
-        _legend(figure, panels, looks, findings["bars"], bool(curved), columns=max(2, int(width / 1.4)))
+        _legend(figure, panels, looks, bars, bool(curved), columns=max(2, int(width / 1.4)))
         title = f"{findings['title']} ({findings['figure']}, {findings['scale']} scale)"
         figure.suptitle(textwrap.fill(title, int(13.5 * width)), fontsize=10.5)
         for file in files:
             # No date inside: the same findings give the same file.
             figure.savefig(file, dpi=200, metadata={"Date": None} if str(file).endswith(".svg") else None)
     return True
+
+
+def _measured(measure: str, panels: Sequence[Shown]) -> bool:
+    """Of an attack's figures: whether any line has it. Of few samples there is no TPR at 1 %."""
+    lines = [line for panel in panels for line in panel["lines"]]
+    return measure.partition("_")[0] not in GUESSES or any(measure in line["measures"] for line in lines)
 
 
 def load_matplotlib() -> tuple[Any, Any]:

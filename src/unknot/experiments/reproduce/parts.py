@@ -28,24 +28,27 @@ MEASURES = {
     "final": "accuracy at the end of the run, on test data",
     "f1_before": "F1 of the attack on the erased data, the model before the request",
     "f1_after": "the same, the model after the unlearning",
-    "f1_control": "the same, a model that never had the data",
+    "f1_control": "the same, the median of models that never had the data",
     "f1_fall": "by which share the F1 is lower after the unlearning than before the request",
     "auc_before": "AUC of the attack, the model before the request",
     "auc_after": "the same, the model after the unlearning",
-    "auc_control": "the same, a model that never had the data",
+    "auc_control": "the same, the median of models that never had the data",
     "tpr_before": "TPR of the attack at 1 % of false alarms, the model before the request",
     "tpr_after": "the same, the model after the unlearning",
-    "tpr_control": "the same, a model that never had the data",
+    "tpr_control": "the same, the median of models that never had the data",
     "asked": "in how many rounds the erased client took part before the request",
-    "sees": "whether the attack tells the model before the request from the control",
-    "flagged": "whether it tells the model after the unlearning from the control",
+    "sees": "whether the model before the request stands out from its controls: the attack has power",
+    "flagged": "whether the data still shows in the model after the unlearning, where the attack has power",
+    "over_forgotten": "whether it knows less of the data than its controls do, where the attack has power",
+    "p_before": "how often chance alone finds a model as odd as the one before the request",
+    "p_after": "the same, the model after the unlearning",
 }
 EXPOSURES = (
     *(f"{figure}_{of}" for figure in ("f1", "auc", "tpr") for of in ("before", "after", "control")),
-    *("f1_fall", "asked", "sees", "flagged"),
+    *("f1_fall", "asked", "sees", "flagged", "over_forgotten", "p_before", "p_after"),
 )
 """Measures of an attack on what was erased: of runs with an audit only."""
-BETRAYALS = tuple(name for name in EXPOSURES if name not in ("f1_fall", "asked"))
+BETRAYALS = tuple(name for name in EXPOSURES if name not in ("f1_fall", "asked", "p_before", "p_after"))
 """Those of how well the attack does: the less, the better."""
 ARRIVALS = ("rounds", "seconds", "total", "kept", "stopped")
 """Measures of when a threshold is reached: the sooner, the better, and never is worst."""

@@ -1,0 +1,1 @@
+"""Do audits hold their level, and what do they find? ``python -m benchmarks.audits``."""

@@ -1,0 +1,179 @@
+"""Audits by what was put into the erased clients' data beforehand: a mark, or canaries."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from unknot.audit.backdoor import Trigger, answers_to, marked
+from unknot.audit.canaries import Canaries, Guesses, confidences, guessed, planted
+from unknot.audit.ranks import LEVEL, check_level, rank_test
+from unknot.audit.roc import Estimate
+from unknot.core.data import FederatedData
+from unknot.core.ensemble import Model
+from unknot.core.errors import ConfigError
+from unknot.core.jobs import Engine
+from unknot.core.keys import Key
+from unknot.experiments.config import Experiment
+from unknot.experiments.counterparts import APART, KEPT, Counterpart, erasures_of, parted, train
+from unknot.experiments.simulate import assemble, data_of
+
+USUAL = 3
+"""Models that never had a canary, which tell how likely a wrong label looks by itself."""
+Tell = Callable[[str], None]
+
+
+@dataclass(frozen=True, eq=False)
+class Backdoor:
+    """Which models answer to a mark that only the erased clients' samples bore."""
+
+    experiment: str
+    erased: str
+    target: int
+    level: float
+    kept: tuple[Estimate, ...]
+    """Of marked test samples, the share that models with the marked data left in take for the target."""
+    served: Estimate
+    controls: tuple[Estimate, ...]
+    p: float
+    same: bool
+    """Whether the served model is the control of its own seed, bit for bit: then there is nothing to find."""
+    outcome: str
+    seeds: dict[str, list[int]]
+
+    def to_dict(self) -> dict[str, object]:
+        plain = ("experiment", "erased", "target", "level", "p", "same", "outcome", "seeds")
+        return {
+            **{name: getattr(self, name) for name in plain},
+            "served": self.served.to_dict(),
+            "kept": [found.to_dict() for found in self.kept],
+            "controls": [found.to_dict() for found in self.controls],
+        }
+
+
+def backdoor(
+    experiment: Experiment,
+    trigger: Trigger | None = None,
+    *,
+    controls: int = 19,
+    level: float = LEVEL,
+    tell: Tell = lambda text: None,
+) -> Backdoor:
+    """Mark all samples of the erased clients, run the experiment, and see who still answers to the mark.
+
+    The share of answers is ranked among that of controls, as in `unknot.experiments.audited.audit`.
+    """
+    trigger = trigger or Trigger()
+    check_level(controls, level)
+    clients = _whole(experiment, "a mark is on all of a client's samples")
+    data = marked(data_of(experiment), clients, trigger)
+    engine, (served, twin, *models), seeds = _trained(experiment, data, controls, KEPT, tell)
+    test = data.test
+    rates = [answers_to(engine, model, test, trigger) for model in models]
+    mine, usual, kept = answers_to(engine, served, test, trigger), rates[:controls], rates[controls:]
+    values = [found.value for found in usual]
+
+    def found(rate: Estimate) -> tuple[str | None, float]:
+        test = rank_test(rate.value, values, level)
+        return test.found(0, level), test.p[0]
+
+    seen = sum(found(rate)[0] == "still shows" for rate in kept)
+    outcome, p = found(mine)
+    if 2 * seen <= len(kept):
+        outcome = "no power"
+    if same := served.equal(twin):
+        outcome = None
+    return Backdoor(
+        experiment=experiment.name,
+        erased=_named(experiment),
+        target=trigger.target,
+        level=level,
+        kept=tuple(kept),
+        served=mine,
+        controls=tuple(usual),
+        p=p,
+        same=same,
+        outcome=outcome or "no trace found",
+        seeds=seeds,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class CanaryAudit:
+    """What the served model still tells of coins that only the erased client knew."""
+
+    experiment: str
+    erased: str
+    level: float
+    same: bool
+    """Whether the served model is the control of its own seed, bit for bit: then there is nothing to find."""
+    served: Guesses
+    kept: Guesses
+    seeds: dict[str, list[int]]
+
+    @property
+    def outcome(self) -> str:
+        return "no trace found" if self.same else self.served.verdict(self.level, self.kept)
+
+    def to_dict(self) -> dict[str, object]:
+        plain = ("experiment", "erased", "level", "same", "outcome", "seeds")
+        return {
+            **{name: getattr(self, name) for name in plain},
+            "p": self.served.two_sided,
+            "served": self.served.to_dict(self.level),
+            "kept": self.kept.to_dict(self.level),
+        }
+
+
+def with_canaries(
+    experiment: Experiment,
+    canaries: Canaries | None = None,
+    *,
+    level: float = LEVEL,
+    tell: Tell = lambda text: None,
+) -> CanaryAudit:
+    """Plant canaries in the erased client, run the experiment once, and guess which of them had been in."""
+    canaries = canaries or Canaries()
+    if not 0 < level < 1:
+        raise ConfigError(f"the level is a chance of a false alarm, between 0 and 1; not {level}")
+    clients = _whole(experiment, "canaries are erased with all of a client's samples")
+    key = Key.root(experiment.seed).child("audit")
+    data, inside, samples = planted(data_of(experiment), min(clients), canaries, key)
+    engine, (served, twin, *models), seeds = _trained(experiment, data, USUAL, 1, tell)
+    usual = np.mean([confidences(engine, model, samples) for model in models[:USUAL]], axis=0)
+    mine, kept = (guessed(engine, model, samples, inside, canaries, usual) for model in (served, models[-1]))
+    same = served.equal(twin)
+    return CanaryAudit(experiment.name, _named(experiment), level, same, mine, kept, seeds)
+
+
+def _whole(experiment: Experiment, why: str) -> set[int]:
+    targets = [target for request in erasures_of(experiment) for target in request.targets]
+    if any(target.samples is not None for target in targets):
+        raise ConfigError(f"{why}: erase clients, not some of their samples")
+    return {target.client for target in targets}
+
+
+def _named(experiment: Experiment) -> str:
+    return ", ".join(str(target) for request in erasures_of(experiment) for target in request.targets)
+
+
+def _trained(
+    experiment: Experiment, data: FederatedData, controls: int, kept: int, tell: Tell
+) -> tuple[Engine, Sequence[Model], dict[str, list[int]]]:
+    """The engine; what is served, its own control, the others and what kept all of it; their seeds."""
+    _, erased = parted(data, erasures_of(experiment))
+    seeds = {
+        "controls": [experiment.seed + 1 + i for i in range(controls)],
+        "kept": [experiment.seed + APART + 1 + i for i in range(kept)],
+    }
+    wanted = [
+        Counterpart(experiment.seed, whole=True),
+        Counterpart(experiment.seed),
+        *(Counterpart(seed) for seed in seeds["controls"]),
+        *(Counterpart(seed, erased) for seed in seeds["kept"]),
+    ]
+    tell(f"training {len(wanted)} models")
+    fed = assemble(experiment, data)
+    return fed.engine, train(experiment, fed.data, fed.engine, wanted), seeds

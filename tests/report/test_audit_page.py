@@ -1,0 +1,142 @@
+"""The page of an audit: one file that explains itself."""
+
+import re
+import sys
+from html.parser import HTMLParser
+from xml.etree import ElementTree
+
+import pytest
+from audit_records import FOUND, record
+
+from unknot.core.errors import ConfigError
+from unknot.report import audit_page
+from unknot.report.audit import MEANING, notes, sentence
+from unknot.report.audit_page import OUTCOMES, check, page
+
+pytest.importorskip("matplotlib")
+VOID = {"meta"}
+
+
+class Reader(HTMLParser):
+    """The elements of a page, each with what is in it; whatever is opened must be closed."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.open, self.found = [], []
+        self.feed(text)
+        self.close()
+        assert not self.open
+
+    def handle_starttag(self, tag, attributes):
+        place = (tag, dict(attributes), [])
+        self.found.append(place)
+        if tag not in VOID:
+            self.open.append(place)
+
+    def handle_startendtag(self, tag, attributes):
+        self.found.append((tag, dict(attributes), []))
+
+    def handle_endtag(self, tag):
+        assert self.open.pop()[0] == tag
+
+    def handle_data(self, data):
+        for _, _, inside in self.open:
+            inside.append(data)
+
+    def all(self, name):
+        return [" ".join("".join(inside).split()) for tag, _, inside in self.found if tag == name]
+
+
+NAMES = {"experiment": r"<b> $\x$", "erased": "client 2 & 3", "method": "<i>m</i>"}
+
+
+@pytest.fixture(scope="module")
+def whole():
+    """A page with its picture, and names that look like markup or like a formula."""
+    return page(record("still shows", **NAMES))
+
+
+@pytest.fixture
+def plain(monkeypatch):
+    """Pages without a picture: that takes a second."""
+    monkeypatch.setattr(audit_page, "svg", lambda audit: "<svg></svg>")
+    return lambda *args, **options: Reader(page(record(*args, **options)))
+
+
+@pytest.mark.parametrize("outcome", OUTCOMES)
+def test_the_first_paragraph_is_the_verdict(plain, outcome):
+    found = plain(outcome, sensitivity=FOUND)
+    expected = sentence(record(outcome, sensitivity=FOUND))
+    assert found.all("p")[0] == f"{outcome.capitalize()}. {expected}"
+    (style,) = [attributes["class"] for tag, attributes, _ in found.found if tag == "p" and attributes]
+    assert style == f"verdict {outcome.replace(' ', '-')}"
+    assert f".{outcome.replace(' ', '-')}" in found.all("style")[0]
+
+
+def test_it_is_one_file_that_asks_nobody_for_anything(whole):
+    found = Reader(whole).found
+    assert not {"script", "link", "img", "iframe", "object", "a"} & {tag for tag, _, _ in found}
+    links = [given[name] for _, given, _ in found for name in ("src", "href", "xlink:href") if name in given]
+    assert links
+    assert all(link.startswith("#") for link in links)
+    assert not re.search(r"@import|url\((?!#)", whole)
+
+
+def test_it_is_xml_but_for_its_first_words(whole):
+    assert whole.startswith('<!doctype html><html lang="en"><head><meta charset="utf-8">')
+    text = whole.replace("<!doctype html>", "").replace('<meta charset="utf-8">', "")
+    tree = ElementTree.fromstring(text)
+    assert tree.tag == "html"
+    assert len(tree.findall(".//{http://www.w3.org/2000/svg}svg")) == 1
+
+
+def test_names_are_neither_markup_nor_formulas(whole):
+    found = Reader(whole)
+    (title,) = found.all("h1")
+    assert title == found.all("title")[0] == r"Audit: client 2 & 3 erased from <b> $\x$"
+    assert "Served by <i>m</i>; " in found.all("p")[1]
+    assert "i" not in {tag for tag, _, _ in found.found}
+    assert set(found.all("b")) == {"Still shows.", "Deviation", "AUC", "TPR"}
+
+
+def test_what_is_needed_to_repeat_it_is_at_the_end(plain):
+    (end,) = plain().all("footer")
+    assert end.startswith("Level 5 %, 19 controls. Seeds: controls 1 to 19;")
+    assert "kept 10001 to 10003; left in 20001." in end
+
+
+def test_the_table_has_a_row_for_every_attack_and_model(plain):
+    cells = plain("still shows", "LiRA").all("td")
+    for name in ("trace", "LiRA"):
+        assert name in cells
+    assert cells.count("still shows, p = 0.05") == 2
+    assert [cells.count(model) for model in ("kept", "served", "controls")] == [2, 2, 2]
+
+
+def test_everything_else_is_said_that_the_terminal_says(plain):
+    found = plain("still shows", sensitivity=FOUND, ulira=True)
+    for note in notes(record("still shows", sensitivity=FOUND, ulira=True)):
+        assert note in found.all("p")
+    for words in (*MEANING.values(), *OUTCOMES.values()):
+        assert words in found.all("td")
+
+
+def test_a_rate_that_means_nothing_with_so_few_others_is_a_dash(plain):
+    findings = record()["findings"]
+    for model in ("kept", "served", "controls"):
+        findings[0][model]["tpr"]["0.01"] = None
+    assert plain(findings=findings).all("td").count("–") == 3
+
+
+def test_a_page_that_cannot_be_written_is_refused_beforehand(tmp_path, monkeypatch):
+    check(None)
+    for name in ("a.html", "a.HTM"):
+        check(tmp_path / name)
+    with pytest.raises(ConfigError, match=r"a.txt: the page's name must end in .html"):
+        check(tmp_path / "a.txt")
+    with pytest.raises(ConfigError, match="there is no folder"):
+        check(tmp_path / "nowhere" / "a.html")
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    check(None)
+    with pytest.raises(ConfigError, match=r"pip install 'unknot\[plot\]'"):
+        check(tmp_path / "a.html")
