@@ -22,6 +22,7 @@ import torch
 
 from benchmarks.audits import coverage, level, methods, page
 from benchmarks.audits.spread import spread
+from benchmarks.audits.truth import by_heart
 
 PARTS: dict[str, Any] = {"level": level, "methods": methods, "intervals": coverage}
 
@@ -55,7 +56,7 @@ def _default_audit() -> float:
     from unknot.experiments.audited import audit
 
     started = time.perf_counter()
-    audit(methods.by_heart("federaser", 0, samples=200, before=40, after=50))
+    audit(by_heart("federaser", 0, samples=200, before=40, after=50))
     return time.perf_counter() - started
 
 

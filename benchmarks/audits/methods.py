@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,7 +10,8 @@ import numpy as np
 from torch import Tensor
 
 import unknot
-from benchmarks.audits.truth import outcome, share_of
+from benchmarks.audits.truth import by_heart, outcome, share_of
+from unknot.audit.roc import beaten
 from unknot.audit.trace import adjusted
 from unknot.core.data import FederatedData, Samples
 from unknot.core.ensemble import Model
@@ -25,41 +25,7 @@ from unknot.unlearn import METHODS
 
 SERVED, CONTROLS, WRONGLY = 5, 19, 40
 BEFORE, AFTER, SAMPLES = 20, 30, 200
-OPTIONS = {"knot": "clusters = 2", "fedcio": "clusters = 2"}
 WRONG = ("nothing done", "fine-tuned", "random labels")
-TEXT = """
-name = "by heart"
-[data]
-partition = "iid"
-clients = 5
-samples = {samples}
-[train]
-lr = 0.05
-epochs = 2
-batch_size = 10
-[federation]
-rounds = {rounds}
-[method]
-name = "{method}"
-{options}
-[[request]]
-erase = 2
-round = {before}
-"""
-
-
-def by_heart(
-    method: str, seed: int, samples: int = SAMPLES, before: int = BEFORE, after: int = AFTER
-) -> Experiment:
-    """Little data, many epochs: five clients learn it by heart, and one leaves."""
-    text = TEXT.format(
-        samples=samples,
-        rounds=before + after,
-        before=before,
-        method=method,
-        options=OPTIONS.get(method, ""),
-    )
-    return Experiment.of(tomllib.loads(text), [f"seed={seed}"])
 
 
 @dataclass(frozen=True)
@@ -75,7 +41,7 @@ def tasks(draws: int) -> list[Task]:
 def measure(task: Task) -> dict[str, Any]:
     """Outcomes for several served models of one draw of the data, against the same controls."""
     seed = 100_000 * (task.draw + 1)
-    experiment = by_heart("rfs" if task.method == "wrong" else task.method, seed)
+    experiment = by_heart("rfs" if task.method == "wrong" else task.method, seed, SAMPLES, BEFORE, AFTER)
     case = Case.of(experiment, Thorough())
     wanted = [
         *(Counterpart(seed + 1 + i) for i in range(CONTROLS)),
@@ -98,7 +64,7 @@ def measure(task: Task) -> dict[str, Any]:
         z = adjusted(seen, controls, case.classes, case.members)
         found[name] = {
             "outcomes": [outcome(case, one, controls, kept) for one in seen],
-            "auc": [_auc(row[: case.members], row[case.members :]) for row in z],
+            "auc": [float(beaten(row[case.members :], row[: case.members]).mean()) for row in z],
         }
     return {"draw": task.draw, "found": found}
 
@@ -146,11 +112,6 @@ def _mislabelled(data: FederatedData, seed: int) -> FederatedData:
     step = Key.root(seed).child("labels").generator().integers(1, train.classes, len(shard))
     y[shard.rows] = (y[shard.rows] + y.new_tensor(step)) % train.classes
     return data.replaced(train=Samples(train.x, y, train.classes))
-
-
-def _auc(members: Any, others: Any) -> float:
-    below = np.searchsorted(np.sort(others), members)
-    return float(below.mean() / len(others))
 
 
 def summary(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:

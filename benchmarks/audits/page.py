@@ -78,20 +78,17 @@ def _level(part: dict[str, Any]) -> str:
             "## False alarms",
             _words(
                 f"The served model is a control with another seed: {part['draws']} draws of the data, 20 "
-                "models "
-                "each. Flagged, either way, with the standard error over the draws. Beside it, controls that "
-                "trained half or twice as long as what is served: an audit never has such controls, but a "
-                "model "
-                "that is given to it might differ so. The statistic is adjusted for it."
+                "models each. Flagged, either way, with the standard error over the draws. Beside it, "
+                "controls that trained half or twice as long as what is served: an audit never has such "
+                "controls, but a model that is given to it might differ so. The statistic is adjusted for "
+                "it."
             ),
             _table(["", "others", "flagged", "controls half as long", "twice as long", "models"], nulls),
             "## Power",
             _words(
                 "*Still shows*, by the share of the erased data that was left in; ten models for each "
-                "share and "
-                "draw. Last: the smallest share that would be found in 8 of 10 cases, in per cent, as the "
-                "audits "
-                "of the draws tell it, from 5 models for each share."
+                "share and draw. Last: the smallest share that would be found in 8 of 10 cases, in per "
+                "cent, as the audits of the draws tell it, from 5 models for each share."
             ),
             _table(["", "0", *names, "told sensitivity"], power),
             _words(
@@ -132,19 +129,14 @@ def _methods(part: dict[str, Any]) -> str:
             "## Methods, and what is no unlearning",
             _words(
                 f"200 samples erased after 20 rounds, 30 rounds more; {part['draws']} draws of the data, "
-                f"{n} served "
-                "models in all for each, against controls of the same method. *Nothing done*: the data "
-                "was left in. "
-                "*Fine-tuned*: 30 rounds without the client, from what it helped to train. *Random "
-                "labels*: 50 "
-                "rounds with it, then 40 in which it learns labels drawn from the wrong ones. AUC: of the "
-                "erased "
-                "samples among the others, the median. All verdicts are by the test alone: `unknot audit` "
-                "itself "
-                "never flags a served model that is its control bit for bit, as that of most exact "
-                "methods is. By "
-                f"the test alone exact methods are flagged in {wrong} of {able} cases with power "
-                f"({_percent(wrong / able)}; five models of a draw share their controls)."
+                f"{n} served models in all for each, against controls of the same method. *Nothing done*: "
+                "the data was left in. *Fine-tuned*: 30 rounds without the client, from what it helped to "
+                "train. *Random labels*: 50 rounds with it, then 40 in which it learns labels drawn from "
+                "the wrong ones. AUC: of the erased samples among the others, the median. All verdicts "
+                "are by the test alone: `unknot audit` itself never flags a served model that is its "
+                "control bit for bit, as that of most exact methods is. By the test alone exact methods "
+                f"are flagged in {wrong} of {able} cases with power ({_percent(wrong / able)}; five models "
+                "of a draw share their controls)."
             ),
             _table(["served by", *outcomes, "AUC"], rows),
         ]
@@ -165,10 +157,9 @@ def _intervals(part: dict[str, Any]) -> str:
             "## Intervals",
             _words(
                 f"How often they cover the truth, over {part['times']} draws of normal scores; they are to "
-                "do so in "
-                "99 %, the lower bound on ε in 95 %. Members / others; where there are too few others "
-                "there is "
-                "no figure. Intervals of rates are exact bounds, and wider than they need be."
+                "do so in 99 %, the lower bound on ε in 95 %. Members / others; where there are too few "
+                "others there is no figure. Intervals of rates are exact bounds, and wider than they need "
+                "be."
             ),
             _table(["", *names], rows),
         ]

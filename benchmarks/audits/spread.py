@@ -18,15 +18,13 @@ def spread(part: Any, draws: int, processes: int, file: Path) -> list[Any]:
     kept = [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
     done = {json.dumps(line["task"]): line["row"] for line in kept}
     tasks = {json.dumps(asdict(task)): task for task in part.tasks(draws)}
-    left = [(name, part, task) for name, task in tasks.items() if name not in done]
+    left = [(name, part.__name__, task) for name, task in tasks.items() if name not in done]
     context = multiprocessing.get_context("spawn")
     with (
         context.Pool(processes, initializer=torch.set_num_threads, initargs=(1,)) as pool,
         file.open("a") as out,
     ):
-        for name, row in pool.imap_unordered(
-            _one, [(name, part.__name__, task) for name, part, task in left]
-        ):
+        for name, row in pool.imap_unordered(_one, left):
             out.write(json.dumps({"task": json.loads(name), "row": row}) + "\n")
             out.flush()
             done[name] = row

@@ -18,6 +18,7 @@ from unknot.experiments.case import Case, Thorough
 from unknot.experiments.counterparts import Counterpart, some_of, train
 
 TEXT = """
+name = "by heart"
 [data]
 partition = "{partition}"
 clients = {clients}
@@ -29,13 +30,33 @@ epochs = 2
 batch_size = 10
 [federation]
 rounds = {rounds}
-evaluate_every = 0
+[method]
+name = "{method}"
+{options}
 [[request]]
 erase = 2
-round = 1
+round = {before}
 """
 MORE = {"iid": "", "dirichlet": "alpha = 0.3"}
+OPTIONS = {"knot": "clusters = 2", "fedcio": "clusters = 2"}
 Confidences = NDArray[np.float64]
+
+
+def by_heart(
+    method: str, seed: int, samples: int, before: int, after: int, partition: str = "iid", clients: int = 5
+) -> Experiment:
+    """Little data, many epochs: a few clients learn it by heart, and one leaves."""
+    text = TEXT.format(
+        partition=partition,
+        clients=clients,
+        samples=samples,
+        more=MORE[partition],
+        rounds=before + after,
+        before=before,
+        method=method,
+        options=OPTIONS.get(method, ""),
+    )
+    return Experiment.of(tomllib.loads(text), [f"seed={seed}"])
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,14 +71,7 @@ class Known:
         """Draw number `draw` of those that the data suffices for; retrained after one round."""
         seed = 100_000 * (draw + 1)
         while True:
-            text = TEXT.format(
-                partition=partition,
-                samples=samples,
-                clients=5 if samples < 1000 else 3,
-                more=MORE[partition],
-                rounds=rounds + 1,
-            )
-            experiment = Experiment.of(tomllib.loads(text), [f"seed={seed}"])
+            experiment = by_heart("rfs", seed, samples, 1, rounds, partition, 5 if samples < 1000 else 3)
             try:
                 return Known(experiment, Case.of(experiment, Thorough(others=1000)))
             except (ConfigError, DataError):  # a class runs out

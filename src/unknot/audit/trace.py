@@ -47,6 +47,12 @@ def adjusted(seen: Scores, reference: Scores, classes: Classes, members: int) ->
     return np.asarray(z / np.maximum(own, 1e-9))
 
 
+def among(models: Scores, classes: Classes, members: int) -> Scores:
+    """z of each model ``[m, n]``, the others being its reference models."""
+    each = [adjusted(seen, np.delete(models, i, 0), classes, members) for i, seen in enumerate(models)]
+    return np.array(each)
+
+
 def rise(kept: Scores, reference: Scores, classes: Classes, members: int) -> Scores:
     """d: by how much z of each member rises in models ``[k, n]`` that kept the erased data."""
     z = adjusted(kept, reference, classes, members)[..., :members]
@@ -79,8 +85,4 @@ def contrasts(scores: Scores, classes: Classes, members: int) -> Scores:
     Adjusted as above, with what the attack says of the other models for a reference; one score in a
     thousand is not to decide, so none counts beyond four deviations.
     """
-    found = np.empty(len(scores))
-    for i, model in enumerate(scores):
-        z = adjusted(model, np.delete(scores, i, axis=0), classes, members)
-        found[i] = z[:members].clip(-4, 4).mean()
-    return found
+    return np.asarray(among(scores, classes, members)[:, :members].clip(-4, 4).mean(-1))

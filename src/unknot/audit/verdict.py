@@ -18,7 +18,7 @@ from unknot.audit.membership import Figures
 from unknot.audit.ranks import LEVEL, RankTest, Values, overall, rank_test
 from unknot.audit.roc import Scores
 from unknot.audit.sensitivity import Sensitivity, Trial, sensitivity
-from unknot.audit.trace import Classes, adjusted, contrasts, traces
+from unknot.audit.trace import Classes, adjusted, among, contrasts, traces
 
 TRACE = "trace"
 """The statistic that is always asked for: see `unknot.audit.trace`."""
@@ -210,13 +210,10 @@ def _figures(
 ) -> tuple[dict[str, Figures], tuple[Figures, ...]]:
     """ROC and its figures; of the trace, on each point's z by the controls."""
     scores = {"kept": view.kept[0], "served": view.served}
-    controls = list(view.controls)
+    controls = view.controls
     if name == TRACE:
-        scores = {who: adjusted(seen, view.controls, classes, members) for who, seen in scores.items()}
-        controls = [
-            adjusted(seen, np.delete(view.controls, i, axis=0), classes, members)
-            for i, seen in enumerate(controls)
-        ]
+        scores = {who: adjusted(seen, controls, classes, members) for who, seen in scores.items()}
+        controls = among(controls, classes, members)
     return (
         {who: Figures.of(seen, members, view.cut) for who, seen in scores.items()},
         tuple(Figures.of(seen, members, view.cut) for seen in controls),

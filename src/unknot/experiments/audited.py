@@ -8,22 +8,20 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 
 import numpy as np
 
 from unknot.audit import Divergence, divergence
 from unknot.audit.epsilon import Bound, Counts, lower_bound
-from unknot.audit.trace import Classes, adjusted
+from unknot.audit.trace import Classes, adjusted, among
 from unknot.audit.ulira import ToldApart, told_apart
 from unknot.audit.verdict import TRACE, Verdict, Views, judged
 from unknot.core.ensemble import Model
 from unknot.experiments.case import KINDS, Case, Thorough
 from unknot.experiments.config import Experiment
-from unknot.experiments.counterparts import Counterpart, erasures_of, train
-
-Tell = Callable[[str], None]
+from unknot.experiments.counterparts import Counterpart, Tell, named, train
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,7 +95,6 @@ def audit(
     same mix of classes. `tell` is told what is being done.
     """
     thorough = thorough or Thorough()
-    erasures = erasures_of(experiment)
     case = Case.of(experiment, thorough)
     given = None if served is None else f"a given model with the fingerprint {served.digest()}"
     if served is not None:
@@ -125,7 +122,7 @@ def audit(
         told = told_apart(unlearned, trace.controls[:, : case.members], thorough.level)
     return Audit(
         experiment=experiment.name,
-        erased=", ".join(str(target) for request in erasures for target in request.targets),
+        erased=named(experiment),
         samples=sum(map(len, case.erased.values())),
         method=experiment.method.name,
         members=case.members,
@@ -153,13 +150,10 @@ def _bound(trace: Views, classes: Classes, members: int, level: float) -> Bound:
     trials: by how much more their counts vary from control to control than those of independent ones, they
     count for fewer.
     """
-    usual = [
-        adjusted(seen, np.delete(trace.controls, i, axis=0), classes, members)[:members]
-        for i, seen in enumerate(trace.controls)
-    ]
+    usual = among(trace.controls, classes, members)[:, :members]
     cut = np.quantile(usual, 0.95)
     hits = int((adjusted(trace.served, trace.controls, classes, members)[:members] > cut).sum())
-    alarms = (np.array(usual) > cut).sum(1)
+    alarms = (usual > cut).sum(1)
     chance = alarms.mean() / members
     varies = max(1.0, float(alarms.var(ddof=1) / max(members * chance * (1 - chance), 1e-9)))
     counts = Counts(

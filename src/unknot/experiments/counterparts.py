@@ -9,7 +9,7 @@ train as one cohort.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -26,6 +26,8 @@ from unknot.experiments.simulate import assemble, go
 from unknot.federation.cohort import run_together
 
 Rows = NDArray[np.int64]
+Tell = Callable[[str], None]
+"""Is told what is being done."""
 NONE = np.empty(0, dtype=np.int64)
 KEPT = 3
 """Models that kept the erased data: two tell what to look for while the third is tested."""
@@ -38,6 +40,11 @@ def erasures_of(experiment: Experiment) -> list[Erase]:
     if not erasures or len(erasures) < len(experiment.requests):
         raise ConfigError("an audit needs an experiment with erase requests, and with no others")
     return erasures
+
+
+def named(experiment: Experiment) -> str:
+    """What is erased, for people."""
+    return ", ".join(str(target) for request in erasures_of(experiment) for target in request.targets)
 
 
 def parted(data: FederatedData, erasures: Sequence[Erase]) -> tuple[Rows, dict[int, Rows]]:

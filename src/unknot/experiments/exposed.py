@@ -1,10 +1,10 @@
 """How far the runs of a reproduction expose what they erased: Shokri's attack, before and after.
 
 Two models are asked about the same samples: the one *before* the request and the one *after* the
-unlearning. Each is put to the test of ``unknot audit``: where does it stand among *controls*, which plain
-FedAvg trained for as many rounds without the erased data? As in Shokri's paper, and unlike in
-``unknot audit``, the shadows know nothing of the samples under attack: they learn from what remains.
-What runs have in common, the controls and the shadows, is trained once.
+unlearning. Each is put to the rank test of ``unknot audit``, on this attack's scores: where does it stand
+among *controls*, which plain FedAvg trained for as many rounds without the erased data? As in Shokri's
+paper, and unlike in ``unknot audit``, the shadows know nothing of the samples under attack: they learn from
+what remains. What runs have in common, the controls and the shadows, is trained once.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,12 +17,11 @@ from unknot.core.errors import ConfigError
 from unknot.core.jobs import Engine
 from unknot.core.keys import Key
 from unknot.experiments.config import Experiment
-from unknot.experiments.counterparts import APART, KEPT, Counterpart, erasures_of, parted, train
+from unknot.experiments.counterparts import APART, KEPT, Counterpart, Tell, erasures_of, named, parted, train
 from unknot.experiments.simulate import assemble, data_of
 
 USUAL = 3
 """Models that never had a canary, which tell how likely a wrong label looks by itself."""
-Tell = Callable[[str], None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,7 +86,7 @@ def backdoor(
         outcome = None
     return Backdoor(
         experiment=experiment.name,
-        erased=_named(experiment),
+        erased=named(experiment),
         target=trigger.target,
         level=level,
         kept=tuple(kept),
@@ -145,7 +144,7 @@ def with_canaries(
     usual = np.mean([confidences(engine, model, samples) for model in models[:USUAL]], axis=0)
     mine, kept = (guessed(engine, model, samples, inside, canaries, usual) for model in (served, models[-1]))
     same = served.equal(twin)
-    return CanaryAudit(experiment.name, _named(experiment), level, same, mine, kept, seeds)
+    return CanaryAudit(experiment.name, named(experiment), level, same, mine, kept, seeds)
 
 
 def _whole(experiment: Experiment, why: str) -> set[int]:
@@ -153,10 +152,6 @@ def _whole(experiment: Experiment, why: str) -> set[int]:
     if any(target.samples is not None for target in targets):
         raise ConfigError(f"{why}: erase clients, not some of their samples")
     return {target.client for target in targets}
-
-
-def _named(experiment: Experiment) -> str:
-    return ", ".join(str(target) for request in erasures_of(experiment) for target in request.targets)
 
 
 def _trained(

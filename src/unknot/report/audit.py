@@ -51,13 +51,13 @@ def sentence(audit: Shown) -> str:
         )
     if outcome == "over-forgotten":
         return (
-            f"{risk}the erased data was over-forgotten: {_odds(audit)}, the other way than models that kept "
-            "it. It knows less of this data than a model that never had it, and so tells whose was erased."
-            + _unlike(audit)
+            f"{risk}the erased data was over-forgotten: {_odds(audit)}, the other way than models that "
+            "kept it. It knows less of this data than a model that never had it, and so tells whose was "
+            "erased." + _unlike(audit)
         )
     return (
-        "Nothing was shown: most models that kept the erased data cannot be told from models that never had "
-        "it either. This is evidence neither of forgetting nor of the contrary."
+        "Nothing was shown: most models that kept the erased data cannot be told from models that never "
+        "had it either. This is evidence neither of forgetting nor of the contrary."
     )
 
 
@@ -67,8 +67,8 @@ def _unlike(audit: Shown) -> str:
         return ""
     return (
         " But it also answers samples that nobody learned from unlike any of these models, "
-        f"{audit['unlike']:.1f} "
-        "times as far off as they are: it may be another kind of model, and the comparison may not hold."
+        f"{audit['unlike']:.1f} times as far off as they are: it may be another kind of model, and the "
+        "comparison may not hold."
     )
 
 
@@ -134,10 +134,10 @@ def notes(audit: Shown) -> list[str]:
     if (method := audit["ulira"]) is not None:
         bound = method["epsilon"]
         lines.append(
-            f"U-LiRA: {method['unlearned']} models unlearned by {audit['method']} and {method['retrained']} "
-            f"that never had the data are {method['outcome']} (AUC {estimate(method['auc'])}, "
-            f"p = {method['p']:.3g}); "
-            f"ε is at least {bound['epsilon']:.2f}, and so many models could show {bound['most']:.2f}."
+            f"U-LiRA: {method['unlearned']} models unlearned by {audit['method']} and "
+            f"{method['retrained']} that never had the data are {method['outcome']} (AUC "
+            f"{estimate(method['auc'])}, p = {method['p']:.3g}); ε is at least {bound['epsilon']:.2f}, and "
+            f"so many models could show {bound['most']:.2f}."
         )
     return lines
 

@@ -27,12 +27,12 @@ OUTCOMES = {
     "no power": "most models that kept the erased data do not stand out either; then nothing else is said",
 }
 READING = (
-    "<b>Deviation</b>: by how many standard deviations of the controls a model's statistic lies from theirs. "
-    "If no trace is left, the served model is one more control, and is the oddest of all only by chance. "
-    "<b>AUC</b>: the chance that an erased sample looks more like a learned one than another sample does; ½ "
-    "is guessing. <b>TPR</b>: how many erased samples are found while so few others are taken for one. In "
-    "brackets: intervals of 99 % over draws of the samples, given the model; for the controls, the least and "
-    "the most."
+    "<b>Deviation</b>: by how many standard deviations of the controls a model's statistic lies from "
+    "theirs. If no trace is left, the served model is one more control, and is the oddest of all only by "
+    "chance. <b>AUC</b>: the chance that an erased sample looks more like a learned one than another "
+    "sample does; ½ is guessing. <b>TPR</b>: how many erased samples are found while so few others are "
+    "taken for one. In brackets: intervals of 99 % over draws of the samples, given the model; for the "
+    "controls, the least and the most."
 )
 
 
@@ -77,8 +77,7 @@ def _shown(audit: Shown) -> list[str]:
         f"<h2>Figures</h2>{_attacks(audit)}<p>{READING}</p>",
         f"<h2>Pictures</h2>{svg(audit)}",
         "<p>On the left, each point is a model; beyond the shaded part, what is served would be told from "
-        "the "
-        "controls. On the right, the band is where the curves of the controls lie.</p>",
+        "the controls. On the right, the band is where the curves of the controls lie.</p>",
     ]
 
 
