@@ -21,8 +21,8 @@ from unknot.core.keys import Key
 from unknot.core.recipe import SGD, Recipe
 from unknot.core.selection import Selector
 from unknot.data import DominantClass, federate, load
-from unknot.experiments.reproduce.plan import parse_seeds
 from unknot.federation import Synchronous
+from unknot.reproduce.reproduction import parse_seeds
 from unknot.select import DQN, AtRandom, Balanced, KCenter
 
 ROUNDS, CLIENTS, SAMPLES, SHARE = 40, 100, 100, 0.8

@@ -19,7 +19,7 @@ from unknot.core.data import FederatedData, Samples, Shard
 from unknot.core.ensemble import Model
 from unknot.core.requests import Erase, Join, Request, Target, erase, join
 from unknot.federation import Buffered, Clock, Constant, FedAvg, FedBuff, Pareto, Synchronous, Uniform
-from unknot.select import DQN, AtRandom, Balanced, KCenter, Settings
+from unknot.select import DQN, AtRandom, Balanced, DQNSettings, KCenter
 from unknot.unlearn import BMT, FATS, KNOT, MMT, RFS, SISA, ExactFun, FedCIO, Rapid, Standalone
 
 CLASSES = 3
@@ -92,7 +92,7 @@ SELECTORS = {
     "uniform": AtRandom(),
     "balanced": Balanced(),
     "k-center": KCenter(2),
-    "dqn": DQN(Settings(batch=2)),
+    "dqn": DQN(DQNSettings(batch=2)),
 }
 AGGREGATES = {"fedavg": FedAvg(), "fedbuff": FedBuff(), "fedadam": FedAdam(), "momentum": Momentum()}
 CLOCKS = {"constant": Constant(), "uniform": Uniform(1, 4), "pareto": Pareto()}

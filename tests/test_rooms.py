@@ -22,6 +22,7 @@ EVERYTHING = {
     "unlearn",
     "audit",
     "experiments",
+    "reproduce",
     "report",
 }
 MAY_IMPORT = {
@@ -35,7 +36,8 @@ MAY_IMPORT = {
     "select": {"core"},
     "unlearn": {"core", "federation", "topology"},
     "audit": {"core"},
-    "experiments": EVERYTHING - {"experiments", "report"},
+    "experiments": EVERYTHING - {"experiments", "reproduce", "report"},
+    "reproduce": EVERYTHING - {"report"},
     "report": {"core", "federation", "topology", "incentive"},
     "cli": EVERYTHING,
 }
@@ -104,6 +106,6 @@ def test_unknot_imports_without_the_command_line():
         "sys.meta_path.insert(0, No())\n"
         "import unknot\n"
         "unknot.simulate; unknot.Experiment.of({})\n"
-        "import unknot.experiments.reproduce.__main__\n"
+        "import unknot.reproduce.__main__\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

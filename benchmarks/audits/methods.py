@@ -91,7 +91,14 @@ def quiet(
     """Plain federated averaging, from weights whose past is nobody's business here."""
     bare = None if start is None else Weights(*_parts(start))
     return unknot.simulate(
-        "mlp", data, "rfs", experiment.recipe, initial=bare, seed=seed, engine=case.engine, evaluate_every=0
+        "mlp",
+        data,
+        "rfs",
+        experiment.setup.recipe,
+        initial=bare,
+        seed=seed,
+        engine=case.engine,
+        evaluate_every=0,
     )
 
 

@@ -246,7 +246,7 @@ def reproduce(
     set_: Set = None,
 ) -> None:
     """Reproduce a table or a figure of a paper: run what is not yet run, show it, draw it."""
-    from unknot.experiments import reproduce as reproductions
+    from unknot import reproduce as reproductions
     from unknot.report import reproduction as report
 
     console = Console()
@@ -336,7 +336,7 @@ def game(
     plot: Picture = None,
 ) -> None:
     """Play the game that brings clients to servers, and compare it with simpler policies."""
-    from unknot.experiments.fields import read_toml
+    from unknot.core.fields import read_toml
     from unknot.incentive import Setting
     from unknot.report import game as report
 

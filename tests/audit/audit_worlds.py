@@ -55,5 +55,5 @@ def with_random_labels(asked: Experiment, model: Weights, rounds: int = 5) -> We
     samples = Samples(data.train.x[torch.from_numpy(rows)], torch.from_numpy(wrong), data.train.classes)
     only = FederatedData(samples, {0: Shard.of(np.arange(len(rows)))}, data.test)
     start = Weights(model.vector, model.layout)
-    fed = unknot.simulate(asked.model.name, only, recipe=asked.recipe, initial=start, evaluate_every=0)
+    fed = unknot.simulate(asked.model.name, only, recipe=asked.setup.recipe, initial=start, evaluate_every=0)
     return fed.run(rounds).model

@@ -16,8 +16,8 @@ from unknot.core.keys import Key
 from unknot.core.lineage import Unit
 from unknot.core.recipe import Recipe
 from unknot.core.weights import Layout, Weights
-from unknot.engine.chunks import cut
-from unknot.engine.plan import Lesson
+from unknot.engine.ways.chunks import cut
+from unknot.engine.ways.lessons import Lesson
 from unknot.engine.workers import run
 
 WEIGHTS = Weights(torch.zeros(1), Layout(("w",), ((1,),)))

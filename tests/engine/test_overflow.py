@@ -17,8 +17,8 @@ from unknot.core.jobs import Job
 from unknot.core.keys import Key
 from unknot.core.recipe import SGD, AdaHessian, Recipe
 from unknot.engine import LoopEngine, StackedEngine, stacked
-from unknot.engine.made import Form, Maker
-from unknot.engine.trial import try_widths
+from unknot.engine.bits.made import Form, Maker
+from unknot.engine.bits.trial import try_widths
 from unknot.models import build
 
 WILD = 4

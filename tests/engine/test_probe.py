@@ -19,7 +19,8 @@ from engine_worlds import IMAGES, RECIPES, Layer, around, make_data, make_jobs, 
 from unknot.core.data import Samples
 from unknot.core.errors import ConfigError
 from unknot.core.weights import Weights
-from unknot.engine import LoopEngine, StackedEngine, probe
+from unknot.engine import LoopEngine, StackedEngine
+from unknot.engine.bits import probe
 
 BOTH = [LoopEngine, StackedEngine]
 SHARED = np.random.default_rng(0)

@@ -9,7 +9,7 @@ import torch
 from torch.nn import functional as F
 
 from unknot.core.keys import Key
-from unknot.engine import stable
+from unknot.engine.bits import stable
 from unknot.engine.workers import intra_op_threads
 
 SIZES = (1, 3, 7, 10, 16, 33, 84)

@@ -18,8 +18,8 @@ from unknot.core.lineage import Lineage, Unit
 from unknot.core.recipe import SGD, Adam, Recipe
 from unknot.core.weights import Weights
 from unknot.engine import ENGINES, LoopEngine, StackedEngine, make_engine, stacked
-from unknot.engine.made import Form
-from unknot.engine.stack import Setting
+from unknot.engine.bits.made import Form
+from unknot.engine.ways.stack import Stacking
 
 BOTH = [LoopEngine, StackedEngine]
 
@@ -321,7 +321,8 @@ def test_a_setting_that_is_wrong_is_named(name, options, said):
 
 
 def test_a_setting_finds_the_next_number_of_rows():
-    setting = Setting(Weights.of(make_model("mlp")).layout, (), torch.device("cpu"), torch.float32, (2, 4, 5))
+    layout = Weights.of(make_model("mlp")).layout
+    setting = Stacking(layout, (), torch.device("cpu"), torch.float32, (2, 4, 5))
     assert [setting.width(active) for active in (1, 2, 3, 4, 5)] == [2, 2, 4, 4, 5]
 
 

@@ -82,14 +82,14 @@ def test_a_whole_file_becomes_values(tmp_path):
     assert made.data.options == {"normalize": "unit"}
     assert made.data.validation == 1000
     assert made.model.options == {"hidden": (80, 40)}
-    assert made.recipe.optimizer == AdamW(lr=0.002, betas=(0.8, 0.99))
-    assert (made.recipe.epochs, made.recipe.batch_size, made.recipe.clip) == (5, 64, 10.0)
-    assert made.pace == Buffered(30, 15, 4)
-    assert made.aggregate == FedBuff(exponent=1.0)
+    assert made.setup.recipe.optimizer == AdamW(lr=0.002, betas=(0.8, 0.99))
+    assert (made.setup.recipe.epochs, made.setup.recipe.batch_size, made.setup.recipe.clip) == (5, 64, 10.0)
+    assert made.setup.pace == Buffered(30, 15, 4)
+    assert made.setup.aggregate == FedBuff(exponent=1.0)
     assert (made.length.rounds, made.length.accuracy, made.length.window) == (40, 0.9, 3)
-    assert made.length.evaluate_on == ("validation", "test")
-    assert made.clock.slowness == Pareto(alpha=1.0, cap=10.0)
-    assert made.clock.latency == 2.0
+    assert made.setup.evaluate_on == ("validation", "test")
+    assert made.setup.clock.slowness == Pareto(alpha=1.0, cap=10.0)
+    assert made.setup.clock.latency == 2.0
     assert made.method == Rapid(AdaHessian(lr=0.1))
     assert (made.engine.dtype, made.engine.threads) == ("float64", 1)
     assert [request.at.round for request in made.requests] == [10, None, 12]
@@ -99,9 +99,9 @@ def test_a_whole_file_becomes_values(tmp_path):
 
 def test_defaults_make_a_run():
     made = Experiment.of({})
-    assert made.pace == Synchronous()
-    assert made.aggregate == FedAvg()
-    assert made.recipe.optimizer == SGD()
+    assert made.setup.pace == Synchronous()
+    assert made.setup.aggregate == FedAvg()
+    assert made.setup.recipe.optimizer == SGD()
     assert isinstance(made.method, RFS)
     assert made.length.rounds == 20
 
@@ -119,10 +119,10 @@ def test_overrides_are_toml_values_or_bare_words():
             'model.name="lenet5"',
         ],
     )
-    assert made.recipe.optimizer.lr == 0.25
+    assert made.setup.recipe.optimizer.lr == 0.25
     assert made.seed == 3
     assert made.data.partition == Iid(clients=4)
-    assert made.clock.slowness == Trace((1.0, 2.5))
+    assert made.setup.clock.slowness == Trace((1.0, 2.5))
     assert made.model.name == "lenet5"
 
 

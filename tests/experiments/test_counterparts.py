@@ -254,9 +254,7 @@ def test_so_it_is_at_an_asynchronous_pace(name, data):
         BASE,
         method=EXACT[name],
         requests=(erase(1, round=3),),
-        pace=Buffered(3, 2, 3),
-        aggregate=FedBuff(),
-        clock=Clock(Pareto()),
+        setup=replace(BASE.setup, pace=Buffered(3, 2, 3), aggregate=FedBuff(), clock=Clock(Pareto())),
     )
     served, twin = trained(asked, data, Counterpart(0, whole=True), Counterpart(0))
     assert served.equal(twin)
@@ -301,6 +299,6 @@ def test_a_run_that_ends_before_its_erasure_is_refused(data):
 
 
 def test_counterparts_are_not_measured_on_the_way_unless_their_length_depends_on_it():
-    assert quiet(BASE).length.evaluate_every == 0
+    assert quiet(BASE).setup.evaluate_every == 0
     until = replace(BASE, length=replace(BASE.length, accuracy=0.9))
     assert quiet(until) is until

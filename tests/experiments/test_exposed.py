@@ -136,7 +136,8 @@ def test_a_control_is_fedavg_without_the_data_and_may_go_on_later():
     # With another seed prepare_without would deal the data anew: compared is what has the same one.
     fed = prepare(asked)
     same = control(asked, known, 4)
-    without = prepare_without(replace(asked, pace=replace(asked.pace, per_round=3)))
+    setup = replace(asked.setup, pace=replace(asked.setup.pace, per_round=3))
+    without = prepare_without(replace(asked, setup=setup))
     for rounds in (2, 4):
         without.run(2)
         assert torch.equal(fed.engine.predict(without.model, known.points), same.answers[rounds])

@@ -3,7 +3,7 @@ import pytest
 from unknot.core.errors import ConfigError
 from unknot.core.jobs import Score
 from unknot.experiments import Experiment
-from unknot.experiments.scenario import Rates, Reached, Trace, scenario
+from unknot.experiments.scenario import LearningCurve, Rates, Reached, scenario
 from unknot.federation.history import Costs, History, Round, Served
 
 
@@ -91,7 +91,7 @@ def test_rounds_seconds_and_epochs_to_a_threshold():
 
 
 def test_the_window_bounds_the_mean():
-    assert Trace.of(ONE).outcomes(window=2)[0].recovering == pytest.approx(0.4)
+    assert LearningCurve.of(ONE).outcomes(window=2)[0].recovering == pytest.approx(0.4)
 
 
 def test_lanes_that_each_record_a_round_count_rounds_and_not_records():
@@ -108,7 +108,7 @@ def test_lanes_that_each_record_a_round_count_rounds_and_not_records():
     ]
     (outcome,) = scenario(history(lanes, [served(2, 0.7, 0.3, jobs=4, place=4)]), [0.6]).outcomes
     assert outcome.reached == (Reached(0.6, 2, 2.0, 8.0, kept=2.0),)
-    trace = Trace.of(history(lanes, [served(2, 0.7, 0.3, jobs=4, place=4)]))
+    trace = LearningCurve.of(history(lanes, [served(2, 0.7, 0.3, jobs=4, place=4)]))
     assert trace.curve() == {(1, 0): 0.5, (2, 0): 0.7, (2, 1): 0.3, (3, 0): 0.5, (4, 0): 0.6}
 
 
@@ -119,7 +119,7 @@ def test_a_lane_that_lags_is_part_of_the_first_round_after_a_request():
         round_(2, 0.65, jobs=6, lane="slow", time=6),
         round_(6, 0.8, jobs=7, lane="fast", time=7),
     ]
-    trace = Trace.of(history(rounds, [served(5, 0.7, 0.5, jobs=5, place=1)]))
+    trace = LearningCurve.of(history(rounds, [served(5, 0.7, 0.5, jobs=5, place=1)]))
     (outcome,) = trace.outcomes([0.6, 0.8])
     assert [reached.rounds for reached in outcome.reached] == [1, 1]
     assert [reached.seconds for reached in outcome.reached] == [1.0, 2.0]
@@ -136,8 +136,8 @@ def test_a_request_of_a_slow_lane_lies_where_the_federation_was():
         round_(7, 0.55, jobs=9, lane="fast", time=8.5),
         round_(3, 0.7, jobs=10, lane="slow", time=9),
     ]
-    trace = Trace.of(history(rounds, [served(1, 0.6, 0.3, jobs=6, place=6, time=6)]))
-    assert trace == Trace.from_dict(trace.to_dict())
+    trace = LearningCurve.of(history(rounds, [served(1, 0.6, 0.3, jobs=6, place=6, time=6)]))
+    assert trace == LearningCurve.from_dict(trace.to_dict())
     (outcome,) = trace.outcomes([0.7, 0.9])
     assert (outcome.round, outcome.at) == (1, 5)
     assert outcome.reached[0] == Reached(0.7, 2, 3.0, 8.0, kept=3.0)
@@ -155,7 +155,7 @@ def test_a_lane_behind_the_others_time_takes_no_negative_seconds():
         round_(3, 0.8, jobs=5, lane="b", time=21),
     ]
     made = history(rounds, [served(1, 0.6, 0.3, jobs=2, place=2, time=20)])
-    (outcome,) = Trace.of(made).outcomes([0.5, 0.7, 0.8])
+    (outcome,) = LearningCurve.of(made).outcomes([0.5, 0.7, 0.8])
     assert [reached.seconds for reached in outcome.reached] == [0.0, 2.0, 2.0]
     assert made.recovery(made.served[0], 0.8).seconds == 0.0
     assert made.recovery(made.served[0], 1.1).seconds == 2.0
@@ -168,11 +168,11 @@ def test_a_round_without_work_still_comes_after_the_request():
 
 
 def test_the_split_is_test_where_it_was_looked_at_and_else_what_was():
-    assert Trace.of(ONE).split == "test"
+    assert LearningCurve.of(ONE).split == "test"
     other = history(
         [round_(1, 0.5, jobs=1, split="validation")], [served(1, 0.5, 0.4, jobs=1, split="validation")]
     )
-    assert Trace.of(other).split == "validation"
+    assert LearningCurve.of(other).split == "validation"
     assert scenario(other).outcomes[0].after == 0.4
     unseen = scenario(history([round_(1, None, jobs=1)], [served(0, None, None, jobs=0)]), [0.5])
     assert unseen.outcomes[0].reached == (Reached(0.5),)
@@ -190,8 +190,8 @@ def test_costs_a_round_and_as_multiples_of_plain_training():
 
 
 def test_a_trace_can_be_kept_as_columns():
-    trace = Trace.of(ONE)
-    assert Trace.from_dict(trace.to_dict()) == trace
+    trace = LearningCurve.of(ONE)
+    assert LearningCurve.from_dict(trace.to_dict()) == trace
     assert not {"lane", "own", "own_loss"} & set(trace.to_dict())  # nobody measured lanes of their own
     assert scenario(ONE, [0.6]).to_dict()["outcomes"][0]["reached"][0]["rounds"] == 2
 

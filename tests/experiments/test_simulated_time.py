@@ -12,12 +12,12 @@ from unknot.core.errors import ConfigError
 from unknot.core.jobs import Score
 from unknot.core.requests import erase
 from unknot.experiments.metrics import METRICS
-from unknot.experiments.reproduce import findings, load, records_file, reproduce
-from unknot.experiments.reproduce import records as stored
-from unknot.experiments.reproduce.courses import lanes_between
-from unknot.experiments.reproduce.plan import Reproduction
-from unknot.experiments.scenario import Trace, scenario
+from unknot.experiments.scenario import LearningCurve, scenario
 from unknot.federation.history import Costs, History, Round, Served
+from unknot.reproduce import findings, load, records_file, reproduce
+from unknot.reproduce import records as stored
+from unknot.reproduce.courses import lanes_between
+from unknot.reproduce.reproduction import Reproduction
 
 RESULTS = Path(__file__).parents[2] / "docs" / "results"
 PERPLEXITY = METRICS["perplexity"]
@@ -183,32 +183,32 @@ def test_less_perplexity_is_better():
         (20, 70.0, "b", 88.0),
         perplexity=True,
     )
-    trace = Trace.of(made)
+    trace = LearningCurve.of(made)
     (outcome,) = trace.outcomes([100.0, 87.6, 60.0], metric=PERPLEXITY)
     hundred, close, never = outcome.reached
     assert (outcome.before, outcome.after, outcome.end) == pytest.approx((50.0, 200.0, 70.0))
     assert (hundred.rounds, hundred.seconds, hundred.kept, hundred.stopped) == (1, 2.0, 6.0, 10.0)
     assert (close.seconds, close.stopped) == (8.0, None)  # steady at 20 s, at 88; 87.5 was at 16 s
     assert (never.seconds, never.kept, never.stopped) == (None, None, None)
-    assert Trace.from_dict(json.loads(json.dumps(trace.to_dict()))) == trace
+    assert LearningCurve.from_dict(json.loads(json.dumps(trace.to_dict()))) == trace
 
 
 def test_a_model_that_has_diverged_is_worse_than_any_threshold():
     for loss in (math.nan, math.inf, 1e9):
         made = history((5, 0.5), (10, 0.5, 0.1, ()), (12, 0.1))
         made.rounds[-1].scores["test"] = Score(0.1, loss, 100)
-        (outcome,) = Trace.of(made).outcomes([1e6], metric=PERPLEXITY)
+        (outcome,) = LearningCurve.of(made).outcomes([1e6], metric=PERPLEXITY)
         assert outcome.end > 1e40
         assert outcome.reached[0].kept is None
-        json.dumps(Trace.of(made).to_dict(), allow_nan=False)
+        json.dumps(LearningCurve.of(made).to_dict(), allow_nan=False)
 
 
 def test_the_columns_of_lanes_are_there_where_there_are_lanes():
-    columns = Trace.of(history(*LANES)).to_dict()
+    columns = LearningCurve.of(history(*LANES)).to_dict()
     assert columns["lane"][:2] == ["a", "b"]
     assert columns["own"][:2] == [0.4, 0.6]
     assert columns["requests"][0]["restarted"] == ("a",)
-    single = Trace.of(history((5, 0.7), (10, 0.7, 0.1, ("global",)))).to_dict()
+    single = LearningCurve.of(history((5, 0.7), (10, 0.7, 0.1, ("global",)))).to_dict()
     assert not {"lane", "own", "own_loss", "restarted"} & {*single, *single["requests"][0]}
 
 
@@ -255,7 +255,7 @@ def test_the_band_is_from_the_least_to_the_greatest_lane(tmp_path):
 
 
 def test_where_all_lanes_begin_again_there_is_what_is_served():
-    trace = Trace.of(history(*LANES[:2], (10, 0.7, 0.1, ("a", "b")), *LANES[3:]))
+    trace = LearningCurve.of(history(*LANES[:2], (10, 0.7, 0.1, ("a", "b")), *LANES[3:]))
     low, high = lanes_between(trace, METRICS["accuracy"], np.array([9.0, 11.0, 12.5]))
     assert low.tolist() == [0.4, 0.1, 0.66]
     assert high.tolist() == [0.6, 0.1, 0.66]
@@ -452,8 +452,11 @@ def test_a_line_drops_settings_and_a_panel_changes_them_for_a_line():
         table["panel"][0]["lines"] = {"random": {"federation": {"minimum": 2}}}
 
     fedavg, random = plan(change).runs("small", [0])
-    assert (fedavg.experiment.pace.per_round, hasattr(fedavg.experiment.pace, "minimum")) == (6, False)
-    assert random.experiment.pace.minimum == 2
+    assert (fedavg.experiment.setup.pace.per_round, hasattr(fedavg.experiment.setup.pace, "minimum")) == (
+        6,
+        False,
+    )
+    assert random.experiment.setup.pace.minimum == 2
     with pytest.raises(ConfigError, match="Did you mean 'random'"):
         plan(lambda t: t["panel"][0].update(lines={"randon": {}}))
 

@@ -12,7 +12,7 @@ from unknot.core.errors import ConfigError
 from unknot.core.requests import erase
 from unknot.core.weights import Weights
 from unknot.federation import Synchronous
-from unknot.select import DQN, Settings
+from unknot.select import DQN, DQNSettings
 from unknot.unlearn import BMT, KNOT, MMT, RFS
 
 PLAIN = small_data([5, 8, 3, 6, 7, 4])
@@ -52,8 +52,8 @@ BEST = KNOT(3, by="random", served="best")
 CASES = {
     "best": (BEST, {}),
     "best, mmt inside": (KNOT(2, by="random", served="best", retrain=MMT()), {}),
-    "dqn": (RFS(), {"select": DQN(Settings(batch=2)), "pace": Synchronous(3)}),
-    "dqn in clusters": (KNOT(2, by="random"), {"select": DQN(Settings(batch=2)), "pace": Synchronous(4)}),
+    "dqn": (RFS(), {"select": DQN(DQNSettings(batch=2)), "pace": Synchronous(3)}),
+    "dqn in clusters": (KNOT(2, by="random"), {"select": DQN(DQNSettings(batch=2)), "pace": Synchronous(4)}),
 }
 
 
@@ -80,7 +80,7 @@ def test_a_model_chosen_by_somebodys_rows_carries_them():
     """Client 5 holds no validation rows; nobody but 0 to 4 had a say beside the clusters."""
     clusters = toy_federation(BEST, owned())
     assert clusters.run(2).model.lineage.clients >= {0, 1, 2, 3, 4}
-    fed = toy_federation(RFS(), owned(), select=DQN(Settings(batch=2)), pace=Synchronous(2))
+    fed = toy_federation(RFS(), owned(), select=DQN(DQNSettings(batch=2)), pace=Synchronous(2))
     fed.run(4)
     lane = fed.lanes["global"]
     assert lane.selector.policy.lineage.clients >= {0, 1, 2, 3, 4}
@@ -91,7 +91,7 @@ def test_a_selector_that_learned_by_somebodys_rows_begins_again_with_its_lane():
     """The client itself is no member yet: its rows alone had a part."""
     from unknot.core.requests import join
 
-    fed = toy_federation(RFS(), owned(), select=DQN(Settings(batch=2)), pace=Synchronous(3))
+    fed = toy_federation(RFS(), owned(), select=DQN(DQNSettings(batch=2)), pace=Synchronous(3))
     fed.run(5, requests=[join(3, round=50)])
     lane = fed.lanes["global"]
     assert 3 in lane.knows.clients

@@ -10,7 +10,7 @@ from torch import Tensor, fx, nn
 
 from unknot.core.errors import ConfigError
 from unknot.models import build, names
-from unknot.models.layers import CausalSelfAttention
+from unknot.models.transformer import CausalSelfAttention
 
 # name, shape, classes, options, parameters.
 # mlp: 784·80+80 + 80·10+10

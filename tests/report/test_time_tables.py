@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from unknot.experiments.reproduce import findings, load
 from unknot.report.cells import against, quality, target
 from unknot.report.plots import draw
 from unknot.report.reproduction import markdown, tables
 from unknot.report.times import costs_rows, quality_rows, time_rows
+from unknot.reproduce import findings, load
 
 RESULTS = Path(__file__).parents[2] / "docs" / "results"
 

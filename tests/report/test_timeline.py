@@ -13,9 +13,9 @@ from unknot.core.errors import ConfigError
 from unknot.core.jobs import Score
 from unknot.experiments import Experiment, prepare
 from unknot.federation import Costs, History, Round, Served, Trip
-from unknot.report import lanes, timeline
+from unknot.report import activity, timeline
+from unknot.report.activity import Bar, Gone, Part, Row
 from unknot.report.curve import curve
-from unknot.report.lanes import Bar, Gone, Part, Row
 from unknot.report.progress import Live
 from unknot.report.summary import summary
 
@@ -106,22 +106,22 @@ def plain() -> History:
 
 
 def test_rows_are_grouped_by_lane_then_client_and_clusters_count_as_numbers():
-    assert lanes.lanes(knot()) == [A, B]
-    assert lanes.rows(knot()) == [Row(A, 1), Row(A, 5), Row(B, 4), Row(B, 5), Row(lanes.NOWHERE, 9)]
+    assert activity.lanes(knot()) == [A, B]
+    assert activity.rows(knot()) == [Row(A, 1), Row(A, 5), Row(B, 4), Row(B, 5), Row(activity.NOWHERE, 9)]
 
 
 def test_a_client_of_two_clusters_has_a_row_in_each_with_the_work_for_each():
     history = knot()
-    of = lanes.rows(history)
+    of = activity.rows(history)
     mine = [i for i, row in enumerate(of) if row.client == 5]
     assert mine == [1, 3]
-    work = [b for b in lanes.bars(history, of) if b.kind == "lane" and b.row in mine]
+    work = [b for b in activity.bars(history, of) if b.kind == "lane" and b.row in mine]
     assert work == [Bar(3, "lane", 2.0, 6.0), Bar(1, "lane", 20.0, 30.0), Bar(1, "lane", 30.0, 40.0)]
 
 
 def test_every_trip_is_one_bar_of_its_kind():
     history = knot()
-    drawn = lanes.bars(history, lanes.rows(history))
+    drawn = activity.bars(history, activity.rows(history))
     assert [sum(bar.kind == kind for bar in drawn) for kind in ("apart", "lane", "joint", "cut")] == [
         4,
         7,
@@ -134,7 +134,7 @@ def test_every_trip_is_one_bar_of_its_kind():
 
 def test_trips_cut_short_end_at_the_request():
     history = knot()
-    cut = [bar for bar in lanes.bars(history, lanes.rows(history)) if bar.kind == "cut"]
+    cut = [bar for bar in activity.bars(history, activity.rows(history)) if bar.kind == "cut"]
     assert cut == [Bar(1, "cut", 10.0, 20.0), Bar(0, "cut", 12.0, 20.0)]
     assert {bar.end for bar in cut} == {history.served[0].time}
 
@@ -142,15 +142,15 @@ def test_trips_cut_short_end_at_the_request():
 def test_a_restart_is_at_the_request_and_only_lanes_have_one():
     history = knot()
     history.served.append(request(35.0, 4, place=5, restarted=("some node of a tree", B)))
-    assert lanes.restarts(history) == [(20.0, A), (35.0, B)]
+    assert activity.restarts(history) == [(20.0, A), (35.0, B)]
 
 
 def test_an_erased_client_is_gone_from_the_request_on():
     history = knot()
-    of = lanes.rows(history)
-    assert lanes.gone(history, of) == [Gone(0, 20.0, 50.0)]
+    of = activity.rows(history)
+    assert activity.gone(history, of) == [Gone(0, 20.0, 50.0)]
     history.served[0] = request(20.0, 1, place=3, kind="join")
-    assert lanes.gone(history, of) == []
+    assert activity.gone(history, of) == []
 
 
 def test_a_client_that_loses_samples_stays_and_is_marked_where_it_is():
@@ -160,14 +160,14 @@ def test_a_client_that_loses_samples_stays_and_is_marked_where_it_is():
         request(26.0, 4, 5, place=4, samples=(1, 2)),
         request(28.0, 1, 4, place=4, samples=(None, 6)),
     ]
-    of = lanes.rows(history)
-    assert lanes.gone(history, of) == [Gone(0, 28.0, 50.0)]
-    assert lanes.parts(history, of) == [
+    of = activity.rows(history)
+    assert activity.gone(history, of) == [Gone(0, 28.0, 50.0)]
+    assert activity.parts(history, of) == [
         *(Part(1, 20.0), Part(3, 20.0)),  # client 5 is in two clusters
         *(Part(1, 26.0), Part(2, 26.0), Part(3, 26.0)),
         Part(2, 28.0),
     ]
-    assert [lanes.sign(served) for served in history.served] == ["samples", "samples", "erase"]
+    assert [activity.sign(served) for served in history.served] == ["samples", "samples", "erase"]
 
 
 def test_what_was_erased_is_said_once_a_client():
@@ -177,18 +177,18 @@ def test_what_was_erased_is_said_once_a_client():
         request(26.0, 4, 5, place=4, samples=(1, 2)),
         request(28.0, 1, 4, place=4),
     ]
-    of = lanes.rows(history)
-    assert lanes.erased(history, of) == {0: "client 1", 1: "5 samples of client 5", 2: "client 4"}
+    of = activity.rows(history)
+    assert activity.erased(history, of) == {0: "client 1", 1: "5 samples of client 5", 2: "client 4"}
 
 
 def test_members_that_were_never_asked_are_in_their_lane():
     history = knot()
     history.members = {A: (1, 5), B: (4, 5, 7)}
     history.served[0] = request(20.0, 8, place=3, kind="join", entered={A: (8,)})
-    of = lanes.rows(history)
-    assert of == [*(Row(A, c) for c in (1, 5, 8)), *(Row(B, c) for c in (4, 5, 7)), Row(lanes.NOWHERE, 9)]
+    of = activity.rows(history)
+    assert of == [*(Row(A, c) for c in (1, 5, 8)), *(Row(B, c) for c in (4, 5, 7)), Row(activity.NOWHERE, 9)]
     history.members[B] = (4, 5, 7, 9)  # profiled, and then never asked
-    assert lanes.rows(history)[-1] == Row(B, 9)
+    assert activity.rows(history)[-1] == Row(B, 9)
 
 
 # Accuracies.
@@ -196,7 +196,7 @@ def test_members_that_were_never_asked_are_in_their_lane():
 
 def test_the_band_is_the_least_and_greatest_of_the_latest_own_accuracies():
     """Cluster 2: 0.5 from 10 s, none from 20 s, 0.1 from 30 s, 0.8 from 40 s. Cluster 10: 0.15, 0.7, 0.75."""
-    found = lanes.band(knot())
+    found = activity.band(knot())
     assert [time for time, _, _ in found] == [6.0, 10.0, 14.0, 20.0, 24.0, 30.0, 40.0]
     known = {time: (low, high) for time, low, high in found if not math.isnan(low)}
     assert known == {10.0: (0.15, 0.5), 14.0: (0.5, 0.7), 30.0: (0.1, 0.75), 40.0: (0.75, 0.8)}
@@ -204,7 +204,7 @@ def test_the_band_is_the_least_and_greatest_of_the_latest_own_accuracies():
 
 
 def test_a_lane_that_begins_again_has_no_accuracy_until_it_is_measured():
-    times, values = zip(*lanes.own_curves(knot())[A], strict=True)
+    times, values = zip(*activity.own_curves(knot())[A], strict=True)
     assert times == (10.0, 20.0, 30.0, 40.0)
     assert math.isnan(values[1])
     assert [values[i] for i in (0, 2, 3)] == [0.5, 0.1, 0.8]
@@ -215,12 +215,12 @@ def test_one_lane_has_no_band_and_joint_rounds_are_no_second():
     alone.rounds = [record for record in alone.rounds if record.lane != A]
     alone.served = []
     for history in (alone, plain()):
-        assert lanes.own_curves(history) == {}
-        assert lanes.band(history) == []
+        assert activity.own_curves(history) == {}
+        assert activity.band(history) == []
 
 
 def test_the_served_curve_falls_at_the_request():
-    points = lanes.served_curve(knot())
+    points = activity.served_curve(knot())
     assert points[2:6] == [(14.0, 0.6), (20.0, 0.6), (20.0, 0.3), (24.0, 0.5)]
 
 
@@ -228,15 +228,15 @@ def test_at_one_moment_what_was_recorded_first_came_first():
     history = plain()
     history.rounds = [round_("global", n, 2.0, 0.1 * n, None, (0, 0.0, 2.0), jobs=0) for n in (1, 2)]
     history.served = [request(2.0, 3, place=1, before=0.1, after=0.05, jobs=0)]
-    assert [value for _, value in lanes.served_curve(history)] == [0.1, 0.1, 0.05, 0.2]
+    assert [value for _, value in activity.served_curve(history)] == [0.1, 0.1, 0.05, 0.2]
 
 
 def test_a_lane_behind_the_others_time_does_not_take_what_is_served_back_in_time():
     history = knot()
     late = round_(A, 4, 45.0, 0.95, 0.9, (5, 40.0, 45.0), jobs=10)
     history.rounds = [*history.rounds, late]
-    assert lanes.served_curve(history)[-2:] == [(50.0, 0.9), (50.0, 0.95)]
-    assert lanes.own_curves(history)[A][-1] == (45.0, 0.9)
+    assert activity.served_curve(history)[-2:] == [(50.0, 0.9), (50.0, 0.95)]
+    assert activity.own_curves(history)[A][-1] == (45.0, 0.9)
 
 
 # The file.
@@ -278,7 +278,7 @@ def test_the_picture_has_each_thing_that_happened_and_no_other(tmp_path):
 
     every = {"clusters, worst to best", "profiling", "joint round", "called back", "begins again", "erased"}
     found = words(knot())
-    assert found >= every | {A, B, lanes.NOWHERE, "client 1", "a client leaves", "simulated seconds"}
+    assert found >= every | {A, B, activity.NOWHERE, "client 1", "a client leaves", "simulated seconds"}
     hatched = re.findall(r"<path [^>]*clip-path[^>]*fill: url", (tmp_path / "run.svg").read_text())
     assert len(hatched) == 2, "what was called back is hatched, and nothing else is"
     assert "samples are erased" not in found

@@ -19,7 +19,7 @@ from unknot.core.requests import erase, join
 from unknot.core.weights import Weights
 from unknot.experiments import Experiment
 from unknot.federation import Buffered, Clock, FedBuff, Pareto, Synchronous
-from unknot.select import DQN, AtRandom, Balanced, KCenter, Policy, Settings
+from unknot.select import DQN, AtRandom, Balanced, DQNSettings, KCenter, Policy
 from unknot.select.dqn import Experience
 from unknot.select.groups import centres
 from unknot.unlearn import BMT, FATS, KNOT, MMT, RFS, SISA, ExactFun, FedCIO, FedEraser
@@ -27,7 +27,7 @@ from unknot.unlearn import BMT, FATS, KNOT, MMT, RFS, SISA, ExactFun, FedCIO, Fe
 SIZES = (5, 8, 3, 6, 7, 4, 9, 2, 6, 5)
 DATA = small_data(SIZES)
 KEY = Key.root(0)
-SELECTORS = {"k-center": KCenter(3), "balanced": Balanced(), "dqn": DQN(Settings(batch=2, target=0.5))}
+SELECTORS = {"k-center": KCenter(3), "balanced": Balanced(), "dqn": DQN(DQNSettings(batch=2, target=0.5))}
 
 
 def update(client: int, step: list[float], samples: int = 5):
@@ -86,7 +86,7 @@ def test_one_client_of_each_group_is_chosen():
 
 def test_a_learning_step_goes_towards_the_double_dqn_target():
     """r + γ · target(s')[argmax policy(s')], of the asked client alone, by hand; one plain gradient."""
-    settings = Settings(hidden=(4,), discount=0.5, lr=0.01, renew=1000)
+    settings = DQNSettings(hidden=(4,), discount=0.5, lr=0.01, renew=1000)
     policy = Policy([3, 5, 8], settings, KEY)
     with torch.no_grad():
         for p in policy.target.parameters():
@@ -103,15 +103,15 @@ def test_a_learning_step_goes_towards_the_double_dqn_target():
 
 
 def test_rewards_are_the_papers():
-    assert Settings(target=0.9).reward(0.9) == 0.0
-    assert Settings(target=0.5).reward(1.0) == pytest.approx(7.0)  # 64^0.5 - 1
-    assert Settings(target=0.75).reward(0.25) == pytest.approx(-0.875)  # 64^-0.5 - 1
+    assert DQNSettings(target=0.9).reward(0.9) == 0.0
+    assert DQNSettings(target=0.5).reward(1.0) == pytest.approx(7.0)  # 64^0.5 - 1
+    assert DQNSettings(target=0.75).reward(0.25) == pytest.approx(-0.875)  # 64^-0.5 - 1
 
 
 def test_it_finds_the_best_subset_of_a_toy_environment():
     """Of ten clients three are worth asking: accuracy is the share of them among those asked."""
     good = {1, 4, 8}
-    selector = DQN(Settings(target=0.5, epsilon=0.3))
+    selector = DQN(DQNSettings(target=0.5, epsilon=0.3))
     model = Weights(torch.ones(LAYOUT.size), LAYOUT)
     selector.meet(model, [update(c, [1.0 if c in good else -1.0, 0.3 * c]) for c in range(10)], KEY)
     for turn in range(1000):
@@ -125,7 +125,7 @@ def test_it_finds_the_best_subset_of_a_toy_environment():
 
 def test_principal_components_tell_apart_what_differs():
     """Two kinds of clients that differ along one axis: the first component is that axis, up to its sign."""
-    selector = DQN(Settings(components=2, batch=2))
+    selector = DQN(DQNSettings(components=2, batch=2))
     updates = [update(c, [3.0 if c % 2 else -3.0, 0.01 * c]) for c in range(6)]
     selector.meet(toy_weights(), updates, KEY)
     basis = selector.policy.basis
@@ -137,11 +137,11 @@ def test_principal_components_tell_apart_what_differs():
     selector.observe(toy_weights(), updates[:3], 0.9, KEY)
     assert next(selector.policy.values.parameters()).shape == (8, 2)
     with pytest.raises(ConfigError, match="components"):
-        Settings(components=0)
+        DQNSettings(components=0)
 
 
 def test_a_policy_is_saved_with_its_lineage_and_loaded(tmp_path):
-    policy = Policy([2, 4], Settings(hidden=(3,)), KEY)
+    policy = Policy([2, 4], DQNSettings(hidden=(3,)), KEY)
     policy.lineage = Lineage([Unit(2), Unit(4, 1)])
     policy.save(tmp_path / "policy.pt")
     again = Policy.load(tmp_path / "policy.pt")
@@ -149,7 +149,7 @@ def test_a_policy_is_saved_with_its_lineage_and_loaded(tmp_path):
     assert again.rate(state) == policy.rate(state)
     assert set(again.lineage) == {Unit(2), Unit(4)}  # as any run's first erasure of theirs finds it
     with pytest.raises(ConfigError, match="hidden layers"):
-        Policy.load(tmp_path / "policy.pt", Settings(hidden=(8,)))
+        Policy.load(tmp_path / "policy.pt", DQNSettings(hidden=(8,)))
     with pytest.raises(ConfigError, match="cannot read"):
         Policy.load(tmp_path / "nothing.pt")
 
@@ -338,7 +338,7 @@ def test_a_learned_policy_goes_on_and_is_refused_once_it_is_tainted(tmp_path):
     first.run(6)
     first.lanes["global"].selector.policy.save(file)
     learned = Policy.load(file, SELECTORS["dqn"].settings)
-    patient = DQN(Settings(batch=64), learned)
+    patient = DQN(DQNSettings(batch=64), learned)
     second = toy_federation(RFS(), DATA, pace=Synchronous(4), select=patient)
     second.run(1)
     mine = second.lanes["global"].selector.policy
@@ -346,7 +346,7 @@ def test_a_learned_policy_goes_on_and_is_refused_once_it_is_tainted(tmp_path):
     assert mine.rate(state) == learned.rate(state)  # not yet enough experience to learn from
     serve_now(second, erase(4, round=1))
     assert second.lanes["global"].selector.policy is None
-    others = DQN(Settings(), Policy([0, 1, 2], Settings(), KEY))
+    others = DQN(DQNSettings(), Policy([0, 1, 2], DQNSettings(), KEY))
     with pytest.raises(ConfigError, match=r"without clients \[3, 4, 5, 6, 7\]"):
         toy_federation(RFS(), DATA, pace=Synchronous(4), select=others).run(1)
 
@@ -388,7 +388,10 @@ def test_only_the_cluster_that_unlearns_gets_a_selector_for_it():
 
 
 def test_a_selector_serves_always_or_the_unlearning():
-    assert Experiment.of({"select": {"name": "k-center", "when": "unlearning"}}).select_when == "unlearning"
+    assert (
+        Experiment.of({"select": {"name": "k-center", "when": "unlearning"}}).setup.select_when
+        == "unlearning"
+    )
     with pytest.raises(ConfigError, match="select_when"):
         toy_federation(RFS(), DATA, select_when="sometimes")
 
@@ -419,12 +422,12 @@ def test_who_draws_its_clients_itself_takes_no_selector():
 
 
 def test_selectors_are_read_from_a_file(tmp_path):
-    assert isinstance(Experiment.of({}).select, AtRandom)
-    assert Experiment.of({"select": {"name": "k-center", "groups": 4}}).select == KCenter(4)
-    assert isinstance(Experiment.of({"select": {"name": "balanced"}}).select, Balanced)
-    made = Experiment.of({"select": {"name": "dqn", "epsilon": 0.2, "hidden": [8, 16]}}).select
-    assert made.settings == Settings(hidden=(8, 16), epsilon=0.2)
-    Policy([0, 1], Settings(), KEY).save(tmp_path / "p.pt")
+    assert isinstance(Experiment.of({}).setup.select, AtRandom)
+    assert Experiment.of({"select": {"name": "k-center", "groups": 4}}).setup.select == KCenter(4)
+    assert isinstance(Experiment.of({"select": {"name": "balanced"}}).setup.select, Balanced)
+    made = Experiment.of({"select": {"name": "dqn", "epsilon": 0.2, "hidden": [8, 16]}}).setup.select
+    assert made.settings == DQNSettings(hidden=(8, 16), epsilon=0.2)
+    Policy([0, 1], DQNSettings(), KEY).save(tmp_path / "p.pt")
     assert Experiment.of(
         {"select": {"name": "dqn", "policy": str(tmp_path / "p.pt")}}
     ).select.policy.clients == (0, 1)

@@ -18,8 +18,9 @@ from unknot.core.data import Samples, Shard
 from unknot.core.ensemble import Ensemble, Model
 from unknot.core.jobs import Job, Score
 from unknot.core.weights import Layout
-from unknot.engine import evaluate, plan, probe
-from unknot.engine.made import Form
+from unknot.engine import checks, evaluate
+from unknot.engine.bits import probe
+from unknot.engine.bits.made import Form
 from unknot.engine.workers import check_threads, run
 
 T = TypeVar("T")
@@ -36,20 +37,20 @@ class Machine:
         threads: int | None,
         tf32: bool = False,
     ) -> None:
-        plan.check_model(model)
+        checks.check_model(model)
         self.device = torch.device(device)
         self.dtype = dtype
         self.threads = check_threads(threads)
         self.tf32 = tf32 and self.device.type == "cuda"
         self.layout = Layout.of(model)
-        self._template = plan.copied(model).to(device=self.device, dtype=dtype)
+        self._template = checks.copied(model).to(device=self.device, dtype=dtype)
         with torch.no_grad():
             for parameter in self._template.parameters():
                 parameter.zero_()  # the engine is to hold nobody's weights, not even those it was made from
         self._spare: list[nn.Module] = []
         self._placed: weakref.WeakKeyDictionary[Samples, Samples] = weakref.WeakKeyDictionary()
         self._outside: weakref.WeakKeyDictionary[Samples, NDArray[np.int64]] = weakref.WeakKeyDictionary()
-        self._vocabularies: dict[Form, plan.Vocabulary | None] = {}
+        self._vocabularies: dict[Form, checks.Vocabulary | None] = {}
 
     def examine(self, samples: Samples) -> None:
         """Refuse a model whose result on such samples depends on more than parameters and input."""
@@ -66,7 +67,7 @@ class Machine:
 
     def evaluate(self, model: Model, samples: Samples) -> Score:
         """Accuracy and mean loss; slices of one size go to the workers, so threads change no bit."""
-        plan.check_targets(samples)
+        checks.check_targets(samples)
         return evaluate.score(self._sliced(model, samples, evaluate.tally, evaluate.tally_together))
 
     def predict(self, model: Model, samples: Samples) -> Tensor:
@@ -81,9 +82,9 @@ class Machine:
             self.examine(samples)
             vocabulary = self._vocabularies[Form.of(placed)]
             if samples not in self._outside:
-                self._outside[samples] = plan.outside(samples, vocabulary)
+                self._outside[samples] = checks.outside(samples, vocabulary)
             if len(bad := self._outside[samples]):
-                plan.check_reads(jobs, shards, samples, bad, vocabulary)
+                checks.check_reads(jobs, shards, samples, bad, vocabulary)
         return placed
 
     def _sliced(
@@ -136,12 +137,12 @@ class Machine:
     @contextmanager
     def _borrowed(self) -> Iterator[nn.Module]:
         """A copy of the model that nobody else is using: threads cannot share one to put weights in."""
-        model = self._spare.pop() if self._spare else plan.copied(self._template)
+        model = self._spare.pop() if self._spare else checks.copied(self._template)
         yield model
         self._spare.append(model)
 
     def _place(self, samples: Samples) -> Samples:
         """The samples on the device, moved there once."""
         if samples not in self._placed:
-            self._placed[samples] = plan.on_device(samples, self.device, self.dtype)
+            self._placed[samples] = checks.on_device(samples, self.device, self.dtype)
         return self._placed[samples]

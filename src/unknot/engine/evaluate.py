@@ -12,7 +12,8 @@ from unknot.core.data import Samples
 from unknot.core.ensemble import Ensemble
 from unknot.core.errors import ConfigError
 from unknot.core.jobs import Score
-from unknot.engine import plan
+from unknot.engine import checks
+from unknot.engine.ways import lessons
 
 SLICE = 512
 
@@ -39,7 +40,7 @@ def slices(samples: Samples) -> list[tuple[Tensor, Tensor]]:
 def tally(model: nn.Module, x: Tensor, y: Tensor) -> Tally:
     """Score one slice. The model is only read: several threads may share it."""
     logits = model(x)
-    loss = plan.sample_losses(logits, y).double().sum().item()
+    loss = lessons.sample_losses(logits, y).double().sum().item()
     correct = int((logits.argmax(-1) == y).sum().item())
     return Tally(len(x), loss, correct, y.numel())
 
@@ -61,7 +62,7 @@ def tally_together(ensemble: Ensemble, model: nn.Module, x: Tensor, y: Tensor) -
 def probabilities(model: nn.Module, x: Tensor, y: Tensor) -> Tensor:
     """The probability of every class for one slice; `y` says of what shape the answer must be."""
     logits = model(x)
-    plan.check_logits(logits, y, lead=1)
+    checks.check_logits(logits, y, lead=1)
     return torch.as_tensor(logits.double().softmax(-1))
 
 

@@ -17,8 +17,9 @@ from unknot.core.data import FederatedData, Samples, Shard
 from unknot.core.jobs import Job, Update
 from unknot.core.recipe import SGD, AdaHessian, Adam, AdamW, Optimizer
 from unknot.core.weights import Weights
-from unknot.engine import plan
+from unknot.engine import checks
 from unknot.engine.base import Machine
+from unknot.engine.ways import lessons
 from unknot.engine.workers import Stopped
 
 
@@ -42,10 +43,10 @@ class LoopEngine(Machine):
         super().__init__(model, device, dtype, threads)
 
     def train(self, jobs: Sequence[Job], data: FederatedData) -> list[Update]:
-        plan.check_jobs(jobs, self.layout)
-        shards = plan.shards_of(jobs, data)
+        checks.check_jobs(jobs, self.layout)
+        shards = lessons.shards_of(jobs, data)
         samples = self._readable(jobs, shards, data.train)
-        with plan.no_hidden_draws(), self._gpu_settings():
+        with checks.no_hidden_draws(), self._gpu_settings():
             tasks = [partial(self._alone, samples, *pair) for pair in zip(jobs, shards, strict=True)]
             return self._run(tasks, self._workers())
 
@@ -73,13 +74,13 @@ def train_alone(
     job.start.load_into(model)
     where, dtype = job.start.vector.device, next(model.parameters()).dtype
     if not len(shard):
-        return plan.untrained(job, Weights.of(model).vector.to(where))
+        return lessons.untrained(job, Weights.of(model).vector.to(where))
     model.train()
     named = {name: p for name, p in model.named_parameters() if p.requires_grad}
     parameters = list(named.values())
     start = [p.detach().clone() for p in parameters]
     optimizer = make_optimizer(recipe.optimizer, parameters)
-    read = list(plan.batches(job, shard))
+    read = list(lessons.batches(job, shard))
     order = torch.from_numpy(np.concatenate(read)).to(samples.x.device)
     # Summed where it is computed: to ask a GPU for a number is to wait for it.
     total = torch.zeros((), dtype=torch.float64, device=samples.x.device)
@@ -90,14 +91,14 @@ def train_alone(
         second_order = isinstance(optimizer, AdaHessianOptimizer)
         # Attention's fast kernels can be differentiated once only.
         with sdpa_kernel(SDPBackend.MATH) if second_order else nullcontext():
-            losses = plan.sample_losses(model(x), y)
+            losses = lessons.sample_losses(model(x), y)
         gradients = torch.autograd.grad(
             losses.mean(), parameters, create_graph=second_order, materialize_grads=True
         )
         if isinstance(optimizer, AdaHessianOptimizer):
-            drawn = job.start.layout.split(plan.signs(job, step, job.start.layout))
+            drawn = job.start.layout.split(lessons.signs(job, step, job.start.layout))
             signs = [drawn[name].to(device=p.device, dtype=dtype) for name, p in named.items()]
-            products = plan.hessian_products(gradients, parameters, signs)
+            products = lessons.hessian_products(gradients, parameters, signs)
             # The proximal term is part of the loss: its Hessian is μ on the diagonal.
             products = [hv + recipe.proximal * v for hv, v in zip(products, signs, strict=True)]
             optimizer.diagonals = [hutchinson(hv, v) for hv, v in zip(products, signs, strict=True)]

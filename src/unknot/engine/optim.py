@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from unknot.core.recipe import SGD, AdaHessian, Adam, AdamW, Optimizer
-from unknot.engine import stable
+from unknot.engine.bits import stable
 
 Tensors = list[Tensor] | tuple[Tensor, ...]
 

@@ -22,18 +22,19 @@ from unknot.core.data import FederatedData, Samples
 from unknot.core.errors import ConfigError
 from unknot.core.jobs import Job, Update
 from unknot.core.recipe import AdaHessian, Recipe
-from unknot.engine import chunks, plan
+from unknot.engine import checks
 from unknot.engine.base import Machine
-from unknot.engine.fused import train_fused
-from unknot.engine.fused_images import train_fused_images
+from unknot.engine.bits.made import Form, Maker
+from unknot.engine.bits.stable import Guard
+from unknot.engine.bits.trial import Results, Train, Trials, try_widths
+from unknot.engine.layers.program import Vmapped
 from unknot.engine.loop import train_alone
-from unknot.engine.made import Form, Maker
-from unknot.engine.paths import Choice, Paths
-from unknot.engine.plan import Lesson
-from unknot.engine.stable import Guard
-from unknot.engine.stack import Setting, train_stack
-from unknot.engine.trace import Vmapped
-from unknot.engine.trial import Outcome, Results, Train, try_widths
+from unknot.engine.ways import chunks
+from unknot.engine.ways.fused import train_fused
+from unknot.engine.ways.fused_images import train_fused_images
+from unknot.engine.ways.lessons import Lesson, shards_of, untrained
+from unknot.engine.ways.paths import Choice, Paths
+from unknot.engine.ways.stack import Stacking, train_stack
 
 CPU_MEMORY = 2 * 2**30
 # More stacks than this wait for each other at Python's lock: 8 take twice as long as 4 on 16 cores.
@@ -72,7 +73,7 @@ class StackedEngine(Machine):
         if self.memory < 1:
             raise ConfigError(f"memory is a number of bytes, not {memory}")
         self.paths = Paths(model, self.device, dtype, path)
-        self.setting = Setting(
+        self.setting = Stacking(
             self.layout,
             tuple(name for name, p in model.named_parameters() if p.requires_grad),
             self.device,
@@ -81,18 +82,18 @@ class StackedEngine(Machine):
         )
         self._activations: dict[Form, int] = {}
         self._taken: dict[Choice, None] = {}
-        self._trials: dict[tuple[Form, int, bool], Outcome] = {}
+        self._trials: dict[tuple[Form, int, bool], Trials] = {}
 
     def train(self, jobs: Sequence[Job], data: FederatedData) -> list[Update]:
-        plan.check_jobs(jobs, self.layout)
-        shards = plan.shards_of(jobs, data)
+        checks.check_jobs(jobs, self.layout)
+        shards = shards_of(jobs, data)
         samples = self._readable(jobs, shards, data.train)
         lessons = [Lesson.of(job, shard) for job, shard in zip(jobs, shards, strict=True)]
         groups: dict[Recipe, list[Lesson]] = {}
         for lesson in lessons:
             if lesson.steps:
                 groups.setdefault(lesson.job.recipe, []).append(lesson)
-        with plan.no_hidden_draws(), self._gpu_settings():
+        with checks.no_hidden_draws(), self._gpu_settings():
             workers, tasks = self._workers(), list[Task]()
             for recipe, group in groups.items():
                 some, fitting = self._tasks(recipe, group, samples)
@@ -144,7 +145,7 @@ class StackedEngine(Machine):
         rows: int,
         workers: int,
         train: Train,
-    ) -> Setting | None:
+    ) -> Stacking | None:
         """The numbers of rows that the stacks will have, none of which changes a bit of any job.
 
         None where not even the smallest stack keeps its rows apart: then the path is given up. Of the
@@ -171,10 +172,10 @@ class StackedEngine(Machine):
                 outcome.unstable.add(choice.path)
                 return None
 
-    def _outcome(self, recipe: Recipe, form: Form) -> Outcome:
+    def _outcome(self, recipe: Recipe, form: Form) -> Trials:
         """What trials have shown for the shapes that this recipe and these samples give."""
         twice = isinstance(recipe.optimizer, AdaHessian)
-        return self._trials.setdefault((form, recipe.batch_size, twice), Outcome())
+        return self._trials.setdefault((form, recipe.batch_size, twice), Trials())
 
     def _maker(self, form: Form) -> Maker:
         return Maker.of(self._template, form)
@@ -228,19 +229,23 @@ class StackedEngine(Machine):
         workers = max(1, min(wanted, self.memory // (row * least)))
         return max(least, min(self.rows, self.memory // (row * workers))), workers
 
-    def _fused(self, samples: Samples, lessons: Sequence[Lesson], setting: Setting, stop: Event) -> Results:
+    def _fused(self, samples: Samples, lessons: Sequence[Lesson], setting: Stacking, stop: Event) -> Results:
         chain = self.paths.chain
         assert chain is not None
         train = train_fused_images if chain.stages else train_fused
         return train(chain, lessons, samples, setting, stop)
 
-    def _batched(self, samples: Samples, lessons: Sequence[Lesson], setting: Setting, stop: Event) -> Results:
+    def _batched(
+        self, samples: Samples, lessons: Sequence[Lesson], setting: Stacking, stop: Event
+    ) -> Results:
         twice = isinstance(lessons[0].job.recipe.optimizer, AdaHessian)
         program = self.paths.twice if twice else self.paths.program
         assert program is not None
         return train_stack(program, lessons, samples, setting, stop)
 
-    def _vmapped(self, samples: Samples, lessons: Sequence[Lesson], setting: Setting, stop: Event) -> Results:
+    def _vmapped(
+        self, samples: Samples, lessons: Sequence[Lesson], setting: Stacking, stop: Event
+    ) -> Results:
         with self._borrowed() as model:
             return train_stack(Vmapped(model.train()), lessons, samples, setting, stop, Guard)
 
@@ -249,7 +254,7 @@ class StackedEngine(Machine):
             return [(lesson, train_alone(model, lesson.job, lesson.shard, samples, stop))]
 
     def _untrained(self, job: Job) -> Update:
-        return plan.untrained(job, job.start.vector.to(dtype=self.dtype))
+        return untrained(job, job.start.vector.to(dtype=self.dtype))
 
 
 def _default_memory(device: torch.device) -> int:

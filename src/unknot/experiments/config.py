@@ -16,12 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from unknot.core.errors import ConfigError, RequestError
-from unknot.core.recipe import SGD, AdaHessian, Adam, AdamW, Optimizer, Recipe
-from unknot.core.requests import Erase, Moment, Request, Target, erase, join
-from unknot.core.selection import WHEN
-from unknot.data import PARTITIONS, Dirichlet, Partition, make_partition
-from unknot.data.corrupt import CORRUPTIONS
-from unknot.experiments.fields import (
+from unknot.core.fields import (
     choose,
     convert,
     field_names,
@@ -30,21 +25,26 @@ from unknot.experiments.fields import (
     refuse_unknown,
     split_by_owner,
 )
+from unknot.core.recipe import SGD, AdaHessian, Adam, AdamW, Optimizer, Recipe
+from unknot.core.requests import Erase, Moment, Request, Target, erase, join
+from unknot.core.selection import WHEN
+from unknot.data import PARTITIONS, Dirichlet, Partition, make_partition
+from unknot.data.corrupt import CORRUPTIONS
 from unknot.federation import (
-    Aggregate,
     Buffered,
     Clock,
     Constant,
     FedAvg,
     FedBuff,
+    Length,
     Method,
-    Pace,
     Pareto,
+    Setup,
     Synchronous,
     Trace,
     Uniform,
 )
-from unknot.select import DQN, AtRandom, Balanced, KCenter, Policy, Selector, Settings
+from unknot.select import DQN, AtRandom, Balanced, DQNSettings, KCenter, Policy, Selector
 from unknot.unlearn import METHODS, RFS
 
 OPTIMIZERS: dict[str, type] = {"sgd": SGD, "adam": Adam, "adamw": AdamW, "adahessian": AdaHessian}
@@ -107,15 +107,9 @@ class EngineSpec:
 
 
 @dataclass(frozen=True)
-class Length:
-    """How long to train, and how often to look at the accuracy."""
+class Measures:
+    """How often, and on what, a run is measured; fields of `Setup`."""
 
-    rounds: int | None = None
-    seconds: float | None = None
-    accuracy: float | None = None
-    window: int = 1
-    deviation: float | None = None
-    judge: str = "served"
     evaluate_every: int = 1
     evaluate_on: tuple[str, ...] = ("validation",)
 
@@ -125,23 +119,21 @@ class Experiment:
     """Everything that a run is made of."""
 
     name: str = "experiment"
-    seed: int = 0
     data: DataSpec = field(default_factory=DataSpec)
     model: ModelSpec = field(default_factory=ModelSpec)
-    recipe: Recipe = field(default_factory=Recipe)
-    length: Length = field(default_factory=lambda: Length(rounds=20))
-    pace: Pace = field(default_factory=Synchronous)
-    aggregate: Aggregate = field(default_factory=FedAvg)
-    clock: Clock = field(default_factory=Clock)
+    setup: Setup = field(default_factory=Setup)
     method: Method = field(default_factory=RFS)
-    select: Selector = field(default_factory=AtRandom)
-    select_when: str = "always"
+    length: Length = field(default_factory=lambda: Length(rounds=20))
     engine: EngineSpec = field(default_factory=EngineSpec)
     requests: tuple[Request, ...] = ()
     thresholds: tuple[float, ...] = ()
     """Accuracies whose reaching after a request is reported."""
     table: Mapping[str, Any] = field(default_factory=dict, init=False, compare=False, repr=False)
     """What it was read from, for the record of a run; a changed copy has none, for it would not be true."""
+
+    @property
+    def seed(self) -> int:
+        return self.setup.seed
 
     @staticmethod
     def read(path: str | Path, overrides: Iterable[str] = ()) -> Experiment:
@@ -157,20 +149,22 @@ class Experiment:
         sections = ("data", "model", "train", "federation", "select", "clock", "method", "engine", "scenario")
         refuse_unknown(merged, ["name", "seed", *sections, "request"], "the file's")
         part = {name: _table(merged.get(name, {}), name) for name in sections}
-        pace, aggregate, length = _federation(part["federation"])
-        made = Experiment(
-            name=convert(merged.get("name", "experiment"), str, "name"),
-            seed=convert(merged.get("seed", 0), int, "seed"),
-            data=_data(part["data"]),
-            model=_model(part["model"]),
+        federation, length = _federation(part["federation"])
+        setup = Setup(
             recipe=_recipe(part["train"]),
-            length=length,
-            pace=pace,
-            aggregate=aggregate,
             clock=_clock(part["clock"]),
-            method=_method(part["method"]),
             select_when=choose({w: w for w in WHEN}, part["select"].pop("when", "always"), "select.when"),
             select=_select(part["select"]),
+            seed=convert(merged.get("seed", 0), int, "seed"),
+            **federation,
+        )
+        made = Experiment(
+            name=convert(merged.get("name", "experiment"), str, "name"),
+            data=_data(part["data"]),
+            model=_model(part["model"]),
+            setup=setup,
+            method=_method(part["method"]),
+            length=length,
             engine=fill(EngineSpec, part["engine"], "engine"),
             requests=tuple(
                 _request(item, f"request[{i}]") for i, item in enumerate(merged.get("request", []))
@@ -221,7 +215,11 @@ def _pick(table: dict[str, Any], key: str, options: Mapping[str, type], default:
 
 
 # Values that take their keys from a section whatever else it chooses.
-_FIXED: dict[str, tuple[type, ...]] = {"train": (Recipe,), "federation": (Length,), "clock": (Clock,)}
+_FIXED: dict[str, tuple[type, ...]] = {
+    "train": (Recipe,),
+    "federation": (Length, Measures),
+    "clock": (Clock,),
+}
 
 
 def _data(table: dict[str, Any]) -> DataSpec:
@@ -256,16 +254,18 @@ def _recipe(table: dict[str, Any]) -> Recipe:
     return dataclasses.replace(fill(Recipe, parts["recipe"], "train"), optimizer=optimizer)
 
 
-def _federation(table: dict[str, Any]) -> tuple[Pace, Aggregate, Length]:
+def _federation(table: dict[str, Any]) -> tuple[dict[str, Any], Length]:
+    """What a section says of the setup, and how long the run is."""
     pace = _pick(table, "pace", PACES, "synchronous", "federation")
     usual = "fedbuff" if pace is Buffered else "fedavg"
     aggregate = _pick(table, "aggregate", AGGREGATES, usual, "federation")
-    kinds = {"pace": pace, "aggregate": aggregate, "length": Length}
+    kinds = {"pace": pace, "aggregate": aggregate, "length": Length, "measures": Measures}
     parts = split_by_owner(table, {name: field_names(cls) for name, cls in kinds.items()}, "federation")
     if parts["length"].get("rounds") is None and parts["length"].get("seconds") is None:
         parts["length"]["rounds"] = 20
     made: dict[str, Any] = {name: fill(cls, parts[name], "federation") for name, cls in kinds.items()}
-    return made["pace"], made["aggregate"], made["length"]
+    measures: Measures = made["measures"]
+    return {"pace": made["pace"], "aggregate": made["aggregate"], **vars(measures)}, made["length"]
 
 
 def _clock(table: dict[str, Any]) -> Clock:
@@ -300,7 +300,7 @@ def _select(table: dict[str, Any]) -> Selector:
     name = table.pop("name", "uniform")
     if name == "dqn":
         policy = convert(table.pop("policy", None), str | None, "select.policy")
-        settings = fill(Settings, table, "select")
+        settings = fill(DQNSettings, table, "select")
         return DQN(settings, None if policy is None else Policy.load(policy, settings))
     if name == "k-center":
         refuse_unknown(table, ("groups",), "select")

@@ -98,7 +98,7 @@ def quiet(experiment: Experiment) -> Experiment:
     """The same without measurements on the way, unless its length depends on them."""
     if experiment.length.accuracy is not None:
         return experiment
-    return replace(experiment, length=replace(experiment.length, evaluate_every=0))
+    return replace(experiment, setup=replace(experiment.setup, evaluate_every=0))
 
 
 def without(

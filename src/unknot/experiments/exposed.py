@@ -30,10 +30,10 @@ from unknot.core.jobs import Engine
 from unknot.core.keys import Key
 from unknot.core.recipe import Recipe
 from unknot.core.requests import Moment
-from unknot.experiments.config import Experiment, Length
+from unknot.experiments.config import Experiment
 from unknot.experiments.counterparts import NONE, erasures_of, parted
 from unknot.experiments.simulate import assemble, go, prepare
-from unknot.federation import Event, Federation, History, Round, Served
+from unknot.federation import Event, Federation, History, Length, Round, Served
 from unknot.federation.cohort import run_together
 from unknot.select import AtRandom
 from unknot.unlearn import RFS
@@ -112,16 +112,13 @@ class Exposed:
 def plain(experiment: Experiment) -> Experiment:
     """The same federation under FedAvg, with all of the set's test samples to draw others from."""
     return Experiment(
-        seed=experiment.seed,
         data=replace(experiment.data, test="all"),
         model=experiment.model,
-        recipe=experiment.recipe,
-        length=Length(rounds=1, evaluate_every=0, evaluate_on=("test",)),
-        pace=experiment.pace,
-        aggregate=experiment.aggregate,
-        clock=experiment.clock,
+        setup=replace(
+            experiment.setup, select=UNIFORM, select_when="always", evaluate_every=0, evaluate_on=("test",)
+        ),
         method=FEDAVG,
-        select=UNIFORM,
+        length=Length(rounds=1),
         engine=experiment.engine,
         requests=experiment.requests,
     )

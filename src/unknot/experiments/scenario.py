@@ -112,7 +112,7 @@ class Since:
 
 
 @dataclass(frozen=True)
-class Trace:
+class LearningCurve:
     """The accuracy of the served model over a run, and the requests in between."""
 
     split: str
@@ -120,7 +120,7 @@ class Trace:
     requests: tuple[Asked, ...]
 
     @staticmethod
-    def of(history: History, split: str | None = None) -> Trace:
+    def of(history: History, split: str | None = None) -> LearningCurve:
         """On `split`; without it on the test data, or where that was not looked at on what was."""
         seen = {name for record in history.rounds for name in record.scores}
         chosen = split or next((name for name in ("test", "validation") if name in seen), "test")
@@ -143,7 +143,7 @@ class Trace:
             )
             for s in history.served
         )
-        return Trace(chosen, points, asked)
+        return LearningCurve(chosen, points, asked)
 
     @property
     def several(self) -> bool:
@@ -268,14 +268,14 @@ class Trace:
         }
 
     @staticmethod
-    def from_dict(record: Mapping[str, Any]) -> Trace:
+    def from_dict(record: Mapping[str, Any]) -> LearningCurve:
         absent = [None] * len(record["round"])
         columns = (record.get(name, absent) for name in COLUMNS)
         requests = (
             {**item, "clients": tuple(item["clients"]), "restarted": tuple(item.get("restarted", ()))}
             for item in record["requests"]
         )
-        return Trace(
+        return LearningCurve(
             record["split"],
             tuple(Point(*row) for row in zip(*columns, strict=True)),
             tuple(Asked(**item) for item in requests),
@@ -333,7 +333,7 @@ class Scenario:
 
 def scenario(history: History, thresholds: Iterable[float] = (), split: str | None = None) -> Scenario:
     """What became of a run's requests."""
-    trace = Trace.of(history, split)
+    trace = LearningCurve.of(history, split)
     return Scenario(trace.split, trace.outcomes(tuple(thresholds)), Rates.of(history))
 
 

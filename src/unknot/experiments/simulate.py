@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 import torch
@@ -23,9 +24,8 @@ from unknot.data import federate, load
 from unknot.data.corrupt import corrupt
 from unknot.engine import make_engine
 from unknot.experiments.config import Experiment
-from unknot.federation import Aggregate, Clock, Event, Federation, History, Method, Pace
+from unknot.federation import Event, Federation, History, Method, Setup, SetupParts
 from unknot.models import build
-from unknot.select import Selector
 from unknot.unlearn import make_method
 
 
@@ -36,20 +36,14 @@ def simulate(
     recipe: Recipe | None = None,
     *,
     initial: Model | str | Path | None = None,
-    pace: Pace | None = None,
-    aggregate: Aggregate | None = None,
-    clock: Clock | None = None,
-    select: Selector | None = None,
-    select_when: str = "always",
     engine: str | Engine = "stacked",
     device: str = "cpu",
     dtype: str = "float32",
     threads: int | None = None,
-    seed: int = 0,
-    evaluate_every: int = 1,
-    evaluate_on: Sequence[str] = ("validation",),
+    engine_options: Mapping[str, Any] | None = None,
+    setup: Setup | None = None,
     observers: Sequence[Callable[[Event], None]] = (),
-    **engine_options: Any,
+    **parts: Unpack[SetupParts],
 ) -> Federation:
     """A federation in this process, ready to ``run``.
 
@@ -57,13 +51,16 @@ def simulate(
     seed), or a module whose present parameters are the start. `initial` are weights to start from
     instead: a served model, or the file of one. They bring along whose data shaped them, and so does a
     module that a served model was put into by `load_into`; of any other module nothing can be known.
-    `engine` is a name, or an engine for this model that there is already.
+    `engine` is a name, with its own options in `engine_options`, or an engine for this model that there
+    is already. `pace`, `aggregate`, `clock`, `select`, `seed`... are the fields of `Setup`, which may be
+    given whole instead.
     """
+    setup = Setup.of(setup, recipe, parts)
     precision = {"float32": torch.float32, "float64": torch.float64}.get(dtype)
     if precision is None:
         raise ConfigError(f"dtype is 'float32' or 'float64', not {dtype!r}")
     _check_device(device)
-    with Key.root(seed).child("init").torch_seed():
+    with Key.root(setup.seed).child("init").torch_seed():
         if isinstance(model, str):
             shape = tuple(data.train.x.shape[1:])
             module = build(model, shape, data.train.classes)
@@ -71,7 +68,7 @@ def simulate(
             module = model if isinstance(model, nn.Module) else model()
     if isinstance(engine, str):
         trainer: Engine = make_engine(
-            engine, module, device=device, dtype=precision, threads=threads, **engine_options
+            engine, module, device=device, dtype=precision, threads=threads, **(engine_options or {})
         )
     else:
         trainer = engine
@@ -83,16 +80,8 @@ def simulate(
         start,
         data.cast(precision),
         make_method(method) if isinstance(method, str) else method,
-        recipe,
+        setup=setup,
         restart=None if drawn.lineage else drawn,
-        pace=pace,
-        aggregate=aggregate,
-        clock=clock,
-        select=select,
-        select_when=select_when,
-        seed=seed,
-        evaluate_every=evaluate_every,
-        evaluate_on=evaluate_on,
         observers=observers,
     )
 
@@ -150,7 +139,8 @@ def assemble(
     engine: Engine | None = None,
 ) -> Federation:
     """The experiment's federation on this data; with another seed all is drawn anew but the data."""
-    per_round = getattr(experiment.pace, "per_round", None)
+    setup = experiment.setup if seed is None else replace(experiment.setup, seed=seed)
+    per_round = getattr(setup.pace, "per_round", None)
     if per_round is not None and per_round > len(data):
         raise ConfigError(
             f"federation.per_round = {per_round}, but there are only {len(data)} clients: "
@@ -162,22 +152,14 @@ def assemble(
         lambda: build(experiment.model.name, shape, data.train.classes, **experiment.model.options),
         data,
         experiment.method,
-        experiment.recipe,
         initial=experiment.model.initial,
-        pace=experiment.pace,
-        aggregate=experiment.aggregate,
-        clock=experiment.clock,
-        select=experiment.select,
-        select_when=experiment.select_when,
         engine=engine or spec.name,
         device=spec.device,
         dtype=spec.dtype,
         threads=spec.threads,
-        seed=experiment.seed if seed is None else seed,
-        evaluate_every=experiment.length.evaluate_every,
-        evaluate_on=experiment.length.evaluate_on,
+        engine_options=options if engine is None and spec.name == "stacked" else None,
+        setup=setup,
         observers=observers,
-        **(options if engine is None and spec.name == "stacked" else {}),
     )
 
 
@@ -206,15 +188,6 @@ def run(experiment: Experiment, observers: Sequence[Callable[[Event], None]] = (
 
 def go(fed: Federation, experiment: Experiment) -> History:
     """Run a federation for as long as its experiment says, and with its requests."""
-    length = experiment.length
-    history = fed.run(
-        length.rounds,
-        seconds=length.seconds,
-        accuracy=length.accuracy,
-        window=length.window,
-        deviation=length.deviation,
-        judge=length.judge,
-        requests=experiment.requests,
-    )
+    history = fed.run(experiment.length, requests=experiment.requests)
     history.experiment = dict(experiment.table)
     return history

@@ -3,12 +3,13 @@
 from unknot.federation.aggregate import Aggregate, FedAvg, FedBuff
 from unknot.federation.clock import Clock, Constant, Pareto, Slowness, Trace, Uniform
 from unknot.federation.desk import Desk
+from unknot.federation.federation import Federation
 from unknot.federation.history import Costs, Event, History, Recovery, Round, Served, Trip
 from unknot.federation.lanes import Flight, Lane, Node
-from unknot.federation.loop import Federation
+from unknot.federation.length import Length
 from unknot.federation.method import Guarantee, Method
 from unknot.federation.pace import Buffered, Pace, Synchronous
-from unknot.federation.schedule import Stop
+from unknot.federation.setup import Setup, SetupParts
 
 __all__ = [
     "Aggregate",
@@ -25,6 +26,7 @@ __all__ = [
     "Guarantee",
     "History",
     "Lane",
+    "Length",
     "Method",
     "Node",
     "Pace",
@@ -32,8 +34,9 @@ __all__ = [
     "Recovery",
     "Round",
     "Served",
+    "Setup",
+    "SetupParts",
     "Slowness",
-    "Stop",
     "Synchronous",
     "Trace",
     "Trip",

@@ -14,14 +14,13 @@ from unknot.core.jobs import Job, Update
 from unknot.core.keys import Key
 from unknot.core.lineage import NOBODY, Ledger, Lineage
 from unknot.core.recipe import Recipe
-from unknot.core.selection import WHEN, AtRandom, Selector
+from unknot.core.selection import AtRandom
 from unknot.core.store import MIB
 from unknot.core.weights import Weights, weighted_sum
-from unknot.federation.aggregate import Aggregate, FedAvg, check_aggregator, new_aggregator
-from unknot.federation.clock import Clock
+from unknot.federation.aggregate import check_aggregator, new_aggregator
 from unknot.federation.history import Costs
 from unknot.federation.lanes import Changes, Flight, Lane, Node
-from unknot.federation.pace import Pace, Synchronous
+from unknot.federation.setup import Setup
 
 
 @dataclass(frozen=True)
@@ -45,16 +44,8 @@ class Desk:
         self,
         initial: Weights,
         data: FederatedData,
-        recipe: Recipe,
-        pace: Pace | None,
-        aggregate: Aggregate | None,
-        clock: Clock | None,
-        select: Selector | None,
-        select_when: str,
-        seed: int,
+        setup: Setup,
     ) -> None:
-        if select_when not in WHEN:
-            raise ConfigError(f"select_when is 'always' or 'unlearning', not {select_when!r}")
         self.ledger = Ledger()
         self.data = data.fork()
         # Who had left before is forgotten here too: what comes from another run may know them.
@@ -64,17 +55,17 @@ class Desk:
             self.ledger.forbid(client, samples)
         self.initial = replace(initial, lineage=initial.lineage.inherited())
         self.ledger.check(self.initial, "start from these weights")
-        self.recipe = recipe
-        self.pace = pace or Synchronous()
-        self.aggregate = aggregate or FedAvg()
+        self.recipe = setup.recipe
+        self.pace = setup.pace
+        self.aggregate = setup.aggregate
         check_aggregator(self.aggregate, self.initial)
-        self.clock = clock or Clock()
-        self.select = select or AtRandom()
+        self.clock = setup.clock
+        self.select = setup.select
         self.select_knows = self.select.lineage.inherited()
         self.ledger.check(_Known(self.select_knows), "select clients by what was learned before")
-        self.select_when = select_when
-        self.seed = seed
-        self.key = Key.root(seed)
+        self.select_when = setup.select_when
+        self.seed = setup.seed
+        self.key = Key.root(setup.seed)
         self.archive = Archive(self.ledger)
         self.memo = Memo(self.ledger)
         self.lanes: dict[str, Lane] = {}

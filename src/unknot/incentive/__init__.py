@@ -4,7 +4,7 @@ from unknot.incentive.dynamics import flow, play, step
 from unknot.incentive.equilibrium import Equilibrium, Survey, describe, settle, stable_corners, survey
 from unknot.incentive.game import Game
 from unknot.incentive.optimum import optimum
-from unknot.incentive.policies import POLICIES, READINGS, Crowd, Outcome, compare, highest_offer
+from unknot.incentive.policies import POLICIES, READINGS, Crowd, PolicyResult, compare, highest_offer
 from unknot.incentive.setting import Setting
 from unknot.incentive.sweeps import RANGES, at_rate, beside, by_clients, by_rate, drawn, settling
 
@@ -15,7 +15,7 @@ __all__ = [
     "Crowd",
     "Equilibrium",
     "Game",
-    "Outcome",
+    "PolicyResult",
     "Setting",
     "Survey",
     "at_rate",

@@ -108,7 +108,7 @@ READINGS: Mapping[str, Policy] = {**BASELINES, "highest_offer": highest_offer}
 
 
 @dataclass(frozen=True)
-class Outcome:
+class PolicyResult:
     """What a policy came to; for many games, the games' axis follows the periods'."""
 
     path: Floats
@@ -129,10 +129,10 @@ def compare(
     periods: int,
     start: Floats | None = None,
     baselines: Mapping[str, Policy] = BASELINES,
-) -> dict[str, Outcome]:
+) -> dict[str, PolicyResult]:
     """The game and the other policies, by name. A period's utility is that of the shares after its step."""
     if periods < 1:
         raise ConfigError(f"periods is {periods}: it must be 1 or more")
     paths = {"evolutionary": play(game, game.even if start is None else start, periods)}
     paths |= {name: policy(game, crowd, periods) for name, policy in baselines.items()}
-    return {name: Outcome(path, game.total(path)) for name, path in paths.items()}
+    return {name: PolicyResult(path, game.total(path)) for name, path in paths.items()}

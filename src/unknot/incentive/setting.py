@@ -10,7 +10,7 @@ from typing import Any
 from unknot.core.errors import ConfigError, nearest
 from unknot.core.keys import Key
 from unknot.incentive.game import Floats, Game, loss, numbers, shares
-from unknot.incentive.policies import Crowd, Outcome, compare
+from unknot.incentive.policies import Crowd, PolicyResult, compare
 
 NEEDED = ("psi", "zeta", "f_u", "f_c", "data")
 COMPUTATION = ("tau", "alpha", "eta", "f", "d")
@@ -76,7 +76,7 @@ class Setting:
         return Crowd.of(self.game, self.clients, self.key)
 
     @cached_property
-    def outcomes(self) -> dict[str, Outcome]:
+    def outcomes(self) -> dict[str, PolicyResult]:
         """All four policies, by name."""
         return compare(self.game, self.crowd(), self.periods, self.start)
 

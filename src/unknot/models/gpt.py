@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from unknot.core.errors import ConfigError
 from unknot.models.checks import whole
-from unknot.models.layers import CausalSelfAttention, PositionEmbedding
+from unknot.models.transformer import CausalSelfAttention, PositionEmbedding
 
 
 class Block(nn.Module):

@@ -10,8 +10,8 @@ from rich.text import Text
 from unknot.federation import History, Served
 from unknot.federation.clustered import JOINT
 from unknot.federation.history import accuracy_of
+from unknot.report.activity import lanes
 from unknot.report.curve import curve
-from unknot.report.lanes import lanes
 
 
 def share(value: float | None) -> str:

@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 
 from unknot.core.errors import ConfigError
 from unknot.federation import History
-from unknot.report import lanes
-from unknot.report.lanes import Bar, Gone, Part, Point, Row
+from unknot.report import activity
+from unknot.report.activity import Bar, Gone, Part, Point, Row
 from unknot.report.plots import COLOURS, GREY, MARKS, load_matplotlib
 
 Name = TypeVar("Name")
@@ -41,7 +41,7 @@ def draw_run(history: History, *files: str | Path) -> None:
         _timeline(lower, sheet)
         _names(lower, sheet)
         for served in (one for one in history.served if one.clients):
-            kind = lanes.sign(served)
+            kind = activity.sign(served)
             sign, _ = MARKS[kind]
             for axes in (upper, lower):
                 dash = {"erase": "-", "samples": "--"}.get(kind, ":")
@@ -75,7 +75,7 @@ class Sheet:
 
     @cached_property
     def rows(self) -> list[Row]:
-        return lanes.rows(self.history)
+        return activity.rows(self.history)
 
     @cached_property
     def heights(self) -> list[float]:
@@ -105,35 +105,35 @@ class Sheet:
 
     @cached_property
     def bars(self) -> list[Bar]:
-        return lanes.bars(self.history, self.rows)
+        return activity.bars(self.history, self.rows)
 
     @cached_property
     def gone(self) -> list[Gone]:
-        return lanes.gone(self.history, self.rows)
+        return activity.gone(self.history, self.rows)
 
     @cached_property
     def parts(self) -> list[Part]:
-        return lanes.parts(self.history, self.rows)
+        return activity.parts(self.history, self.rows)
 
     @cached_property
     def erased(self) -> dict[int, str]:
         """By row, what is written beside it."""
-        return lanes.erased(self.history, self.rows)
+        return activity.erased(self.history, self.rows)
 
     @cached_property
     def colours(self) -> dict[str, str]:
-        names = lanes.lanes(self.history)
-        return {lanes.NOWHERE: SILVER} | {name: LANES[i % len(LANES)] for i, name in enumerate(names)}
+        names = activity.lanes(self.history)
+        return {activity.NOWHERE: SILVER} | {name: LANES[i % len(LANES)] for i, name in enumerate(names)}
 
     @property
     def called(self) -> str:
-        names = lanes.lanes(self.history)
+        names = activity.lanes(self.history)
         return "clusters" if all(name.startswith("cluster") for name in names) else "lanes"
 
     @property
     def title(self) -> str:
         """Who took part, in how many lanes, for how long."""
-        many = len(lanes.lanes(self.history))
+        many = len(activity.lanes(self.history))
         among = f" in {many} {self.called}" if many > 1 else ""
         clients = _count(len({row.client for row in self.rows}), "client")
         return f"{self.history.method}: {clients}{among}, {_count(len(self.history.rounds), 'round')}"
@@ -148,7 +148,7 @@ def _count(many: int, what: str) -> str:
 
 def _accuracies(axes: Any, sheet: Sheet) -> None:
     history = sheet.history
-    edges, own, points = lanes.band(history), lanes.own_curves(history), lanes.served_curve(history)
+    edges, own, points = activity.band(history), activity.own_curves(history), activity.served_curve(history)
     if edges:
         times, low, high = zip(*edges, (history.time, *edges[-1][1:]), strict=True)
         axes.fill_between(times, _percent(low), _percent(high), step="post", color=GREY, alpha=0.18, lw=0)
@@ -194,7 +194,7 @@ def _timeline(axes: Any, sheet: Sheet) -> None:
     if sheet.parts:
         places = [(part.time, sheet.heights[part.row]) for part in sheet.parts]
         axes.plot(*zip(*places, strict=True), MARKS["samples"][0], **SAMPLES, zorder=4)
-    for time, name in lanes.restarts(history):
+    for time, name in activity.restarts(history):
         if name in sheet.spans:
             top, bottom = sheet.spans[name]
             axes.vlines(time, top - 0.6, bottom + 0.6, color=RED, linewidth=1.8)
@@ -251,14 +251,14 @@ def _legend(figure: Any, sheet: Sheet) -> None:
     kinds = {bar.kind for bar in sheet.bars}
     signs = {
         "served model": Line2D([], [], color=BLACK, linewidth=1.8),
-        f"{sheet.called}, worst to best": lanes.band(sheet.history) and Patch(color=GREY, alpha=0.18),
+        f"{sheet.called}, worst to best": activity.band(sheet.history) and Patch(color=GREY, alpha=0.18),
         "profiling": "apart" in kinds and Patch(color=SILVER),
         "joint round": "joint" in kinds and Patch(color=BLACK),
         "called back": "cut" in kinds and Patch(**CUT),
-        "begins again": lanes.restarts(sheet.history) and Line2D([], [], color=RED, linewidth=1.8),
+        "begins again": activity.restarts(sheet.history) and Line2D([], [], color=RED, linewidth=1.8),
         "erased": sheet.gone and Patch(color=PALE),
     }
-    found = {lanes.sign(served) for served in sheet.history.served if served.clients}
+    found = {activity.sign(served) for served in sheet.history.served if served.clients}
     for sign, meaning in (mark for kind, mark in MARKS.items() if kind in found):
         signs[meaning] = Line2D([], [], color=GREY, marker=sign, linestyle="none", markersize=6)
     shown = {meaning: sign for meaning, sign in signs.items() if sign}

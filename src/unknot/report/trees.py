@@ -12,7 +12,7 @@ from pathlib import Path
 
 from unknot.core.errors import ConfigError
 from unknot.topology import Table, Tree, best_within, build, score
-from unknot.topology.weights import weigh
+from unknot.topology.probabilities import weigh
 
 LINES = 60  # of a drawing in the terminal
 ENDS = 24  # boxes without children in an SVG; what is below them is counted, not drawn

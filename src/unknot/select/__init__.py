@@ -2,7 +2,7 @@
 
 from unknot.core.selection import AtRandom, Selector
 from unknot.select.balanced import Balanced
-from unknot.select.dqn import DQN, Policy, Settings
+from unknot.select.dqn import DQN, DQNSettings, Policy
 from unknot.select.k_center import KCenter
 
-__all__ = ["DQN", "AtRandom", "Balanced", "KCenter", "Policy", "Selector", "Settings"]
+__all__ = ["DQN", "AtRandom", "Balanced", "DQNSettings", "KCenter", "Policy", "Selector"]

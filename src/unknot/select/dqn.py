@@ -31,7 +31,7 @@ _KIND = "unknot policy 1"
 
 
 @dataclass(frozen=True)
-class Settings:
+class DQNSettings:
     """The paper's network and rates; the reward is `sensitivity` ^ (accuracy − `target`) − 1.
 
     It does not name `discount`, nor `renew`: the learning steps between copies to the target network. For
@@ -78,7 +78,7 @@ class Policy:
     """What was learned: the value of asking each of these clients, and whose data shaped that."""
 
     def __init__(
-        self, clients: Sequence[int], settings: Settings, key: Key, basis: Tensor | None = None
+        self, clients: Sequence[int], settings: DQNSettings, key: Key, basis: Tensor | None = None
     ) -> None:
         self.clients = tuple(sorted(clients))
         self.settings = settings
@@ -129,9 +129,9 @@ class Policy:
         )
 
     @staticmethod
-    def load(file: str | Path, settings: Settings | None = None) -> Policy:
+    def load(file: str | Path, settings: DQNSettings | None = None) -> Policy:
         stored = read_saved(file, _KIND, "a saved policy")
-        settings = settings or Settings(hidden=tuple(stored["hidden"]))
+        settings = settings or DQNSettings(hidden=tuple(stored["hidden"]))
         if list(settings.hidden) != stored["hidden"]:
             raise ConfigError(
                 f"{file}: its hidden layers are {stored['hidden']}, not {list(settings.hidden)}"
@@ -151,7 +151,7 @@ class DQN:
     it can be, and valued like the median client from then on: the network does not know it.
     """
 
-    settings: Settings = field(default_factory=Settings)
+    settings: DQNSettings = field(default_factory=DQNSettings)
     policy: Policy | None = None
     curious: bool = field(default=True, init=False)
     _state: dict[int, float] = field(default_factory=dict, init=False)

@@ -7,9 +7,9 @@ from numbers import Real
 
 from unknot.core.errors import ConfigError
 from unknot.topology.kinds import build
+from unknot.topology.probabilities import listed
 from unknot.topology.reuse import rebuild_proven
 from unknot.topology.tree import Tree, client_ids, plant
-from unknot.topology.weights import listed
 
 
 def keep(tree: Tree, leave: Iterable[int] = (), join: Iterable[int] = ()) -> Tree:

@@ -12,8 +12,8 @@ from numbers import Real
 
 from unknot.core.errors import ConfigError, nearest
 from unknot.topology import budget as budgets
+from unknot.topology.probabilities import check_names, exact, weigh
 from unknot.topology.tree import Tree, client_ids, plant
-from unknot.topology.weights import check_names, exact, weigh
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from unknot.core.errors import ConfigError
-from unknot.topology.weights import exact
+from unknot.topology.probabilities import exact
 
 DIGITS = 60  # of the numbers that decide what double precision cannot
 SAME = Decimal(10) ** -30

@@ -21,8 +21,8 @@ from numbers import Real
 
 from unknot.core.errors import ConfigError
 from unknot.topology.huffman import depths, huffman_cost
+from unknot.topology.probabilities import distinct, weigh
 from unknot.topology.tree import Tree, client_ids, from_sets, plant
-from unknot.topology.weights import distinct, weigh
 
 SETS = 300  # trained sets under one node up to which all choices are searched
 WORK = 400_000  # items handled before the exact search gives up

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from unknot.core.errors import ConfigError
 from unknot.topology.columns import from_file, number, parse_columns
-from unknot.topology.weights import exact
+from unknot.topology.probabilities import exact
 
 COLUMNS = ("client", "probability", "expires")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

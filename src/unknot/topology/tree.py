@@ -15,7 +15,7 @@ from numbers import Real
 from operator import index
 
 from unknot.core.errors import ConfigError
-from unknot.topology.weights import distinct, listed, weigh
+from unknot.topology.probabilities import distinct, listed, weigh
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,142 @@
+"""What an engine refuses, before training or while it goes on, in words; samples where it reads them."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from unknot.core.data import Samples, Shard
+from unknot.core.errors import ConfigError
+from unknot.core.jobs import Job
+from unknot.core.weights import Layout
+
+
+def check_logits(logits: Tensor, targets: Tensor, lead: int) -> None:
+    """The model must give one row of logits a target; `lead` axes come before a sample's own."""
+    if logits.shape[:-1] != targets.shape:
+        raise ConfigError(
+            f"the model gives logits of shape {tuple(logits.shape[lead:])} a sample, "
+            f"but the targets are of shape {tuple(targets.shape[lead:])}: "
+            "it must give one row of logits a target"
+        )
+
+
+def check_model(model: nn.Module) -> None:
+    """Refuse what would tie one client's result to another's, or to a hidden generator."""
+    for name, module in model.named_modules():
+        where = f"{name!r} is a {type(module).__name__}"
+        if isinstance(module, nn.modules.batchnorm._BatchNorm):
+            raise ConfigError(
+                f"{where}: its batch statistics mix samples and outlive the round, so that nothing can be "
+                f"forgotten exactly; use GroupNorm (or LayerNorm) instead"
+            )
+        if isinstance(module, nn.modules.dropout._DropoutNd) and module.p > 0:
+            raise ConfigError(
+                f"{where} with p={module.p}: it draws from a generator without a name; "
+                f"set p=0 or leave it out"
+            )
+        dropout = getattr(module, "dropout", 0.0)  # attention and recurrent layers have it as a number
+        if isinstance(dropout, float) and dropout > 0:
+            raise ConfigError(f"{where} with dropout={dropout}: set it to 0, its draws have no name")
+    if not any(parameter.requires_grad for parameter in model.parameters()):
+        raise ConfigError(f"{type(model).__name__} has no parameters to train")
+
+
+def copied(model: nn.Module) -> nn.Module:
+    """A copy of a model; what a forward pass left in it as part of its graph is copied as plain numbers."""
+    left = [v for m in model.modules() for v in vars(m).values() if isinstance(v, Tensor) and not v.is_leaf]
+    return copy.deepcopy(model, {id(tensor): tensor.detach().clone() for tensor in left})
+
+
+def check_jobs(jobs: Sequence[Job], layout: Layout) -> None:
+    for job in jobs:
+        if job.start.layout != layout:
+            raise ConfigError(
+                f"the job of client {job.client} (node {job.node!r}) starts from weights of another model: "
+                f"{_difference(job.start.layout, layout)}"
+            )
+
+
+def _difference(given: Layout, own: Layout) -> str:
+    if given.names != own.names:
+        unknown = [name for name in given.names if name not in own.names]
+        missing = [name for name in own.names if name not in given.names]
+        return f"unknown {unknown[:3]}, missing {missing[:3]}" if unknown or missing else "another order"
+    for name, a, b in zip(own.names, given.shapes, own.shapes, strict=True):
+        if a != b:
+            return f"{name} is of shape {a}, the model's of {b}"
+    return "another layout"
+
+
+def on_device(samples: Samples, device: torch.device, dtype: torch.dtype) -> Samples:
+    """The samples where an engine reads them: inputs in its precision, targets as class numbers."""
+    x = samples.x.to(device=device, dtype=dtype if samples.x.is_floating_point() else None)
+    return Samples(x, samples.y.to(device=device, dtype=torch.int64), samples.classes)
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """How many words the model knows: the size of the embedding that is given the input itself."""
+
+    module: str
+    size: int
+
+
+def outside(samples: Samples, vocabulary: Vocabulary | None) -> NDArray[np.int64]:
+    """The rows whose targets are no classes, or whose words the model does not know."""
+    bad = _per_row((samples.y < 0) | (samples.y >= samples.classes))
+    if vocabulary is not None:
+        bad |= _per_row((samples.x < 0) | (samples.x >= vocabulary.size))
+    return bad.nonzero().view(-1).cpu().numpy()
+
+
+def _per_row(bad: Tensor) -> Tensor:
+    return bad.reshape(len(bad), -1).any(1) if len(bad) else bad.new_zeros(0)
+
+
+def check_reads(
+    jobs: Sequence[Job],
+    shards: Sequence[Shard],
+    samples: Samples,
+    bad: NDArray[np.int64],
+    vocabulary: Vocabulary | None,
+) -> None:
+    """Refuse, by the client's number, rows that would end everybody's training with an error."""
+    for job, shard in zip(jobs, shards, strict=True):
+        if len(rows := shard.rows[np.isin(shard.rows, bad)]):
+            y, words = samples.y[int(rows[0])], ""
+            if vocabulary is not None:
+                words = f"; its words must be in 0..{vocabulary.size - 1} ({vocabulary.module!r})"
+            raise ConfigError(
+                f"client {job.client} has {len(rows)} samples that cannot be trained on, the first in row "
+                f"{rows[0]} with target {y.tolist()}: targets must be in 0..{samples.classes - 1}{words}"
+            )
+
+
+def check_targets(samples: Samples) -> None:
+    """Refuse targets that are no classes; what has no score."""
+    if len(bad := outside(samples, None)):
+        raise ConfigError(
+            f"sample {bad[0]} has target {samples.y[int(bad[0])].tolist()}, "
+            f"but targets must be in 0..{samples.classes - 1}"
+        )
+
+
+@contextmanager
+def no_hidden_draws() -> Iterator[None]:
+    """Within: a model that draws from PyTorch's global generator is found out, the generator put back."""
+    before = torch.get_rng_state()
+    yield
+    if not torch.equal(before, torch.get_rng_state()):
+        torch.set_rng_state(before)
+        raise ConfigError(
+            "the model drew from PyTorch's global generator while it was trained (dropout in its forward?): "
+            "such draws have no name, so the result could not be repeated; take them out"
+        )

@@ -1,0 +1,192 @@
+"""Layers with parameters, each run on a whole stack of models at once."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from unknot.engine.bits import stable
+from unknot.engine.layers.forms import Image, Layer, Parameters, Unsupported, Value, to_image, to_rows
+
+FEW_WORDS = 1024  # up to so many, a product with zeros and ones is no waste on a GPU
+
+
+def _affine(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    """``[rows, ..., in]`` by a stack of ``[in, out]`` matrices."""
+    flat = x.reshape(x.shape[0], -1, x.shape[-1])
+    product = stable.bmm(flat, weight, None if bias is None else bias.unsqueeze(1))
+    return product.reshape(*x.shape[:-1], weight.shape[-1])
+
+
+def _linear(module: nn.Linear, names: Mapping[str, str], twice: bool) -> Layer:
+    weight, bias = names["weight"], names.get("bias")
+
+    def rule(parameters: Parameters, x: Value) -> Tensor:
+        return _affine(to_rows(x), parameters[weight], None if bias is None else parameters[bias])
+
+    return Layer("linear", rule, {weight: (1, 0)})
+
+
+def _conv2d(module: nn.Conv2d, names: Mapping[str, str], twice: bool) -> Layer:
+    weight, bias = names["weight"], names.get("bias")
+    if module.padding_mode != "zeros":
+        raise Unsupported(f"a convolution with padding_mode={module.padding_mode!r}")
+    stride, padding, dilation = module.stride, module.padding, module.dilation
+    groups, kernel = module.groups, module.kernel_size
+    by_product = kernel == (1, 1)  # for which PyTorch leaves the library that the others run in
+
+    def rule(parameters: Parameters, x: Value) -> Image:
+        image = to_image(x)
+        kernels = parameters[weight].flatten(0, 1).permute(0, 3, 1, 2)
+        biases = None if bias is None else parameters[bias].flatten()
+        if (by_product or x.dtype == torch.float64) and not isinstance(padding, str):
+            return _conv_by_product(image, kernels, biases, stride, padding, dilation, groups)
+        out = F.conv2d(image.data, kernels, biases, stride, padding, dilation, image.rows * groups)
+        return Image(out, image.rows)
+
+    return Layer("conv2d", rule, {weight: (0, 2, 3, 1)})
+
+
+def _conv_by_product(
+    image: Image,
+    kernels: Tensor,
+    biases: Tensor | None,
+    stride: Any,
+    padding: Any,
+    dilation: Any,
+    groups: int,
+) -> Image:
+    """A convolution as the product of its kernels with the patches they lie on."""
+    batch, _, height, width = image.data.shape
+    sizes = [
+        (size + 2 * p - d * (k - 1) - 1) // s + 1
+        for size, p, d, k, s in zip(
+            (height, width), padding, dilation, kernels.shape[2:], stride, strict=True
+        )
+    ]
+    blocks = image.rows * groups
+    patches = F.unfold(image.data, kernels.shape[2:], dilation, padding, stride)
+    stack = patches.view(batch, blocks, -1, patches.shape[-1]).permute(1, 2, 0, 3).flatten(2)
+    matrices = kernels.reshape(blocks, -1, stack.shape[1])
+    out = stable.bmm(matrices, stack)
+    if biases is not None:
+        out = out + biases.view(blocks, -1, 1)
+    rows = out.view(image.rows, -1, batch, *sizes).transpose(1, 2)
+    return to_image(rows)
+
+
+def _group_norm(module: nn.GroupNorm, names: Mapping[str, str], twice: bool) -> Layer:
+    weight, bias = names.get("weight"), names.get("bias")
+    groups, eps = module.num_groups, module.eps
+
+    def rule(parameters: Parameters, x: Value) -> Value:
+        scale = None if weight is None else parameters[weight]
+        shift = None if bias is None else parameters[bias]
+        if isinstance(x, Image) and not twice:
+            scales = None if scale is None else scale.flatten()
+            shifts = None if shift is None else shift.flatten()
+            return Image(F.group_norm(x.data, x.rows * groups, scales, shifts, eps), x.rows)
+        # Differentiated twice, the sums must not run across rows that lie side by side.
+        x = to_rows(x).contiguous()
+        normal = F.group_norm(x.flatten(0, 1), groups, None, None, eps).view(x.shape)
+        channels = (len(x), 1, -1) + (1,) * (x.dim() - 3)
+        return _scaled(normal, scale, shift, channels)
+
+    return Layer("group_norm", rule, {})
+
+
+def _layer_norm(module: nn.LayerNorm, names: Mapping[str, str], twice: bool) -> Layer:
+    weight, bias = names.get("weight"), names.get("bias")
+    shape, eps = list(module.normalized_shape), module.eps
+
+    def rule(parameters: Parameters, x: Value) -> Tensor:
+        x = to_rows(x)
+        normal = F.layer_norm(x, shape, None, None, eps)
+        scale = None if weight is None else parameters[weight]
+        shift = None if bias is None else parameters[bias]
+        return _scaled(normal, scale, shift, (len(x), *(1,) * (x.dim() - 1 - len(shape)), *shape))
+
+    return Layer("layer_norm", rule, {})
+
+
+def _scaled(x: Tensor, scale: Tensor | None, shift: Tensor | None, shape: tuple[int, ...]) -> Tensor:
+    if scale is not None:
+        x = x * scale.view(shape)
+    return x if shift is None else x + shift.view(shape)
+
+
+def _embedding(module: nn.Embedding, names: Mapping[str, str], twice: bool) -> Layer:
+    weight = names["weight"]
+    if module.max_norm is not None or module.padding_idx is not None or module.sparse:
+        raise Unsupported("an Embedding with max_norm, padding_idx or sparse")
+    if module.scale_grad_by_freq:
+        raise Unsupported("an Embedding with scale_grad_by_freq")
+
+    def rule(parameters: Parameters, x: Value) -> Tensor:
+        table = parameters[weight]
+        rows, words = table.shape[:2]
+        if table.is_cuda and words <= FEW_WORDS:
+            # A GPU adds up the gradients of a word in any order; a product has one.
+            chosen = F.one_hot(x.reshape(rows, -1), words).to(table.dtype)
+            return stable.bmm(chosen, table).view(*x.shape, -1)
+        first = torch.arange(0, rows * words, words, device=x.device).view(rows, *(1,) * (x.dim() - 1))
+        # A word that is none must not be looked up in the neighbour's table: it is an error.
+        known = (x >= 0) & (x < words)
+        return F.embedding(torch.where(known, x + first, rows * words), table.flatten(0, 1))
+
+    return Layer("embedding", rule, {})
+
+
+def _position_embedding(module: nn.Module, names: Mapping[str, str], twice: bool) -> Layer:
+    weight = names["weight"]
+
+    def rule(parameters: Parameters, x: Tensor) -> Tensor:
+        places = parameters[weight][:, : x.shape[-2]]
+        return x + places.view(len(x), *(1,) * (x.dim() - 3), *places.shape[1:])
+
+    return Layer("position_embedding", rule, {})
+
+
+def _causal_self_attention(module: nn.Module, names: Mapping[str, str], twice: bool) -> Layer:
+    heads = module.heads
+    if not isinstance(heads, int):
+        raise Unsupported("an attention layer without a number of heads")
+    qkv = names["qkv.weight"], names.get("qkv.bias")
+    out = names["out.weight"], names.get("out.bias")
+
+    def affine(parameters: Parameters, x: Tensor, layer: tuple[str, str | None]) -> Tensor:
+        return _affine(x, parameters[layer[0]], None if layer[1] is None else parameters[layer[1]])
+
+    def rule(parameters: Parameters, x: Value) -> Tensor:
+        x = to_rows(x)
+        width, length = x.shape[-1], x.shape[-2]
+        parts = affine(parameters, x, qkv).view(-1, length, 3, heads, width // heads)
+        q, k, v = parts.permute(2, 0, 3, 1, 4).reshape(3, -1, length, width // heads).unbind(0)
+        scores = stable.bmm(q, k.transpose(1, 2)) * (1 / math.sqrt(width // heads))
+        later = torch.ones(length, length, dtype=torch.bool, device=x.device).triu(1)
+        mixed = stable.bmm(scores.masked_fill(later, -math.inf).softmax(-1), v)
+        merged = mixed.view(-1, heads, length, width // heads).transpose(1, 2).reshape(x.shape)
+        return affine(parameters, merged, out)
+
+    return Layer("causal_self_attention", rule, {qkv[0]: (1, 0), out[0]: (1, 0)})
+
+
+Builder = Callable[[Any, Mapping[str, str], bool], Layer]  # (module, its parameters' names, twice)
+
+MODULES: dict[type[nn.Module], Builder] = {
+    nn.Linear: _linear,
+    nn.Conv2d: _conv2d,
+    nn.GroupNorm: _group_norm,
+    nn.LayerNorm: _layer_norm,
+    nn.Embedding: _embedding,
+}
+
+KINDS: dict[str, Builder] = {
+    "causal_self_attention": _causal_self_attention,
+    "position_embedding": _position_embedding,
+}

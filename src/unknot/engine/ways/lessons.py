@@ -1,0 +1,133 @@
+"""What training a job means, said once for every engine: the batches, their order, the loss, the signs.
+
+Engines differ in how they compute this, never in what they compute.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.nn import functional as F
+
+from unknot.core.data import FederatedData, Shard
+from unknot.core.errors import ConfigError
+from unknot.core.jobs import Job, Update
+from unknot.core.weights import Layout
+from unknot.engine.checks import check_logits
+
+
+def batches(job: Job, shard: Shard) -> Iterator[NDArray[np.int64]]:
+    """The rows of the training samples that each step reads.
+
+    Where the job names its batches, those. Otherwise epoch e goes through the shard in the order of
+    the key's child ("epoch", e), cut into consecutive batches; the last one of an epoch may be smaller.
+    """
+    if job.batches is not None:
+        yield from (shard.rows_of(batch) for batch in job.batches)
+        return
+    left = job.recipe.steps(len(shard))
+    for epoch in range(job.recipe.epochs):
+        order = job.key.child("epoch", epoch).order(shard.ids)
+        for first in range(0, len(order), job.recipe.batch_size):
+            if not left:
+                return
+            left -= 1
+            yield shard.rows[order[first : first + job.recipe.batch_size]]
+
+
+@dataclass(frozen=True, eq=False)
+class Lesson:
+    """A job's batches, all of `batch_size` rows: a smaller one is filled up with its first sample.
+
+    `rows[s]` are read in step s, `counts[s]` of them for real; the others get a weight of exactly 0.
+    """
+
+    job: Job
+    shard: Shard
+    rows: NDArray[np.int64]
+    counts: NDArray[np.int64]
+
+    @staticmethod
+    def of(job: Job, shard: Shard) -> Lesson:
+        if job.batches is not None:
+            return Lesson._drawn(job, shard, job.batches)
+        size, samples = job.recipe.batch_size, len(shard)
+        per_epoch = -(-samples // size)
+        rows = np.empty((job.recipe.epochs if samples else 0, per_epoch * size), dtype=np.int64)
+        for epoch in range(len(rows)):
+            rows[epoch, :samples] = shard.rows[job.key.child("epoch", epoch).order(shard.ids)]
+            rows[epoch, samples:] = rows[epoch, (per_epoch - 1) * size]
+        counts = np.full((len(rows), per_epoch), size, dtype=np.int64)
+        counts[:, -1:] = samples - (per_epoch - 1) * size
+        steps = job.recipe.steps(samples)
+        return Lesson(job, shard, rows.reshape(-1, size)[:steps], counts.reshape(-1)[:steps])
+
+    @staticmethod
+    def _drawn(job: Job, shard: Shard, batches: Sequence[NDArray[np.int64]]) -> Lesson:
+        """The batches that a method drew."""
+        size = job.recipe.batch_size
+        counts = np.asarray([len(batch) for batch in batches], dtype=np.int64)
+        if len(counts) and not 1 <= counts.min() <= counts.max() <= size:
+            raise ConfigError(
+                f"a batch drawn for client {job.client} has {counts.min()} to {counts.max()} samples; "
+                f"the recipe's batch_size is {size}"
+            )
+        rows = np.empty((len(batches), size), dtype=np.int64)
+        for step, batch in enumerate(batches):
+            rows[step, : len(batch)] = shard.rows_of(batch)
+            rows[step, len(batch) :] = rows[step, 0]
+        return Lesson(job, shard, rows, counts)
+
+    @property
+    def steps(self) -> int:
+        return len(self.rows)
+
+    def weights(self) -> NDArray[np.float64]:
+        """What each sample's loss counts in its batch: 1/count, 0 for what fills up."""
+        real = np.arange(self.rows.shape[1]) < self.counts[:, None]
+        return real / self.counts[:, None]
+
+    def mean_loss(self, losses: NDArray[np.float64]) -> float:
+        """The mean over all sample readings of the losses ``[steps, batch_size]``."""
+        real = np.arange(self.rows.shape[1]) < self.counts[:, None]
+        return float(losses[real].sum() / self.counts.sum())
+
+
+def untrained(job: Job, vector: Tensor) -> Update:
+    """What a client without samples gives back: the weights it was sent, and no loss."""
+    return job.done(vector, 0, math.nan)
+
+
+def sample_losses(logits: Tensor, targets: Tensor) -> Tensor:
+    """Cross-entropy of each sample, ``[n]``: for text the mean over its positions."""
+    check_logits(logits, targets, lead=1)
+    flat = F.cross_entropy(logits.flatten(0, -2), targets.flatten(), reduction="none")
+    return flat.view(len(targets), -1).mean(1)
+
+
+def signs(job: Job, step: int, layout: Layout) -> Tensor:
+    """Hutchinson's ±1 of one step, as one flat int8 vector in the order of the layout."""
+    return job.key.child("hutchinson", step).signs(layout.size)
+
+
+def hessian_products(
+    gradients: Sequence[Tensor], parameters: Sequence[Tensor], signs: Sequence[Tensor]
+) -> Sequence[Tensor]:
+    """The Hessian times the vector of signs. A model that is linear in all its weights has none."""
+    if not any(gradient.requires_grad for gradient in gradients):
+        return [torch.zeros_like(p) for p in parameters]
+    pairs = [(g, v) for g, v in zip(gradients, signs, strict=True) if g.requires_grad]
+    return torch.autograd.grad(
+        [g for g, _ in pairs], parameters, grad_outputs=[v for _, v in pairs], materialize_grads=True
+    )
+
+
+def shards_of(jobs: Sequence[Job], data: FederatedData) -> list[Shard]:
+    """What each job may read; raises for a client whose data has been erased."""
+    return [job.shard(data) for job in jobs]

@@ -1,0 +1,229 @@
+"""Training one stack: several jobs of one recipe at once, one a row, by autograd.
+
+Rows are sorted by their number of steps, so the jobs that are still at work are always the first
+ones: a step is taken on views of the first rows, and a row that is done is read out and left alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from threading import Event
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from unknot.core.data import Samples
+from unknot.core.jobs import Update
+from unknot.core.recipe import AdaHessian
+from unknot.core.weights import Layout
+from unknot.engine import checks, optim
+from unknot.engine.layers.program import Forward
+from unknot.engine.ways import lessons
+from unknot.engine.ways.lessons import Lesson
+from unknot.engine.workers import Stopped
+
+
+@dataclass(frozen=True)
+class Stacking:
+    """What all stacks of an engine have in common."""
+
+    layout: Layout
+    trainable: tuple[str, ...]
+    device: torch.device
+    dtype: torch.dtype
+    widths: tuple[int, ...]  # how many rows a step may have, ascending; filled up with copies
+
+    def width(self, active: int) -> int:
+        """How many rows take part in a step in which `active` jobs are at work."""
+        return next(width for width in self.widths if width >= active)
+
+
+class Roster:
+    """The rows of a stack: which job each one is, what it reads, and when it is done."""
+
+    def __init__(self, lessons: Sequence[Lesson], setting: Stacking) -> None:
+        self.lessons = sorted(lessons, key=lambda lesson: -lesson.steps)
+        self.setting = setting
+        filled = list(self.lessons)
+        target = setting.width(len(filled))
+        filled += [filled[0]] * (target - len(filled))
+        self.rows = filled
+        self.steps = filled[0].steps
+        self.batch = filled[0].rows.shape[1]
+        self._done = np.array([lesson.steps for lesson in self.lessons])
+        active = (self._done[:, None] > np.arange(self.steps)).sum(0)
+        self.widths = [setting.width(int(count)) for count in active]  # of each step
+        self.leaving: dict[int, list[int]] = {}  # by step, the rows whose last one it is
+        for row, lesson in enumerate(self.lessons):
+            self.leaving.setdefault(lesson.steps - 1, []).append(row)
+        reads = np.empty((self.steps, target, self.batch), dtype=np.int64)
+        weights = np.zeros(reads.shape)
+        for row, lesson in enumerate(filled):
+            reads[: lesson.steps, row] = lesson.rows
+            reads[lesson.steps :, row] = lesson.rows[-1]  # done: reads on, but nobody reads it out
+            weights[: lesson.steps, row] = lesson.weights()
+            weights[lesson.steps :, row] = weights[lesson.steps - 1, row]
+        self.reads = torch.from_numpy(reads).to(setting.device)
+        self.weights = torch.from_numpy(weights).to(device=setting.device, dtype=setting.dtype)
+
+    def until(self, step: int) -> int:
+        """The first step after this one at which a job is done or the stack has been at work for long."""
+        return min(int(self._done[self._done > step].min()), step + 64)
+
+    def starts(self) -> Tensor:
+        """The start weights, ``[rows, size]``."""
+        vectors = [lesson.job.start.vector for lesson in self.rows]
+        if all(vector is vectors[0] for vector in vectors):
+            one = vectors[0].to(device=self.setting.device, dtype=self.setting.dtype)
+            return one.expand(len(vectors), -1)
+        return torch.stack([v.to(device=self.setting.device, dtype=self.setting.dtype) for v in vectors])
+
+    def updates(self, vectors: Sequence[Tensor], losses: Tensor) -> list[tuple[Lesson, Update]]:
+        """The updates of the jobs, from the loss of every reading ``[steps, rows, batch]``."""
+        readings = losses.double().cpu().numpy()
+        return [
+            (
+                lesson,
+                lesson.job.done(
+                    vector.to(lesson.job.start.vector.device),
+                    len(lesson.shard),
+                    lesson.mean_loss(np.ascontiguousarray(readings[: lesson.steps, row])),
+                ),
+            )
+            for row, (lesson, vector) in enumerate(zip(self.lessons, vectors, strict=True))
+        ]
+
+
+class Parameters:
+    """The stacked parameters, each stored in the order of axes that its layer computes with."""
+
+    def __init__(self, starts: Tensor, setting: Stacking, forward: Forward) -> None:
+        self.setting = setting
+        self.orders = {
+            name: tuple(forward.stored.get(name, range(len(shape))))
+            for name, shape in zip(setting.layout.names, setting.layout.shapes, strict=True)
+        }
+        self.tensors = {name: self.store(name, part) for name, part in setting.layout.split(starts).items()}
+
+    def store(self, name: str, part: Tensor) -> Tensor:
+        """A stack of one parameter ``[rows, *shape]`` in its stored order, in memory of its own."""
+        order = self.orders[name]
+        return part.permute(0, *(axis + 1 for axis in order)).clone(memory_format=torch.contiguous_format)
+
+    def vector(self, row: int) -> Tensor:
+        """One row's weights, as its layout has them."""
+        parts = []
+        for name in self.setting.layout.names:
+            order = self.orders[name]
+            back = [order.index(axis) for axis in range(len(order))]
+            parts.append(self.tensors[name][row].permute(back).reshape(-1))
+        return torch.cat(parts)
+
+    def kernel_axes(self, name: str) -> tuple[int, int] | None:
+        """Where in the stack a convolution's kernel lies; None for what is no convolution."""
+        order = self.orders[name]
+        return (order.index(2) + 1, order.index(3) + 1) if len(order) == 4 else None
+
+
+def train_stack(
+    forward: Forward,
+    lessons: Sequence[Lesson],
+    samples: Samples,
+    setting: Stacking,
+    stop: Event,
+    guard: Callable[[int], AbstractContextManager[object]] = lambda rows: nullcontext(),
+) -> list[tuple[Lesson, Update]]:
+    """Train jobs of one recipe together; each result is as if the job had been alone."""
+    recipe = lessons[0].job.recipe
+    roster = Roster(lessons, setting)
+    parameters = Parameters(roster.starts(), setting, forward)
+    trained = [parameters.tensors[name] for name in setting.trainable]
+    first = [p.clone() for p in trained] if recipe.proximal else []
+    optimizer = optim.RowOptimizer(recipe.optimizer, trained)
+    losses = torch.zeros_like(roster.weights)
+    vectors: list[Tensor] = [torch.empty(0)] * len(roster.lessons)
+    targets = samples.y.index_select(0, roster.reads.reshape(-1)).view(
+        *roster.reads.shape, *samples.y.shape[1:]
+    )
+    second_order = isinstance(recipe.optimizer, AdaHessian)
+    gradients: Sequence[Tensor] = ()
+    curvatures: list[Tensor] = []
+    width, leaves, here, active = 0, dict[str, Tensor](), list[Tensor](), list[Tensor]()
+    for step in range(roster.steps):
+        if stop.is_set():
+            raise Stopped
+        if roster.widths[step] != width:
+            width = roster.widths[step]
+            leaves = {name: tensor[:width].detach() for name, tensor in parameters.tensors.items()}
+            here = [leaves[name].detach() for name in setting.trainable]
+            active = [leaves[name].requires_grad_() for name in setting.trainable]
+        x = samples.x.index_select(0, roster.reads[step, :width].reshape(-1))
+        x = x.view(width, roster.batch, *samples.x.shape[1:])
+        y, weights = targets[step, :width], roster.weights[step, :width]
+        with guard(width):
+            logits = forward(leaves, x)
+            checks.check_logits(logits, y, lead=2)
+            if second_order:
+                reading = stacked_losses(logits.log_softmax(-1), y)
+                total = (reading * weights).sum()
+                gradients, curvatures = differentiate_twice(total, active, roster, step, parameters)
+            else:
+                reading, error = loss_and_error(logits.detach(), y, weights)
+                gradients = torch.autograd.grad(logits, active, error, materialize_grads=True)
+        with torch.no_grad():
+            losses[step, :width] = reading.detach()
+            if recipe.proximal:
+                gradients = [
+                    g + recipe.proximal * (p - p0[:width])
+                    for g, p, p0 in zip(gradients, here, first, strict=True)
+                ]
+            if recipe.clip is not None:
+                gradients = optim.clip(gradients, recipe.clip)
+            optimizer.step(step + 1, here, gradients, curvatures)
+        for row in roster.leaving.get(step, ()):
+            vectors[row] = parameters.vector(row)
+    return roster.updates(vectors, losses)
+
+
+def stacked_losses(logs: Tensor, targets: Tensor) -> Tensor:
+    """Cross-entropy of each sample of each row, ``[rows, batch]``, from log-probabilities."""
+    chosen = logs.gather(-1, targets.unsqueeze(-1)).squeeze(-1)
+    return -(chosen if chosen.dim() == 2 else chosen.flatten(2).mean(2))
+
+
+def loss_and_error(logits: Tensor, targets: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
+    """The losses, and the gradient of their weighted sum: probabilities, less one for the class."""
+    logs = logits.log_softmax(-1)
+    losses = stacked_losses(logs, targets)
+    positions = targets[0, 0].numel()
+    if positions > 1:
+        weights = (weights / positions).view(*weights.shape, *(1,) * (targets.dim() - 2))
+    places = targets.unsqueeze(-1)
+    error = logs.exp_().scatter_add_(-1, places, logs.new_full((1,), -1.0).expand(places.shape))
+    return losses, error.mul_(weights.unsqueeze(-1))
+
+
+def differentiate_twice(
+    total: Tensor, active: list[Tensor], roster: Roster, step: int, parameters: Parameters
+) -> tuple[list[Tensor], list[Tensor]]:
+    """Gradients, and for AdaHessian the estimates of the Hessian's diagonal.
+
+    The rows' losses have no parameter in common, so the Hessian of their sum is block-diagonal: one
+    backward pass gives every row its own product.
+    """
+    gradients = torch.autograd.grad(total, active, create_graph=True, materialize_grads=True)
+    setting, width = parameters.setting, len(active[0])
+    recipe = roster.lessons[0].job.recipe
+    drawn = torch.stack([lessons.signs(lesson.job, step, setting.layout) for lesson in roster.rows[:width]])
+    split = setting.layout.split(drawn.to(device=setting.device, dtype=setting.dtype))
+    signs = [parameters.store(name, split[name]) for name in setting.trainable]
+    products = lessons.hessian_products(gradients, active, signs)
+    if recipe.proximal:
+        # The proximal term is part of the loss: its Hessian is μ on the diagonal.
+        products = [hv + recipe.proximal * v for hv, v in zip(products, signs, strict=True)]
+    kernels = [parameters.kernel_axes(name) for name in setting.trainable]
+    curvatures = optim.curvature([hv.detach() for hv in products], signs, kernels)
+    return [g.detach() for g in gradients], curvatures

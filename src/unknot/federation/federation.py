@@ -1,0 +1,497 @@
+"""One loop over a simulated clock: jobs are launched, become due, are trained, are absorbed.
+
+Synchronous and asynchronous runs differ in the pace alone. Erasures and joins are events of this
+loop. A job is trained when it is due, not when it is launched: an erasure in between cancels it,
+and all jobs that are due together are one call to the engine.
+
+Every lane has its own time: that of the last thing that happened in it. A lane that has had its
+rounds rests while others finish theirs, and goes on from its own time when there is more to do: a
+run in parts is the run in one.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Unpack
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unknot.core.data import FederatedData
+from unknot.core.ensemble import Model
+from unknot.core.errors import ConfigError, RequestError
+from unknot.core.jobs import Engine, Job, Score, Update
+from unknot.core.recipe import Recipe
+from unknot.core.requests import Erase, Join, Request
+from unknot.core.threads import one_thread
+from unknot.core.weights import Weights
+from unknot.federation.aggregate import FedAvg
+from unknot.federation.clock import SECOND
+from unknot.federation.describe import beyond, counts, describe, members_of
+from unknot.federation.desk import Desk, Outside
+from unknot.federation.environment import environment
+from unknot.federation.erasure import attempt, close, left_to_erase, left_to_join, repair
+from unknot.federation.history import NOBODY_LEFT, Event, History, Round, Served, Trip
+from unknot.federation.inbox import Inbox, Waiting, check_requests, concerned_by, held_by
+from unknot.federation.inspect import sort_out
+from unknot.federation.lanes import Flight, Lane
+from unknot.federation.length import Length, LengthParts
+from unknot.federation.method import Method
+from unknot.federation.promise import Uncovered
+from unknot.federation.scores import Scores
+from unknot.federation.setup import Setup, SetupParts
+from unknot.federation.view import View
+
+
+class Federation(View):
+    """A server and its clients, with a method that can make it forget.
+
+    ``run`` may be called again to go on. `model` is what is served now. A method works at the `desk`,
+    which has no engine; what a person looks at of it can be had here as well. `restart` are weights to
+    begin again from, should the data that shaped the `initial` ones be erased.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        initial: Weights,
+        data: FederatedData,
+        method: Method,
+        recipe: Recipe | None = None,
+        *,
+        setup: Setup | None = None,
+        restart: Weights | None = None,
+        observers: Sequence[Callable[[Event], None]] = (),
+        **parts: Unpack[SetupParts],
+    ) -> None:
+        setup = Setup.of(setup, recipe, parts)
+        self.desk = Desk(initial, data, setup)
+        chosen = self.desk.select
+        if not method.selects and (chosen.curious or chosen.learns):
+            raise ConfigError(f"{method.name} draws its clients itself: leave select out")
+        if chosen.learns and not data.validation:
+            raise ConfigError("a selector that learns is rewarded for accuracy on validation data: give some")
+        self.engine = engine
+        self.method = method
+        if not method.exact:
+            self.desk.allow_keepsakes()
+        self.desk.outside = Outside(self._train_apart, self._train_alone, self._validate)
+        self.scores = Scores(engine, self.desk.data, setup.evaluate_on)
+        self._restart = restart
+        self._evaluate_every = setup.evaluate_every
+        self._observers = tuple(observers)
+        self._inbox = Inbox()
+        self._pools: dict[str, NDArray[np.int64]] = {}
+        self._apart: list[Trip] = []
+        self._history: History | None = None
+        self._uncovered = Uncovered()
+
+    # What a person calls -------------------------------------------------------------------------
+
+    def run(
+        self,
+        rounds: int | Length | None = None,
+        *,
+        requests: Request | Iterable[Request] = (),
+        **parts: Unpack[LengthParts],
+    ) -> History:
+        """Train for so many more rounds, or simulated seconds, or until the accuracy is reached: a `Length`.
+
+        Requests that cannot be served are refused before training starts; one whose moment does not come
+        waits for the next run.
+        """
+        length = Length.of(rounds, parts)
+        new = self._inbox.unknown([requests] if isinstance(requests, Erase | Join) else requests)
+        members = self.members if self._history else self._first_members(new)
+        self._check(new, members)
+        if length.accuracy is not None and "validation" not in self.scores.watched:
+            raise ConfigError(
+                "stopping at an accuracy needs validation data, and evaluate_on with 'validation' in it"
+            )
+        started = time.perf_counter()
+        limit = None if length.seconds is None else self.desk.now + round(length.seconds * SECOND)
+        history = self._history or self._open(members)
+        self._inbox.put(new)
+        self._uncovered.timed |= limit is not None
+        self._uncovered.judged |= length.accuracy is not None
+        goals: dict[str, int] = {}
+        if length.rounds is not None:
+            goals = {name: lane.rounds - lane.ahead + length.rounds for name, lane in self.lanes.items()}
+        for lane in self.lanes.values():
+            lane.ahead = 0
+
+        while True:
+            self._serve_due(history, goals)
+            if length.rounds is not None:
+                goals |= {name: length.rounds for name in self.lanes if name not in goals}
+            short = [lane for name, lane in self.lanes.items() if not goals or lane.rounds < goals[name]]
+            active = [lane for lane in short if lane.members or lane.flights] or short
+            if not active or (self.members and not any(lane.members for lane in short)):
+                history.stopped = "rounds"
+                break
+            if length.reached(history) and not self._inbox.may_come(self.desk, goals, limit):
+                history.stopped = "accuracy"
+                break
+            halted = self._inbox.halted(self.desk, goals)
+            active = [lane for lane in active if lane.name not in halted]
+            for lane in active:
+                self._launch(lane)
+            ready = {lane.name: lane.ready for lane in active if lane.flights}
+            wakes = self._inbox.wakes()
+            if not ready and not wakes:
+                history.stopped = NOBODY_LEFT
+                break
+            ready |= self._led_on(wakes, ready, short, halted)
+            at = min([*ready.values(), *wakes])
+            if limit is not None and at > limit:
+                self.desk.now, history.stopped = max(self.desk.now, limit), "seconds"
+                break
+            self.desk.now = at
+            if at not in wakes:
+                self._absorb([self.lanes[name] for name, due in ready.items() if due == at], history)
+
+        self.desk.now = max([self.desk.now, *(lane.at for lane in self.lanes.values())])
+        for name, lane in self.lanes.items():
+            lane.ahead = max(0, lane.rounds - goals.get(name, lane.rounds))
+        history.unserved = [f"{request} at {request.at}" for request in self._inbox.requests]
+        self.method.conclude(self.desk)
+        self._finish(history, time.perf_counter() - started)
+        return history
+
+    @property
+    def model(self) -> Model:
+        """What is served: it carries all that was read to make it, and is refused if that was erased."""
+        with one_thread(), self.ledger.reading() as read:
+            model = self.method.serve(self.desk) if self._history else self.initial
+        model = model.carrying(read())
+        self.ledger.check(model, "serve the model")
+        return model
+
+    @property
+    def pending(self) -> tuple[Request, ...]:
+        """The requests whose moment has not come yet, or that a method failed to serve."""
+        return self._inbox.requests
+
+    # What the desk hands on ----------------------------------------------------------------------
+
+    def _train_apart(self, jobs: Sequence[Job]) -> list[Update]:
+        for job in jobs:
+            self.ledger.check(job, f"train client {job.client}")
+        good, bad = sort_out(jobs, self.engine.train(jobs, self.data))
+        self.desk.count(jobs, len(bad))
+        now = self.desk.now
+        times = [self.desk.duration(job.client, job.samples_read(self.data)) for job in jobs]
+        self._apart += [
+            Trip(job.client, job.node, now / SECOND, (now + took) / SECOND)
+            for job, took in zip(jobs, times, strict=True)
+        ]
+        self.desk.now += max(times, default=0)
+        return good
+
+    def _train_alone(self, lane: Lane, rounds: int) -> None:
+        assert self._history is not None
+        goal = lane.rounds + rounds
+        while lane.rounds < goal:
+            self._launch(lane)
+            if not lane.flights:
+                break
+            self.desk.now = lane.ready
+            self._absorb([lane], self._history)
+        self.desk.cancel(lane, lane.flights)
+
+    def _validate(self, model: Weights) -> float:
+        return self.scores.of(model, "validation").accuracy if "validation" in self.scores.there else 0.0
+
+    def _led_on(
+        self, wakes: Sequence[int], ready: Mapping[str, int], short: Sequence[Lane], halted: set[str]
+    ) -> dict[str, int]:
+        """The lanes that rest, but are not yet where a request at a time would find them in a longer run."""
+        asked = min(wakes, default=0)
+        if not ready or not wakes or asked > min(ready.values()):
+            return {}
+        concerned = {
+            lane.name
+            for request in self.pending
+            if request.at.time is not None and round(request.at.time * SECOND) == asked
+            for lane in concerned_by(self.desk, request)
+        }
+        busy = {lane.name for lane in short} | halted
+        found: dict[str, int] = {}
+        for lane in self.lanes.values():
+            if lane.name in concerned - busy and lane.at < asked:
+                self._launch(lane)
+                if lane.flights and lane.ready < asked:
+                    found[lane.name] = lane.ready
+        return found
+
+    # The steps of the loop -----------------------------------------------------------------------
+
+    def _launch(self, lane: Lane) -> None:
+        """Send the model to as many clients as the pace has room for."""
+        pool = self._pool(lane)
+        if not len(pool):
+            return
+        if lane.meeting or lane.selector.curious:
+            if not lane.flights:  # those who are out come back first
+                self._introduce(lane, pool)
+            return
+        room = lane.pace.vacancies(len(lane.flights), len(pool))
+        if room < 1:
+            return
+        idle = pool[~np.isin(pool, list(lane.flying))] if lane.flights else pool
+        for client in self.method.choose(self.desk, lane, idle, room):
+            # Who is asked must not depend on what it holds: a client with nothing to train on takes
+            # its place in the round and comes back with nothing.
+            self._send(lane, client, self.method.jobs(self.desk, lane, client))
+
+    def _send(self, lane: Lane, client: int, asked: Sequence[Job]) -> None:
+        read = [job.samples_read(self.data) for job in asked]
+        jobs = tuple(job for job, samples in zip(asked, read, strict=True) if samples)
+        for job in jobs:
+            self.ledger.check(job, f"send a model to client {client}")
+        due = lane.at + self.desk.duration(client, sum(read))
+        lane.flights.append(Flight(client, jobs, lane.version, lane.at, due))
+        lane.sent.update((client, *(other for job in asked for other in job.clients)))
+
+    def _introduce(self, lane: Lane, pool: NDArray[np.int64]) -> None:
+        """Everybody trains the lane's model for an epoch, for a selector that wants to know them first."""
+        lane.meeting = True
+        recipe, model = replace(lane.recipe, epochs=1), lane.model
+        for client in pool.tolist():
+            key = self.key.child("meet", lane.name, lane.version, client)
+            unit = self.ledger.unit(client)
+            self._send(lane, client, [Job(unit, model, key, recipe, "meet", lane.version)])
+
+    def _absorb(self, lanes: Sequence[Lane], history: History) -> None:
+        """Train what is due, in one call for all lanes, and put it into the models."""
+        now = self.desk.now
+        landed = {lane.name: [f for f in lane.flights if f.due <= now] for lane in lanes}
+        jobs = [job for lane in lanes for flight in landed[lane.name] for job in flight.jobs]
+        for job in jobs:
+            self.ledger.check(job, f"train client {job.client}")
+        started = time.perf_counter()
+        updates = self.engine.train(jobs, self.data) if jobs else []
+        history.seconds["train"] += time.perf_counter() - started
+        position = 0
+        records: dict[str, Round] = {}
+        for lane in lanes:
+            lane.at = now
+            flights = landed[lane.name]
+            count = sum(len(flight.jobs) for flight in flights)
+            part = slice(position, position + count)
+            position += count
+            if lane.meeting:
+                self._meet(lane, flights, jobs[part], updates[part])
+            else:
+                records[lane.name] = self._absorb_lane(lane, flights, jobs[part], updates[part])
+        # What landed at one moment is measured once, when all of it is in.
+        measures = any(self._measures(record.round) for record in records.values())
+        scores = self._scores() if measures else {}
+        for lane, record in ((self.lanes[name], record) for name, record in records.items()):
+            measured = record
+            if self._measures(record.round):
+                measured = replace(record, scores=scores, own=self._own(lane))
+            history.rounds.append(measured)
+            self._tell(measured)
+
+    def _absorb_lane(
+        self, lane: Lane, flights: list[Flight], jobs: Sequence[Job], updates: Sequence[Update]
+    ) -> Round:
+        with one_thread():
+            good, bad = sort_out(jobs, updates)
+            with self.desk.absorbing(good):
+                self.method.absorb(self.desk, lane, good)
+            if lane.selector.learns and "validation" in self.scores.there:
+                accuracy = self.scores.of(lane.model, "validation").accuracy
+                key = self.key.child("learn", lane.name, lane.version)
+                # The accuracy is as much of those whose rows it was measured on as of the model.
+                judged = lane.model.carrying(self.desk.validators)
+                lane.learn(judged, good)
+                lane.selector.observe(judged, good, accuracy, key)
+        staleness = float(np.mean([lane.version - flight.version for flight in flights]))
+        gone = set(flights)
+        lane.flights = [flight for flight in lane.flights if flight not in gone]
+        lane.version += 1
+        lane.rounds += 1
+        self.desk.count(jobs, len(bad))
+        reasons: dict[str, int] = {}
+        for _, reason in bad:
+            reasons[reason] = reasons.get(reason, 0) + 1
+        return Round(
+            lane=lane.name,
+            round=lane.rounds,
+            version=lane.version,
+            time=self.desk.now / SECOND,
+            clients=tuple(sorted(flight.client for flight in flights)),
+            staleness=staleness,
+            train_loss=float(np.mean([u.loss for u in good])) if good else float("nan"),
+            used=len(good),
+            set_aside=reasons,
+            scores={},
+            costs=self.costs,
+            trips=tuple(lane.trip(flight, flight.due) for flight in flights),
+        )
+
+    def _meet(
+        self, lane: Lane, flights: Sequence[Flight], jobs: Sequence[Job], updates: Sequence[Update]
+    ) -> None:
+        with one_thread():
+            good, bad = sort_out(jobs, updates)
+            lane.learn(lane.model, good)
+            lane.selector.meet(lane.model, good, self.key.child("meet", lane.name, lane.version))
+        lane.flights, lane.meeting = [], False
+        self.desk.count(jobs, len(bad))
+        self._apart += [lane.trip(flight, flight.due) for flight in flights]
+
+    # Requests ------------------------------------------------------------------------------------
+
+    def _check(self, new: Sequence[Request], members: set[int]) -> None:
+        inherited = self.initial.lineage.clients
+        known = inherited | self.desk.select_knows.clients
+        check_requests(new, self._inbox.untouched, self.data, members, known)
+        named = {t.client for r in new if isinstance(r, Erase) for t in r.targets}
+        if self._restart is None and (shaped := sorted(named & inherited)):
+            raise RequestError(
+                f"client {shaped[0]} had a part in the weights that this federation began with, and there "
+                "are no others to begin again from: give the model by name or as a function"
+            )
+
+    def _serve_due(self, history: History, goals: Mapping[str, int]) -> None:
+        """Serve the requests whose moment has come, in the order of their moments."""
+        while (due := self._inbox.next_due(self.desk, goals)) is not None:
+            waiting, self.desk.now = due
+            if waiting.request.at.round is not None and not waiting.begun:
+                for lane in concerned_by(self.desk, waiting.request):
+                    lane.wait_until(self.desk.now)
+            record = self._serve(waiting, len(history.rounds))
+            self._inbox.remove(waiting)
+            history.served.append(record)
+            self._tell(record)
+
+    def _serve(self, waiting: Waiting, place: int) -> Served:
+        """Serve a request. Should the method fail, it stays the first to be served."""
+        request, desk = waiting.request, self.desk
+        self._uncovered.timed |= request.at.time is not None
+        if not waiting.begun:
+            waiting.held = members_of(self.lanes)
+            waiting.lanes = tuple(lane.name for lane in held_by(desk, request))
+            waiting.round = max(
+                (lane.rounds for lane in held_by(desk, request) or self.lanes.values()), default=0
+            )
+            waiting.before = self._scores()
+        flying = [(lane, flight) for lane in self.lanes.values() for flight in lane.flights]
+        desk.restarted.clear()
+        self._pools.clear()
+        clients = self._forget(waiting, request) if isinstance(request, Erase) else self._admit(request)
+        still = {flight for lane in self.lanes.values() for flight in lane.flights}
+        trips = [lane.trip(flight, desk.now) for lane, flight in flying if flight not in still]
+        return Served(
+            request=str(request) if clients else f"{request} (nothing was left to do)",
+            kind="erase" if isinstance(request, Erase) else "join",
+            clients=clients,
+            time=desk.now / SECOND,
+            round=waiting.round,
+            place=place,
+            restarted=tuple(desk.restarted),
+            cancelled=tuple(sorted(trip.client for trip in trips)),
+            purged=waiting.purged,
+            before=waiting.before,
+            after=self._scores(),
+            costs=self.costs,
+            trips=tuple(trips),
+            lanes=waiting.lanes,
+            samples=counts(waiting.left),
+            entered=beyond(members_of(self.lanes), waiting.held),
+            left=beyond(waiting.held, members_of(self.lanes)),
+        )
+
+    def _forget(self, waiting: Waiting, request: Erase) -> tuple[int, ...]:
+        """Close the door on the data, drop what carries it, and have the method repair the rest."""
+        if not waiting.begun:
+            left = left_to_erase(self.desk, request)
+            if left is None:
+                return ()
+            here = tuple(target for target in left.targets if target.client in self.members)
+            waiting.touched, waiting.purged = close(self.desk, left.targets)
+            waiting.begun = True
+            waiting.left = replace(left, targets=here or left.targets)
+            waiting.idle = not (here or waiting.touched)
+            self.engine.wipe()
+            self.scores.forget()
+            if self._history:
+                self._history.model = None
+            self._uncovered.erased = True
+        assert waiting.left is not None
+        if not waiting.idle:
+            touched = [lane for lane in waiting.touched if lane in self.lanes.values()]
+            waiting.purged += repair(self.desk, self.method, waiting.left, touched, self._restart)
+        return tuple(target.client for target in waiting.left.targets)
+
+    def _admit(self, request: Join) -> tuple[int, ...]:
+        left = left_to_join(self.desk, request)
+        if left is None:
+            return ()
+        with attempt(self.desk):
+            held = {name: set(lane.members) for name, lane in self.lanes.items()}
+            self.desk.members.update(left.clients)
+            self.method.admit(self.desk, left.clients)
+        for name, lane in self.lanes.items():
+            if lane.members != held.get(name):  # there is somebody to ask from now on
+                lane.at = max(lane.at, self.desk.now)
+        return left.clients
+
+    # Small print ---------------------------------------------------------------------------------
+
+    def _first_members(self, requests: Sequence[Request]) -> set[int]:
+        """Everybody, but for those whose joining is still to come."""
+        late = {client for r in requests if isinstance(r, Join) for client in r.clients}
+        return set(self.data.clients) - late
+
+    def _open(self, members: set[int]) -> History:
+        self.desk.members = set(members)
+        self.method.open(self.desk)
+        if not self.method.aggregates and not isinstance(self.desk.aggregate, FedAvg):
+            raise ConfigError(f"{self.method.name} puts updates together itself: leave aggregate out")
+        self._history = History(self.method.name, self._uncovered.promise(self.method, self.desk), self.seed)
+        self._history.setup, self._history.members = describe(self.method, self.desk), members_of(self.lanes)
+        return self._history
+
+    def _finish(self, history: History, elapsed: float) -> None:
+        started = time.perf_counter()
+        history.environment = environment(self.engine)  # by now the engine knows which path it took
+        history.guarantee = self._uncovered.promise(self.method, self.desk)
+        history.model = self.model
+        history.waived = self.desk.waived.describe()
+        history.apart = list(self._apart)
+        history.scores = self.scores.all(history.model)
+        with one_thread():
+            choices = self.method.choices(self.desk)
+        for name, model in choices.items():
+            self.ledger.check(model, f"show {name!r} as a choice")
+            history.choices[name] = history.scores if model.equal(history.model) else self.scores.all(model)
+        history.seconds["evaluate"] = self.scores.seconds
+        history.seconds["total"] += elapsed + time.perf_counter() - started
+
+    def _pool(self, lane: Lane) -> NDArray[np.int64]:
+        if lane.name not in self._pools:
+            self._pools[lane.name] = np.asarray(sorted(lane.members), dtype=np.int64)
+        return self._pools[lane.name]
+
+    def _measures(self, rounds: int) -> bool:
+        return self._evaluate_every > 0 and rounds % self._evaluate_every == 0
+
+    def _scores(self) -> dict[str, Score]:
+        """How the served model does now."""
+        return self.scores.now(self.model) if self._evaluate_every else {}
+
+    def _own(self, lane: Lane) -> dict[str, Score]:
+        """How a lane's own model does, where there are several."""
+        if len(self.lanes) == 1 or "global" not in lane.nodes:
+            return {}
+        return {s: self.scores.of(lane.model, s) for s in self.scores.watched}
+
+    def _tell(self, event: Event) -> None:
+        for observer in self._observers:
+            observer(event)

@@ -1,0 +1,62 @@
+"""How a federation is set up: one value, for whoever makes one, describes one or reads one from a file."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TypedDict
+
+from unknot.core.errors import ConfigError
+from unknot.core.fields import field_names, refuse_unknown
+from unknot.core.recipe import Recipe
+from unknot.core.selection import WHEN, AtRandom, Selector
+from unknot.federation.aggregate import Aggregate, FedAvg
+from unknot.federation.clock import Clock
+from unknot.federation.pace import Pace, Synchronous
+
+
+@dataclass(frozen=True)
+class Setup:
+    """What a client does, who is asked when, how updates are put together, and how often is measured.
+
+    `select_when` is "always", or "unlearning": a lane's rounds from the first request that touches it.
+    The served model is measured every `evaluate_every` rounds (0: never) on `evaluate_on`.
+    """
+
+    recipe: Recipe = field(default_factory=Recipe)
+    pace: Pace = field(default_factory=Synchronous)
+    aggregate: Aggregate = field(default_factory=FedAvg)
+    clock: Clock = field(default_factory=Clock)
+    select: Selector = field(default_factory=AtRandom)
+    select_when: str = "always"
+    seed: int = 0
+    evaluate_every: int = 1
+    evaluate_on: Sequence[str] = ("validation",)
+
+    def __post_init__(self) -> None:
+        if self.select_when not in WHEN:
+            raise ConfigError(f"select_when is 'always' or 'unlearning', not {self.select_when!r}")
+        if self.evaluate_every < 0:
+            raise ConfigError(f"evaluate_every must be 0 (never) or more, not {self.evaluate_every}")
+
+    @staticmethod
+    def of(setup: Setup | None, recipe: Recipe | None, parts: SetupParts) -> Setup:
+        """The whole that is given, or what is made of the parts; None stands for what is usual."""
+        given = {**parts, "recipe": recipe} if recipe is not None else dict(parts)
+        refuse_unknown(given, field_names(Setup), "the setup's")
+        if setup is not None and given:
+            raise ConfigError(f"give a federation's setup, or its parts ({', '.join(given)}), not both")
+        return setup or Setup(**{name: part for name, part in given.items() if part is not None})  # type: ignore[arg-type]
+
+
+class SetupParts(TypedDict, total=False):
+    """The fields of `Setup` but for the recipe, as keyword arguments."""
+
+    pace: Pace | None
+    aggregate: Aggregate | None
+    clock: Clock | None
+    select: Selector | None
+    select_when: str
+    seed: int
+    evaluate_every: int
+    evaluate_on: Sequence[str]

@@ -1,0 +1,20 @@
+"""Reproductions of papers: what is run is a TOML file, what came out is a JSON file."""
+
+from unknot.reproduce.findings import Findings, findings
+from unknot.reproduce.games import GameReproduction
+from unknot.reproduce.overview import overview
+from unknot.reproduce.reproduction import Reproduction, load, names, parse_seeds
+from unknot.reproduce.runner import records_file, reproduce
+
+__all__ = [
+    "Findings",
+    "GameReproduction",
+    "Reproduction",
+    "findings",
+    "load",
+    "names",
+    "overview",
+    "parse_seeds",
+    "records_file",
+    "reproduce",
+]

@@ -1,0 +1,80 @@
+"""What came out of a reproduction: everything that a report of it shows."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from unknot.reproduce import records
+from unknot.reproduce.claims import judge
+from unknot.reproduce.game_findings import GameFindings, game_findings
+from unknot.reproduce.games import GameReproduction
+from unknot.reproduce.measures import PanelFindings, panel_findings
+from unknot.reproduce.page import Page, foot, head
+from unknot.reproduce.reproduction import Reproduction, Run
+from unknot.reproduce.runner import missing_data, used_files
+
+
+@dataclass(frozen=True)
+class Findings(Page):
+    """Everything that a report of a reproduction shows."""
+
+    axis: str
+    baseline: str | None
+    bars: tuple[str, ...]
+    curves: bool
+    counted: bool
+    """Whether the number of models aggregated at a departure is of interest."""
+    panels: tuple[PanelFindings, ...]
+
+
+def findings(
+    plan: Reproduction | GameReproduction,
+    scale: str,
+    file: Path,
+    seeds: Iterable[int] | None = None,
+    overrides: Sequence[str] = (),
+) -> Findings | GameFindings:
+    """From the records of a file, and of those that the plan uses: those only that fit it today."""
+    if isinstance(plan, GameReproduction):
+        return game_findings(plan.changed(overrides), scale, file, seeds)
+    stores = [records.read(path) for path in (file, *used_files(plan, scale, file))]
+    runs = plan.runs(scale, seeds, overrides)
+    done = [(run, record) for run in runs if (record := records.find(run, stores)) is not None]
+    # Where leavers are drawn, a seed counts once all of its cases are there: a part would be biased.
+    asked, there = (Counter(_place(run) for run in some) for some in (runs, [run for run, _ in done]))
+    pairs = [(run, record) for run, record in done if asked[_place(run)] == there[_place(run)]]
+    absent = missing_data(runs)
+    panels = tuple(
+        panel_findings(
+            plan, panel, [pair for pair in pairs if pair[0].panel is panel], absent.get(panel.name)
+        )
+        for panel in plan.panels_at(scale)
+        if not panel.off or any(run.panel is panel for run, _ in pairs)
+    )
+    made = [record for _, record in pairs]
+    return Findings(
+        **head(plan, scale),
+        axis=plan.axis,
+        baseline=plan.baseline,
+        bars=plan.bars,
+        curves=plan.curves,
+        counted=any(claim.measure == "ids" for claim in plan.claims),
+        panels=panels,
+        verdicts=tuple(verdict for claim in plan.claims for verdict in judge(claim, panels)),
+        **foot(made, _words),
+    )
+
+
+def _place(run: Run) -> tuple[str, str, int]:
+    return run.panel.name, run.line.name, run.seed
+
+
+def _words(machine: Mapping[str, object]) -> str:
+    chip = f"{machine.get('gpu')}, " if machine.get("gpu") else ""
+    return (
+        f"{chip}{machine.get('cpu')}, {machine.get('cores')} cores, torch {machine.get('torch')}, "
+        f"{machine.get('engine')} engine ({machine.get('path')}) on {machine.get('device')}"
+    )

@@ -1,0 +1,336 @@
+"""Means and spreads over seeds: from the records of a panel to its lines, curves and measures."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+
+from unknot.experiments.metrics import METRICS, Metric
+from unknot.experiments.scenario import Outcome, Rates
+from unknot.reproduce.courses import grid_of, lanes_between, on_grid, served
+from unknot.reproduce.parts import EXPOSURES, MEASURES, Panel
+from unknot.reproduce.records import Record
+from unknot.reproduce.reproduction import Reproduction, Run
+
+Pair = tuple[Run, Record]
+
+
+@dataclass(frozen=True)
+class Stat:
+    """Mean and sample deviation over `n` seeds; of `asked` seeds, the others have no value."""
+
+    mean: float
+    std: float | None
+    n: int
+    asked: int
+
+    @staticmethod
+    def of(values: Iterable[float | None]) -> Stat | None:
+        """None where no seed has a value."""
+        every = list(values)
+        found = [value for value in every if value is not None]
+        if not found:
+            return None
+        std = statistics.stdev(found) if len(found) > 1 else None
+        return Stat(statistics.fmean(found), std, len(found), len(every))
+
+
+@dataclass(frozen=True)
+class After:
+    """What followed one request, over the seeds; None is never.
+
+    `rounds` and `seconds` have an item a threshold. `total` (seconds from the start of the run), `kept`
+    and `stopped` are about the first.
+    """
+
+    request: str
+    """``leave 3``, ``join 10``; ``leave, drawn`` where every case has a client of its own."""
+    kind: str
+    round: int
+    at: int
+    """Where it lies on the curve: the round of the furthest lane."""
+    time: float
+    before: Stat | None
+    first: Stat | None
+    recovering: Stat | None
+    end: Stat | None
+    rounds: tuple[Stat | None, ...]
+    seconds: tuple[Stat | None, ...]
+    total: Stat | None
+    kept: Stat | None
+    stopped: Stat | None
+
+
+@dataclass(frozen=True)
+class Curve:
+    """Mean accuracy over the rounds (or simulated seconds), and the least and greatest of the seeds.
+
+    Over time, where there are several lanes: the least and greatest of theirs, mean over the seeds.
+    """
+
+    at: tuple[float, ...]
+    mean: tuple[float, ...]
+    low: tuple[float, ...]
+    high: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class LineFindings:
+    """One line of one panel."""
+
+    name: str
+    label: str
+    guarantee: str
+    seeds: tuple[int, ...]
+    after: tuple[After, ...]
+    curve: Curve
+    costs: Rates | None
+    seconds: Stat | None
+    measures: Mapping[str, Stat]
+    by_seed: Mapping[str, Mapping[int, float | None]]
+    """The same, before the mean is taken."""
+    choices: Mapping[str, Stat]
+    """How each model that could have been served did at the end, on test data."""
+    lanes: bool
+    """Whether the curve's band is of its lanes, and not of the seeds."""
+    note: str
+
+
+@dataclass(frozen=True)
+class PanelFindings:
+    """A panel: its lines, or why there are none."""
+
+    name: str
+    title: str
+    thresholds: tuple[float, ...]
+    metric: str
+    split: str
+    lines: tuple[LineFindings, ...]
+    published: Mapping[str, str]
+    without: tuple[str, ...]
+    labels: Mapping[str, str]
+    """Of all lines, those too that were not run."""
+    reason: str | None
+    until: float | None
+    note: str
+
+
+def panel_findings(
+    plan: Reproduction, panel: Panel, pairs: Sequence[Pair], absent: str | None
+) -> PanelFindings:
+    first = plan.baseline or next(
+        (line.name for line in plan.lines if line.layer.get("method", {}).get("name") == "rfs"), None
+    )
+    plain = [r.plain for run, r in pairs if run.line.name == first and r.plain is not None]
+    lines = []
+    for line in plan.lines:
+        mine = [pair for pair in pairs if pair[0].line is line]
+        if mine:
+            lines.append(_line(panel, mine, _mean_rates(plain), plan.axis == "time"))
+    reason = panel.not_run or (None if lines else absent or "not run yet")
+    return PanelFindings(
+        name=panel.name,
+        title=panel.title,
+        thresholds=panel.thresholds,
+        metric=panel.metric,
+        split=pairs[0][1].trace.split if pairs else "test",
+        lines=tuple(_with_speedups(lines, plan.baseline)),
+        published={name: str(value) for name, value in panel.published.items()},
+        without=panel.without,
+        labels={line.name: line.label for line in plan.lines},
+        reason=reason,
+        until=panel.until,
+        note=panel.note,
+    )
+
+
+def _line(panel: Panel, pairs: Sequence[Pair], plain: Rates | None, over_time: bool) -> LineFindings:
+    line, record, metric = pairs[0][0].line, pairs[0][1], METRICS[panel.metric]
+    outcomes = {run.key: r.trace.outcomes(panel.thresholds, metric=metric) for run, r in pairs}
+    count = max((len(found) for found in outcomes.values()), default=0)
+    after = tuple(_after(i, pairs, outcomes, len(panel.thresholds)) for i in range(count))
+    values = _measures(pairs, outcomes, metric)
+    choices = _choices(pairs, metric)
+    lanes = over_time and all(r.trace.several for _, r in pairs)
+    rates = _mean_rates([r.rates for _, r in pairs if r.rates is not None])
+    return LineFindings(
+        name=line.name,
+        label=line.label,
+        guarantee=record.guarantee,
+        seeds=tuple(sorted({run.seed for run, _ in pairs})),
+        after=after,
+        curve=_course(pairs, metric, lanes) if over_time else _curve(pairs, metric),
+        costs=rates.over(plain) if rates and plain else None,
+        seconds=Stat.of(r.seconds for _, r in pairs),
+        measures=_stats(values),
+        by_seed=values,
+        choices=_stats(choices),
+        lanes=lanes,
+        note=line.note,
+    )
+
+
+def by_seed(pairs: Sequence[Pair], value: Mapping[str, float | None]) -> dict[int, float | None]:
+    """A value a seed: the mean over its cases, each as often as it was drawn."""
+    weighed: dict[int, list[tuple[float, float | None]]] = {}
+    for run, _ in pairs:
+        weighed.setdefault(run.seed, []).append((run.weight, value[run.key]))
+    found: dict[int, float | None] = {}
+    for seed, cases in weighed.items():
+        there = [(weight, item) for weight, item in cases if item is not None]
+        whole = len(there) == len(cases)
+        found[seed] = sum(w * x for w, x in there) / sum(w for w, _ in there) if whole else None
+    return found
+
+
+def _after(
+    index: int, pairs: Sequence[Pair], outcomes: Mapping[str, Sequence[Outcome]], thresholds: int
+) -> After:
+    found = {key: several[index] for key, several in outcomes.items() if index < len(several)}
+    there = [pair for pair in pairs if pair[0].key in found]
+    sample = found[there[0][0].key]
+    names = {outcome.clients for outcome in found.values()}
+    verb = "leave" if sample.kind == "erase" else "join"
+
+    def stat(name: str) -> Stat | None:
+        values = by_seed(there, {key: getattr(outcome, name) for key, outcome in found.items()})
+        return Stat.of(values.values())
+
+    def arrival(name: str, threshold: int = 0, *, whole: bool = False) -> Stat | None:
+        """Of a field of `Reached`; `whole` counts from the start of the run."""
+        if threshold >= thresholds:
+            return None
+        values: dict[str, float | None] = {}
+        for key, outcome in found.items():
+            value = getattr(outcome.reached[threshold], name)
+            values[key] = value + outcome.time if whole and value is not None else value
+        return Stat.of(by_seed(there, values).values())
+
+    return After(
+        request=f"{verb}, drawn" if len(names) > 1 else f"{verb} {', '.join(map(str, sample.clients))}",
+        kind=sample.kind,
+        round=sample.round,
+        at=sample.at,
+        time=statistics.fmean(outcome.time for outcome in found.values()),
+        before=stat("before"),
+        first=stat("after"),
+        recovering=stat("recovering"),
+        end=stat("end"),
+        rounds=tuple(arrival("rounds", i) for i in range(thresholds)),
+        seconds=tuple(arrival("seconds", i) for i in range(thresholds)),
+        total=arrival("seconds", whole=True),
+        kept=arrival("kept"),
+        stopped=arrival("stopped"),
+    )
+
+
+def _measures(
+    pairs: Sequence[Pair], outcomes: Mapping[str, Sequence[Outcome]], metric: Metric
+) -> dict[str, dict[int, float | None]]:
+    """What claims are about, by name; accuracies are means over the departures of a run."""
+    values: dict[str, dict[str, float | None]] = {name: {} for name in MEASURES if name != "speedup"}
+    for run, record in pairs:
+        left = [outcome for outcome in outcomes[run.key] if outcome.kind == "erase"]
+        values["recovering"][run.key] = _mean([outcome.recovering for outcome in left])
+        values["first"][run.key] = _mean([outcome.after for outcome in left])
+        values["end"][run.key] = _mean([outcome.end for outcome in left])
+        values["rise"][run.key] = _mean([_less(outcome.end, outcome.before) for outcome in left])
+        first = left[0].reached[0] if left and left[0].reached else None
+        for name in ("rounds", "seconds", "kept", "stopped"):
+            values[name][run.key] = getattr(first, name, None)
+        passed = values["seconds"][run.key]
+        values["total"][run.key] = None if passed is None else left[0].time + passed
+        values["ids"][run.key] = record.extra.get("ids")
+        values["final"][run.key] = _final(record, "final", metric)
+        for name in EXPOSURES:
+            values[name][run.key] = record.extra.get(name)
+        kept = _ratio(record.extra.get("f1_after"), record.extra.get("f1_before"))
+        values["f1_fall"][run.key] = None if kept is None else 1 - kept
+    return {name: by_seed(pairs, value) for name, value in values.items()}
+
+
+def _choices(pairs: Sequence[Pair], metric: Metric) -> dict[str, dict[int, float | None]]:
+    """How each model that could have been served did in the end, by seed."""
+    keys = dict.fromkeys(key for _, record in pairs for key in record.extra if not key.endswith(" loss"))
+    named = {key.removeprefix("final "): key for key in keys if key.startswith("final ")}
+    return {
+        name: by_seed(pairs, {run.key: _final(record, key, metric) for run, record in pairs})
+        for name, key in named.items()
+    }
+
+
+def _final(record: Record, name: str, metric: Metric) -> float | None:
+    return metric.of(record.extra.get(name), record.extra.get(f"{name} loss"))
+
+
+def _with_speedups(lines: Sequence[LineFindings], baseline: str | None) -> list[LineFindings]:
+    """How many times sooner than the baseline each line arrives; where both do."""
+    base = next((line.by_seed["total"] for line in lines if line.name == baseline), {})
+    found = []
+    for line in lines:
+        values = {seed: _ratio(base.get(seed), total) for seed, total in line.by_seed["total"].items()}
+        measured = {**line.by_seed, "speedup": values}
+        found.append(replace(line, by_seed=measured, measures=_stats(measured)))
+    return found
+
+
+def _stats(values: Mapping[str, Mapping[int, float | None]]) -> dict[str, Stat]:
+    return {name: stat for name, found in values.items() if (stat := Stat.of(found.values()))}
+
+
+def _ratio(a: float | None, b: float | None) -> float | None:
+    return a / b if a is not None and b else None
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    there = [value for value in values if value is not None]
+    return statistics.fmean(there) if there else None
+
+
+def _less(a: float | None, b: float | None) -> float | None:
+    return None if a is None or b is None else a - b
+
+
+def _curve(pairs: Sequence[Pair], metric: Metric) -> Curve:
+    curves = {run.key: record.trace.curve(metric) for run, record in pairs}
+    places = sorted(set.intersection(*(set(curve) for curve in curves.values())))
+    columns = [by_seed(pairs, {key: curve[place] for key, curve in curves.items()}) for place in places]
+    values = [[value for value in column.values() if value is not None] for column in columns]
+    return Curve(
+        at=tuple(round_ for round_, _ in places),
+        mean=tuple(statistics.fmean(column) for column in values),
+        low=tuple(min(column) for column in values),
+        high=tuple(max(column) for column in values),
+    )
+
+
+def _course(pairs: Sequence[Pair], metric: Metric, lanes: bool) -> Curve:
+    """Over simulated time, on a grid that all runs share."""
+    grid = grid_of([record.trace for _, record in pairs], metric)
+    if not len(grid):
+        return Curve((), (), (), ())
+
+    def seeds(rows: Mapping[str, Sequence[float]]) -> list[list[float]]:
+        """For each moment, a value a seed."""
+        columns = [by_seed(pairs, {key: row[i] for key, row in rows.items()}) for i in range(len(grid))]
+        return [[value for value in column.values() if value is not None] for column in columns]
+
+    values = seeds({run.key: on_grid(served(r.trace, metric), grid).tolist() for run, r in pairs})
+    low = high = values
+    if lanes:
+        bounds = {run.key: lanes_between(record.trace, metric, grid) for run, record in pairs}
+        low, high = (seeds({key: part[i].tolist() for key, part in bounds.items()}) for i in (0, 1))
+    least, greatest = (statistics.fmean, statistics.fmean) if lanes else (min, max)
+    return Curve(
+        at=tuple(grid.tolist()),
+        mean=tuple(statistics.fmean(column) for column in values),
+        low=tuple(least(column) for column in low),
+        high=tuple(greatest(column) for column in high),
+    )
+
+
+def _mean_rates(rates: Sequence[Rates]) -> Rates | None:
+    if not rates:
+        return None
+    return Rates(*(statistics.fmean(getattr(rate, item.name) for rate in rates) for item in fields(Rates)))

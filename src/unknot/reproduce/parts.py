@@ -1,0 +1,195 @@
+"""The parts of a reproduction: panels, lines, scales, what the paper claims, who is drawn to leave."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from unknot.core.errors import ConfigError
+from unknot.core.fields import choose
+from unknot.core.keys import Key
+from unknot.experiments.metrics import METRICS
+
+MEASURES = {
+    "recovering": "mean accuracy over the rounds after a client has left",
+    "first": "accuracy in round 0 after a client has left",
+    "end": "accuracy at the end of a phase after a client has left",
+    "rounds": "rounds to the threshold after the first client has left",
+    "rise": "accuracy at the end of a phase less that before the client left",
+    "ids": "mean number of models that a departure makes the server aggregate",
+    "seconds": "simulated seconds from the first leave until the threshold is first reached",
+    "total": "the same from the start of the run",
+    "kept": "simulated seconds from the first leave until the threshold is reached for good",
+    "stopped": "simulated seconds from the first leave until the paper's stopping rule is met",
+    "speedup": "the baseline's total, as a multiple of the line's",
+    "final": "accuracy at the end of the run, on test data",
+    "f1_before": "F1 of the attack on the erased data, the model before the request",
+    "f1_after": "the same, the model after the unlearning",
+    "f1_control": "the same, the median of models that never had the data",
+    "f1_fall": "by which share the F1 is lower after the unlearning than before the request",
+    "auc_before": "AUC of the attack, the model before the request",
+    "auc_after": "the same, the model after the unlearning",
+    "auc_control": "the same, the median of models that never had the data",
+    "tpr_before": "TPR of the attack at 1 % of false alarms, the model before the request",
+    "tpr_after": "the same, the model after the unlearning",
+    "tpr_control": "the same, the median of models that never had the data",
+    "asked": "in how many rounds the erased client took part before the request",
+    "sees": "whether the model before the request stands out from its controls: the attack has power",
+    "flagged": "whether the data still shows in the model after the unlearning, where the attack has power",
+    "over_forgotten": "whether it knows less of the data than its controls do, where the attack has power",
+    "p_before": "how often chance alone finds a model as odd as the one before the request",
+    "p_after": "the same, the model after the unlearning",
+}
+EXPOSURES = (
+    *(f"{figure}_{of}" for figure in ("f1", "auc", "tpr") for of in ("before", "after", "control")),
+    *("f1_fall", "asked", "sees", "flagged", "over_forgotten", "p_before", "p_after"),
+)
+"""Measures of an attack on what was erased: of runs with an audit only."""
+BETRAYALS = tuple(name for name in EXPOSURES if name not in ("f1_fall", "asked", "p_before", "p_after"))
+"""Those of how well the attack does: the less, the better."""
+ARRIVALS = ("rounds", "seconds", "total", "kept", "stopped")
+"""Measures of when a threshold is reached: the sooner, the better, and never is worst."""
+QUALITIES = ("recovering", "first", "end", "rise", "final")
+"""Measures of how well a model does: in accuracy, or in the panel's metric."""
+
+SCALES = ("small", "paper")
+
+Table = Mapping[str, Any]
+
+
+def convert_table(value: object, where: str) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise ConfigError(f"{where} must be a section, not {value!r}")
+    return value
+
+
+def convert_tables(value: object, where: str) -> list[dict[str, Any]]:
+    """Of a key that comes several times: ``[[panel]]``."""
+    if not isinstance(value, list):
+        raise ConfigError(f"{where} must be a list of sections, not {value!r}: [[{where}]]")
+    return [convert_table(item, f"{where}[{i}]") for i, item in enumerate(value)]
+
+
+@dataclass(frozen=True)
+class Panel:
+    """A data set or a setting. `published` has the paper's figure for the first threshold, by line.
+
+    Thresholds are accuracies or, with `metric` so, perplexities.
+
+    A panel with `at` belongs to that scale alone; one that is `off` is run only when it is named;
+    one with `not_run` is never run, and says why. `without` names lines that it does without; `lines`
+    has what is different for a line in this panel: sections of an experiment, by line. Its figure
+    ends at `until`, where the rest of a run is of no interest.
+    """
+
+    name: str
+    title: str
+    at: str | None = None
+    thresholds: tuple[float, ...] = ()
+    metric: str = "accuracy"
+    published: Mapping[str, float | str] = field(default_factory=dict)
+    without: tuple[str, ...] = ()
+    not_run: str | None = None
+    lines: Mapping[str, Table] = field(default_factory=dict)
+    off: bool = False
+    until: float | None = None
+    note: str = ""
+    layer: Table = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        choose(METRICS, self.metric, f"panel {self.name}'s metric")
+
+
+@dataclass(frozen=True)
+class Line:
+    """A method, or a variant of one; one that is `off` is run only when it is named.
+
+    `drops` are settings of the layers below that it has no use for: ``federation.minimum``.
+    """
+
+    name: str
+    label: str
+    drops: tuple[str, ...] = ()
+    off: bool = False
+    note: str = ""
+    layer: Table = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What the paper says, in a form that can be put to the question.
+
+    `order` names lines, best first (a list in it: these alike); `above` is a bound that each of
+    `lines` exceeds, `never` says that none of them gets to the threshold; `gap` is two lines whose
+    distance shrinks from panel to panel in their order; `less` is the share of what the line `than`
+    takes that each of `lines` saves at least; `alike` is the most by which `lines` differ.
+    """
+
+    says: str
+    measure: str = "recovering"
+    order: tuple[tuple[str, ...], ...] = ()
+    above: float | None = None
+    never: bool = False
+    lines: tuple[str, ...] = ()
+    gap: tuple[str, ...] = ()
+    less: float | None = None
+    than: str | None = None
+    alike: float | None = None
+    panels: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        choose(dict.fromkeys(MEASURES), self.measure, "claim.measure")
+        bounds = (bound is not None for bound in (self.above, self.less, self.alike))
+        if sum(map(bool, (self.order, self.never, self.gap, *bounds))) != 1:
+            raise ConfigError(f"a claim has one of order, above, never, gap, less and alike: {self.says!r}")
+        if not self.names or not all(self.order):
+            raise ConfigError(f"a claim is about lines: name some, and leave no group empty: {self.says!r}")
+        if self.never and self.measure not in ARRIVALS:
+            raise ConfigError(f"claim.never is about {', '.join(ARRIVALS)}, not {self.measure!r}")
+        if self.less is not None and self.measure not in (*ARRIVALS, "ids"):
+            raise ConfigError(f"claim.less is about what takes time, not {self.measure!r}")
+        if (self.less is None) != (self.than is None) or (self.than is not None and not self.lines):
+            raise ConfigError(
+                f"a claim with less names lines, and the one that they take less than: {self.says!r}"
+            )
+        if self.gap and len(self.gap) != 2:
+            raise ConfigError(f"claim.gap names two lines, not {len(self.gap)}")
+
+    @property
+    def names(self) -> set[str]:
+        than = () if self.than is None else (self.than,)
+        return {*self.lines, *self.gap, *than, *(name for group in self.order for name in group)}
+
+
+@dataclass(frozen=True)
+class Draws:
+    """Who leaves is drawn `count` times by these probabilities; each leaver counts as often as drawn."""
+
+    probabilities: tuple[float, ...]
+    count: int = 100
+
+    def __post_init__(self) -> None:
+        if not self.probabilities or min(self.probabilities) < 0 or sum(self.probabilities) <= 0:
+            raise ConfigError("draws.probabilities must be numbers of at least 0, and not all 0")
+        if self.count < 1:
+            raise ConfigError(f"draws.count must be at least 1, not {self.count}")
+
+    def leavers(self, seed: int) -> dict[int, int]:
+        """Each client that is drawn, and how often."""
+        bounds = np.cumsum(self.probabilities) / np.sum(self.probabilities)
+        drawn = Key.root(seed).child("reproduce", "leaver").uniform(np.arange(self.count))
+        clients = np.minimum(np.searchsorted(bounds, drawn, side="right"), len(bounds) - 1)
+        ids, counts = np.unique(clients, return_counts=True)
+        return {int(client): int(count) for client, count in zip(ids, counts, strict=True)}
+
+
+@dataclass(frozen=True)
+class Scale:
+    """A size at which a reproduction can be run, and roughly how long that takes."""
+
+    takes: str = ""
+    seeds: tuple[int, ...] | None = None
+    layer: Table = field(default_factory=dict)

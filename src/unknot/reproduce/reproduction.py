@@ -1,0 +1,334 @@
+"""A reproduction as a value: one TOML file, what it runs at each scale, and what the paper says of it.
+
+A file has a ``[base]`` experiment, ``[[panel]]``s (a data set or a setting) and ``[[line]]``s (a
+method as a rule); each panel is run with each line and each seed. Base, panels and lines are layers:
+the sections of an experiment, merged in this order, and in each a ``scale.small`` or ``scale.paper``
+with what is different at that scale. Requests come by phase: with ``phase = 100`` rounds to a phase,
+``{ erase = 3, phase = 2 }`` is served after round 200, with ``after = 10`` at round 210. Or they come at
+a ``round`` or a ``time``; without phases, the run is as long as ``[federation]`` says.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from unknot.core.errors import ConfigError, nearest
+from unknot.core.fields import (
+    choose,
+    convert,
+    field_names,
+    fill,
+    read_toml,
+    refuse_unknown,
+    split_by_owner,
+)
+from unknot.experiments.config import Experiment, apply_overrides
+from unknot.experiments.exposed import Exposure
+from unknot.reproduce.games import GameReproduction
+from unknot.reproduce.parts import (
+    MEASURES,
+    SCALES,
+    Claim,
+    Draws,
+    Line,
+    Panel,
+    Scale,
+    Table,
+    convert_table,
+    convert_tables,
+)
+
+SECTIONS = ("data", "model", "train", "federation", "select", "clock", "method", "engine", "audit")
+LAYER = (*SECTIONS, "request", "phase", "phases", "scale")
+AXES = ("rounds", "time")
+
+
+@dataclass(frozen=True)
+class Run:
+    """One experiment of a reproduction. `table` is what it is made of, whole."""
+
+    panel: Panel
+    line: Line
+    seed: int
+    table: Table
+    case: str = ""
+    weight: float = 1.0
+
+    @property
+    def key(self) -> str:
+        return "/".join(filter(None, (self.panel.name, self.line.name, str(self.seed), self.case)))
+
+    @property
+    def experiment(self) -> Experiment:
+        return Experiment.of({key: part for key, part in self.table.items() if key != "audit"})
+
+    @property
+    def exposure(self) -> Exposure | None:
+        """Whether and how what it erases is attacked, before and after."""
+        if "audit" not in self.table:
+            return None
+        return fill(Exposure, convert_table(self.table["audit"], "audit"), "audit")
+
+
+@dataclass(frozen=True)
+class Reproduction:
+    """What of a paper is reproduced, and how.
+
+    `axis` says whether it counts rounds or simulated time; `baseline` names the line that times are
+    compared with; `uses` names reproductions whose runs are taken over where they are the same. Its
+    figure has a curve a line, unless `curves` is false, and `bars` of measures.
+    """
+
+    name: str
+    title: str
+    figure: str
+    claim: str
+    panels: tuple[Panel, ...]
+    lines: tuple[Line, ...]
+    paper: str = ""
+    claims: tuple[Claim, ...] = ()
+    seeds: tuple[int, ...] = (0,)
+    bars: tuple[str, ...] = ()
+    curves: bool = True
+    axis: str = "rounds"
+    baseline: str | None = None
+    uses: tuple[str, ...] = ()
+    draws: Draws | None = None
+    scales: Mapping[str, Scale] = field(default_factory=dict)
+    base: Table = field(default_factory=dict)
+
+    @staticmethod
+    def of(table: Table, name: str) -> Reproduction:
+        if "like" in table:
+            table = _like(table, name)
+        plain = ("title", "paper", "figure", "claim", "seeds", "bars", "curves", "axis", "baseline", "uses")
+        refuse_unknown(table, [*plain, "base", "scale", "panel", "line", "claims", "draws"], name)
+        made: dict[str, Any] = {key: table[key] for key in plain if key in table}
+        scales = convert_table(table.get("scale", {}), "scale")
+        refuse_unknown(scales, SCALES, "scale")
+        made["scales"] = {key: _layered(Scale, part, f"scale.{key}") for key, part in scales.items()}
+        made["panels"] = _several(Panel, table, "panel")
+        made["lines"] = _several(Line, table, "line")
+        claims = enumerate(convert_tables(table.get("claims", []), "claims"))
+        made["claims"] = tuple(_claim(item, f"claims[{i}]") for i, item in claims)
+        if "draws" in table:
+            made["draws"] = fill(Draws, convert_table(table["draws"], "draws"), "draws")
+        base = _layer(convert_table(table.get("base", {}), "base"), "base")
+        found: Reproduction = fill(Reproduction, {**made, "name": name, "base": base}, name)
+        found._check()
+        return found
+
+    def seeds_at(self, scale: str) -> tuple[int, ...]:
+        return self._scale(scale).seeds or self.seeds
+
+    def panels_at(self, scale: str) -> tuple[Panel, ...]:
+        self._scale(scale)
+        return tuple(panel for panel in self.panels if panel.at in (None, scale))
+
+    def runs(
+        self, scale: str, seeds: Iterable[int] | None = None, overrides: Sequence[str] = ()
+    ) -> list[Run]:
+        """Every run there is at a scale, those that are off included, seed by seed."""
+        runs: list[Run] = []
+        for seed in self.seeds_at(scale) if seeds is None else seeds:
+            for panel in self.panels_at(scale):
+                if panel.not_run is None:
+                    for line in (line for line in self.lines if line.name not in panel.without):
+                        runs += self._cases(scale, panel, line, seed, overrides)
+        return runs
+
+    def _cases(
+        self, scale: str, panel: Panel, line: Line, seed: int, overrides: Sequence[str]
+    ) -> Iterable[Run]:
+        layers = [self.base, self._scale(scale).layer]
+        for part in (panel, line):
+            layers += [part.layer, part.layer.get("scale", {}).get(scale, {})]
+        layers.append(panel.lines.get(line.name, {}))
+        merged: dict[str, Any] = {}
+        for layer in layers:
+            merged = merge(merged, {key: value for key, value in layer.items() if key != "scale"})
+        for section, key in (setting.split(".", 1) for setting in line.drops):
+            merged[section] = {name: value for name, value in merged[section].items() if name != key}
+        table = _resolve(merged, f"{self.name}/{panel.name}/{line.name}", seed)
+        if self.draws is None:
+            yield Run(panel, line, seed, apply_overrides(table, overrides))
+            return
+        for leaver, count in self.draws.leavers(seed).items():
+            requests = [{**item, "erase": leaver} if "erase" in item else item for item in table["request"]]
+            changed = apply_overrides({**table, "request": requests}, overrides)
+            yield Run(panel, line, seed, changed, f"client {leaver} leaves", float(count))
+
+    def _scale(self, scale: str) -> Scale:
+        if scale not in self.scales:
+            raise ConfigError(f"{self.name} has no scale {scale!r}.{nearest(scale, self.scales)}")
+        return self.scales[scale]
+
+    def _check(self) -> None:
+        lines, panels = ([part.name for part in parts] for parts in (self.lines, self.panels))
+        for names, what in ((lines, "line"), (panels, "panel")):
+            if len(set(names)) != len(names) or not names:
+                raise ConfigError(
+                    f"{self.name}: every {what} needs a name of its own, and there is at least one"
+                )
+        choose(dict.fromkeys(AXES), self.axis, f"{self.name}.axis")
+        if self.baseline is not None:
+            refuse_unknown([self.baseline], lines, f"{self.name}.baseline")
+        for measure in self.bars:
+            choose(dict.fromkeys(MEASURES), measure, f"{self.name}.bars")
+        if self.baseline is None and "speedup" in (*self.bars, *(claim.measure for claim in self.claims)):
+            raise ConfigError(f"{self.name}: 'speedup' is over a line: name it as baseline")
+        for claim in self.claims:
+            refuse_unknown(sorted(claim.names), lines, "claims.line")
+            refuse_unknown(claim.panels, panels, "claims.panel")
+        for panel in self.panels:
+            if panel.at is not None:
+                choose(self.scales, panel.at, f"panel {panel.name}'s at")
+            refuse_unknown(panel.without, lines, f"panel {panel.name}'s without")
+            refuse_unknown(panel.lines, lines, f"panel {panel.name}'s lines")
+            for line, layer in panel.lines.items():
+                _layer(convert_table(layer, f"panel {panel.name}'s lines.{line}"), f"{panel.name}.{line}")
+            refuse_unknown(panel.published, lines, f"panel {panel.name}'s published")
+
+
+def names() -> tuple[str, ...]:
+    """The reproductions that come with unknot."""
+    folder = files("unknot") / "reproduce" / "papers"
+    return tuple(sorted(item.name.removesuffix(".toml") for item in folder.iterdir() if _is_toml(item.name)))
+
+
+def load(name: str) -> Reproduction | GameReproduction:
+    """A reproduction by its name, or from a file of one's own: of federated runs, or of games."""
+    if _is_toml(name):
+        table, name = read_toml(name), Path(name).stem
+    elif name in names():
+        table = _table_of(name)
+    else:
+        raise ConfigError(f"there is no reproduction {name!r}.{nearest(name, names())}")
+    kinds: dict[str, type[Reproduction | GameReproduction]] = {"runs": Reproduction, "game": GameReproduction}
+    return choose(kinds, table.pop("kind", "runs"), f"{name}.kind").of(table, name)
+
+
+def _table_of(name: str) -> dict[str, Any]:
+    return tomllib.loads((files("unknot") / "reproduce" / "papers" / f"{name}.toml").read_text())
+
+
+def _like(table: Table, name: str) -> dict[str, Any]:
+    """A reproduction with the setting of another: what it says itself comes on top.
+
+    Of panels and lines it has those that it names (all, if it names none), each on top of the other's
+    of that name. Titles and claims are its own. The other's runs are taken over where they are the same.
+    """
+    other = convert(table["like"], str, f"{name}: like")
+    if other not in names():
+        raise ConfigError(
+            f"{name}: like = {other!r}, but there is no such reproduction.{nearest(other, names())}"
+        )
+    below = _table_of(other)
+    own = {key: value for key, value in table.items() if key != "like"}
+    kept = {key: value for key, value in below.items() if key not in ("claims", "bars", "uses")}
+    merged = {**merge(kept, own), "uses": [other, *own.get("uses", [])]}
+    for key in ("panel", "line"):
+        known = {part["name"]: part for part in below.get(key, [])}
+        named = convert_tables(own.get(key) or below.get(key, []), key)
+        merged[key] = [_on_top(known.get(part.get("name"), {}), part) for part in named]
+    lines = {line.get("name") for line in merged["line"]}
+    for panel in merged["panel"]:
+        for key in ("lines", "published"):  # what the other says of lines that are not here
+            if isinstance(there := panel.get(key), dict):
+                panel[key] = {line: value for line, value in there.items() if line in lines}
+    return merged
+
+
+def _on_top(below: Table, above: Table) -> dict[str, Any]:
+    """Published figures are replaced as a whole: those of one figure say nothing of another."""
+    return {**merge(below, above), **{key: above[key] for key in ("published",) if key in above}}
+
+
+def parse_seeds(text: str) -> tuple[int, ...]:
+    """``0,1,2`` as seeds."""
+    try:
+        return tuple(int(part) for part in text.split(","))
+    except ValueError:
+        raise ConfigError(f"seeds are whole numbers with commas between: 0,1,2, not {text!r}") from None
+
+
+def merge(below: Table, above: Table) -> dict[str, Any]:
+    """Sections are merged, everything else is replaced."""
+    merged = dict(below)
+    for key, value in above.items():
+        old = merged.get(key)
+        merged[key] = merge(old, value) if isinstance(old, dict) and isinstance(value, dict) else value
+    return merged
+
+
+def _is_toml(name: str) -> bool:
+    return name.endswith(".toml")
+
+
+def _resolve(merged: dict[str, Any], name: str, seed: int) -> dict[str, Any]:
+    """The table of an experiment: phases become rounds."""
+    phase, phases = merged.pop("phase", None), merged.pop("phases", None)
+    requests = [
+        _request(item, phase, f"{name}: request[{i}]") for i, item in enumerate(merged.pop("request", []))
+    ]
+    federation = dict(merged.get("federation", {}))
+    if phase is not None or phases is not None:
+        length = convert(phase, int, f"{name}: phase") * convert(phases, int, f"{name}: phases")
+        federation["rounds"] = length
+    elif not {"rounds", "seconds"} & set(federation):
+        raise ConfigError(f"{name}: how long? Give phase and phases, federation.rounds or federation.seconds")
+    merged["federation"] = federation
+    return {"name": name, "seed": seed, **merged, "request": requests}
+
+
+def _request(item: dict[str, Any], phase: object, where: str) -> dict[str, Any]:
+    """A request as an experiment has it: at a round or at a time."""
+    refuse_unknown(item, ("erase", "join", "phase", "after", "round", "time"), where)
+    named: dict[str, Any] = {key: item[key] for key in ("erase", "join") if key in item}
+    moments = [key for key in ("phase", "round", "time") if key in item]
+    if len(moments) != 1:
+        raise ConfigError(f"{where} comes at a phase, a round or a time: give one of them")
+    if moments != ["phase"]:
+        if "after" in item:
+            raise ConfigError(f"{where}.after counts from a phase, and there is none")
+        return {**named, moments[0]: item[moments[0]]}
+    length = convert(phase, int, f"{where}: the length of a phase")
+    at = convert(item["phase"], int, f"{where}.phase") * length
+    return {**named, "round": at + convert(item.get("after", 0), int, f"{where}.after")}
+
+
+def _layer(table: dict[str, Any], where: str, *, scaled: bool = False) -> dict[str, Any]:
+    refuse_unknown(table, [key for key in LAYER if not (scaled and key == "scale")], where)
+    for key in SECTIONS:
+        if key in table:
+            convert_table(table[key], f"{where}.{key}")
+    scales = convert_table(table.get("scale", {}), f"{where}.scale")
+    refuse_unknown(scales, SCALES, f"{where}.scale")
+    for key, part in scales.items():
+        _layer(convert_table(part, f"{where}.scale.{key}"), f"{where}.scale.{key}", scaled=True)
+    return table
+
+
+def _layered(cls: type, table: object, where: str) -> Any:
+    """A value with fields of its own and the sections of an experiment beside them."""
+    own = [name for name in field_names(cls) if name != "layer"]
+    keys = [key for key in LAYER if key not in own]
+    parts = split_by_owner(convert_table(table, where), {"own": own, "layer": keys}, where)
+    return fill(cls, {**parts["own"], "layer": _layer(parts["layer"], where)}, where)
+
+
+def _several(cls: type, table: Table, key: str) -> tuple[Any, ...]:
+    items = enumerate(convert_tables(table.get(key, []), key))
+    return tuple(_layered(cls, item, f"{key}[{i}]") for i, item in items)
+
+
+def _claim(table: Table, where: str) -> Claim:
+    """``order`` as lists of lists: a name alone is a list of one."""
+    if isinstance(order := table.get("order"), list):
+        table = {**table, "order": [group if isinstance(group, list) else [group] for group in order]}
+    return fill(Claim, table, where)

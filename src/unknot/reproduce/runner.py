@@ -1,0 +1,146 @@
+"""Run what of a reproduction is still to be run."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+
+from unknot.core.errors import ConfigError, nearest
+from unknot.core.requests import Erase, Join
+from unknot.data import catalogue
+from unknot.experiments.config import Experiment
+from unknot.experiments.exposed import Exposed
+from unknot.experiments.simulate import run as run_experiment
+from unknot.federation import Event
+from unknot.reproduce import records
+from unknot.reproduce.games import GameReproduction
+from unknot.reproduce.played import play_draws
+from unknot.reproduce.records import Record
+from unknot.reproduce.reproduction import Reproduction, Run
+from unknot.topology import aggregated
+from unknot.unlearn.bmt_mmt import InfluenceTree
+
+
+def reproduce(
+    plan: Reproduction | GameReproduction,
+    scale: str = "small",
+    *,
+    seeds: Iterable[int] | None = None,
+    device: str | None = None,
+    threads: int | None = None,
+    rows: int | None = None,
+    out: str | Path = "runs",
+    only: Sequence[str] = (),
+    overrides: Sequence[str] = (),
+    tell: Callable[[str], None] = lambda text: None,
+    observers: Sequence[Callable[[Event], None]] = (),
+) -> Path:
+    """Run every panel with every line and seed, but for what is done; the file with the records.
+
+    `only` names the lines and panels to run (those that are off run only so). What cannot be run
+    because its data is not here is left out, with the reason told. Of games, the seeds are the draws;
+    all lines are played together, and on no device.
+    """
+    file = records_file(plan, scale, out)
+    if isinstance(plan, GameReproduction):
+        if only:
+            raise ConfigError(
+                f"{plan.name} is a game: its lines and panels are played together, without --only"
+            )
+        plan = plan.changed(overrides)
+        return play_draws(plan, file, plan.draws_at(scale, seeds), tell)
+    runs = plan.runs(scale, seeds, overrides)
+    wanted = select(plan, scale, runs, only)
+    for run in wanted:
+        run.experiment, run.exposure  # noqa: B018 - a mistake in the last run is found before the first
+    absent = missing_data(wanted)
+    for name, reason in absent.items():
+        tell(f"left out {name}: {reason}")
+    waiting = [run for run in wanted if run.panel.name not in absent]
+    stores = [records.read(path) for path in (file, *used_files(plan, scale, file))]
+    exposed = Exposed()
+    for number, run in enumerate(waiting, start=1):
+        if records.find(run, stores):
+            continue
+        # Read again before a run, as another process may have been faster; not for each that is done.
+        stores[0] = records.read(file)
+        if records.find(run, stores):
+            continue
+        tell(f"{number} of {len(waiting)}: {run.key}")
+        records.add(file, _record(run, exposed, device, threads, rows, observers))
+    return file
+
+
+def records_file(plan: Reproduction | GameReproduction, scale: str, out: str | Path) -> Path:
+    return Path(out) / f"{plan.name}-{scale}.json"
+
+
+def used_files(plan: Reproduction, scale: str, file: Path) -> list[Path]:
+    """The records of the reproductions that this one takes runs from, beside its own."""
+    return [file.with_name(f"{name}-{scale}.json") for name in plan.uses]
+
+
+def select(plan: Reproduction, scale: str, runs: Sequence[Run], only: Sequence[str]) -> list[Run]:
+    """The runs that are named; by default all but those that are off."""
+    panels = {panel.name for panel in plan.panels_at(scale)}
+    lines = {line.name for line in plan.lines}
+    for name in only:
+        if name not in panels | lines:
+            raise ConfigError(f"{plan.name} has no line or panel {name!r}.{nearest(name, lines | panels)}")
+    named_panels, named_lines = panels & set(only), lines & set(only)
+
+    def chosen(run: Run) -> bool:
+        return all(
+            part.name in named if named else not part.off
+            for part, named in ((run.panel, named_panels), (run.line, named_lines))
+        )
+
+    return [run for run in runs if chosen(run)]
+
+
+def missing_data(runs: Iterable[Run]) -> dict[str, str]:
+    """The panels whose data is not here, with a reason that says nothing of this machine."""
+    absent: dict[str, str] = {}
+    for run in {run.panel.name: run for run in runs}.values():
+        spec = run.experiment.data
+        entry = next((entry for entry in catalogue(spec.root) if entry.name == spec.name), None)
+        if entry is not None and not entry.present:
+            absent[run.panel.name] = f"{spec.name} is not here; `unknot data` says how to get it."
+    return absent
+
+
+def _record(
+    run: Run,
+    exposed: Exposed,
+    device: str | None,
+    threads: int | None,
+    rows: int | None,
+    observers: Sequence[Callable[[Event], None]],
+) -> Record:
+    experiment = run.experiment
+    engine = experiment.engine
+    engine = dataclasses.replace(
+        engine,
+        device=device or engine.device,
+        threads=threads or engine.threads,
+        rows=rows or engine.rows,
+    )
+    placed = dataclasses.replace(experiment, engine=engine)
+    found: dict[str, float] = {}
+    if run.exposure is None:
+        history = run_experiment(placed, observers)
+    else:
+        history, found = exposed.run(placed, run.exposure, observers)
+    return Record.of(run, history, {**_extra(experiment), **found})
+
+
+def _extra(experiment: Experiment) -> dict[str, float]:
+    """How many models the first departure makes the server aggregate, where there is an influence tree."""
+    late = {client for r in experiment.requests if isinstance(r, Join) for client in r.clients}
+    leavers = [r.targets[0].client for r in experiment.requests if isinstance(r, Erase)]
+    clients = getattr(experiment.data.partition, "clients", None)
+    if not isinstance(experiment.method, InfluenceTree) or not leavers or clients is None:
+        return {}
+    tree = experiment.method.plant(set(range(clients)) - late)
+    return {"ids": float(aggregated(tree, leavers[0]))}

@@ -1,0 +1,465 @@
+import json
+import tomllib
+
+import pytest
+
+from unknot.core.errors import ConfigError, DataError
+from unknot.core.requests import erase, join
+from unknot.data.registry import catalogue
+from unknot.reproduce import findings, load, names, overview, parse_seeds, reproduce
+from unknot.reproduce.__main__ import main
+from unknot.reproduce.measures import Stat
+from unknot.reproduce.parts import Draws
+from unknot.reproduce.reproduction import Reproduction, merge
+
+EXACT = (
+    "exact-fig1",
+    "exact-fig2",
+    "exact-fig3a",
+    "exact-fig3b",
+    "exact-fig3c",
+    "exact-fig6a",
+    "exact-fig6b",
+    "exact-fig7",
+    "exact-fig8",
+    "exact-table1",
+)
+
+TINY = """
+title = "Tiny"
+figure = "Figure 0"
+claim = "It is tiny."
+seeds = [0, 1]
+
+[base]
+phases = 2
+request = [{ erase = 1, phase = 1 }]
+data = { partition = "iid", clients = 4, samples = 20, validation = 0, test = "clients", test_samples = 10 }
+train = { lr = 0.1, batch_size = 10 }
+federation = { evaluate_on = ["test"] }
+engine = { threads = 1 }
+
+[scale.small]
+phase = 2
+
+[scale.paper]
+phase = 3
+seeds = [7]
+
+[[claims]]
+says = "the slow one is worse"
+order = ["fast", "slow"]
+
+[[panel]]
+name = "digits"
+title = "digits"
+thresholds = [0.2]
+published = { fast = 3, slow = "never" }
+
+[[panel]]
+name = "more"
+title = "digits of more clients"
+off = true
+data = { clients = 5 }
+
+[[panel]]
+name = "letters"
+title = "letters"
+data = { name = "femnist", root = "/nowhere" }
+
+[[panel]]
+name = "words"
+title = "words"
+thresholds = [0.7]
+published = { fast = 16 }
+not_run = "Not run: needs language models."
+
+[[line]]
+name = "fast"
+label = "Fast"
+method = { name = "rfs" }
+
+[[line]]
+name = "slow"
+label = "Slow"
+method = { name = "rfs" }
+train = { lr = 0.001 }
+scale.paper.train = { lr = 0.002 }
+"""
+
+
+def tiny(change=lambda table: None) -> Reproduction:
+    table = tomllib.loads(TINY)
+    change(table)
+    return Reproduction.of(table, "tiny")
+
+
+# The files that come with unknot ----------------------------------------------------------------
+
+
+def test_all_of_the_papers_figures_are_there():
+    assert tuple(name for name in names() if name.startswith("exact-")) == EXACT
+
+
+@pytest.mark.parametrize("name", [name for name in names() if isinstance(load(name), Reproduction)])
+@pytest.mark.parametrize("scale", ["small", "paper"])
+def test_every_file_resolves_to_experiments(name, scale):
+    plan = load(name)
+    runs = plan.runs(scale)
+    assert runs
+    assert len({run.key for run in runs}) == len(runs)
+    for run in runs:
+        made = run.experiment
+        assert "test" in made.setup.evaluate_on
+        assert made.data.test == "clients" or name not in EXACT
+        if scale == "small":
+            assert made.data.name == "digits"
+    for panel in plan.panels_at(scale):
+        assert panel.not_run or any(run.panel is panel for run in runs)
+
+
+def test_the_settings_are_the_papers():
+    runs = {
+        (run.panel.name, run.line.name): run.experiment for run in load("exact-table1").runs("paper", [0])
+    }
+    mnist, cifar, hundred = (runs[name, "rfs"] for name in ("mnist", "cifar10", "cifar100"))
+    assert (mnist.data.partition.clients, mnist.data.partition.samples, mnist.data.test_samples) == (
+        10,
+        200,
+        200,
+    )
+    assert mnist.data.partition.ratio == 0.02
+    optimizer = mnist.setup.recipe.optimizer
+    assert (optimizer.lr, optimizer.weight_decay, mnist.setup.recipe.batch_size) == (0.01, 0.1, 20)
+    assert (mnist.setup.recipe.clip, mnist.setup.recipe.epochs, mnist.length.rounds) == (10.0, 1, 200)
+    assert mnist.requests == (erase(1, round=100),)
+    assert runs["mnist-unit", "rfs"].data.options == {"normalize": "unit"}
+    assert (cifar.data.partition.samples, cifar.data.test_samples, cifar.data.partition.ratio) == (
+        1000,
+        300,
+        0.2,
+    )
+    assert (cifar.setup.recipe.optimizer.lr, cifar.setup.recipe.batch_size, cifar.length.rounds) == (
+        0.01,
+        64,
+        600,
+    )
+    assert cifar.requests == (erase(1, round=300),)
+    assert (
+        hundred.data.partition.samples,
+        hundred.setup.recipe.epochs,
+        hundred.setup.recipe.optimizer.momentum,
+    ) == (
+        400,
+        10,
+        0.9,
+    )
+    (continual,) = (
+        run.experiment
+        for run in load("exact-fig2").runs("paper", [0])
+        if (run.panel.name, run.line.name) == ("3u2n", "mmt")
+    )
+    assert continual.requests == (
+        erase(1, round=100),
+        join(10, round=110),
+        erase(3, round=200),
+        join(11, round=210),
+        erase(5, round=300),
+    )
+    assert continual.data.partition.clients == 12
+
+
+def test_the_overview_says_what_is_needed():
+    entries = {entry.name: entry for entry in overview()}
+    small, paper = entries["exact-fig2"].scales
+    assert (small.name, small.data) == ("small", {"digits": True})
+    here = {entry.name: entry.present for entry in catalogue()}
+    assert paper.data == {"mnist": here["mnist"]}
+    assert all(size.takes for entry in entries.values() for size in entry.scales)
+
+
+# What a file means ------------------------------------------------------------------------------
+
+
+def test_layers_are_merged_section_by_section():
+    assert merge({"a": {"x": 1, "y": [1, 2]}, "b": 1}, {"a": {"y": [3]}, "c": 2}) == {
+        "a": {"x": 1, "y": [3]},
+        "b": 1,
+        "c": 2,
+    }
+    small, paper = (
+        {(run.panel.name, run.line.name): run.experiment for run in tiny().runs(scale, [0])}
+        for scale in ("small", "paper")
+    )
+    assert small["digits", "slow"].setup.recipe.optimizer.lr == 0.001
+    assert paper["digits", "slow"].setup.recipe.optimizer.lr == 0.002
+    assert paper["digits", "fast"].setup.recipe.optimizer.lr == 0.1
+    assert paper["digits", "fast"].requests == (erase(1, round=3),)
+    assert small["more", "fast"].data.partition.clients == 5
+    assert {run.seed for run in tiny().runs("small")} == {0, 1}
+    assert {run.seed for run in tiny().runs("paper")} == {7}
+
+
+def test_a_panel_may_do_without_a_line(tmp_path):
+    plan = tiny(lambda table: table["panel"][0].update(without=["slow"]))
+    assert {run.line.name for run in plan.runs("small") if run.panel.name == "digits"} == {"fast"}
+    file = reproduce(plan, out=tmp_path, seeds=[0])
+    (verdict,) = findings(plan, "small", file, [0]).verdicts
+    assert verdict.detail.startswith("Fast")
+    assert "Slow" not in verdict.detail
+
+
+def test_draws_count_how_often_each_client_leaves():
+    draws = Draws((0.5, 0.0, 0.5), count=1000)
+    leavers = draws.leavers(3)
+    assert leavers == draws.leavers(3) != draws.leavers(4)
+    assert set(leavers) == {0, 2}
+    assert sum(leavers.values()) == 1000
+    assert abs(leavers[0] - 500) < 4 * 250**0.5
+    plan = tiny(lambda table: table.update(draws={"probabilities": [0, 0, 0.3, 0.7], "count": 10}))
+    runs = [run for run in plan.runs("small", [0]) if (run.panel.name, run.line.name) == ("digits", "fast")]
+    assert {run.experiment.requests[0].targets[0].client for run in runs} <= {2, 3}
+    assert sum(run.weight for run in runs) == 10
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda t: t.update(titel="x"), "Did you mean 'title'"),
+        (lambda t: t.pop("title"), "title is missing"),
+        (lambda t: t["panel"][0].update(treshold=1), "Did you mean"),
+        (lambda t: t["panel"][0].update(at="middle"), "middle"),
+        (lambda t: t["panel"][0]["published"].update(fats=3), "Did you mean 'fast'"),
+        (lambda t: t["line"][0].update(scale={"smal": {}}), "Did you mean 'small'"),
+        (lambda t: t["line"][1].update(name="fast"), "name of its own"),
+        (lambda t: t["claims"][0].update(order=["fast", "slwo"]), "Did you mean 'slow'"),
+        (lambda t: t["claims"][0].update(measure="speed"), "measure"),
+        (lambda t: t["claims"][0].update(above=0.0), "one of order, above, never, gap, less and alike"),
+        (lambda t: t.update(bars=["speed"]), "bars"),
+        (lambda t: t["scale"].update(huge={}), "huge"),
+        (lambda t: t.update(draws={"probabilities": []}), "probabilities"),
+        (lambda t: t.update(draws=3), "draws must be a section"),
+        (lambda t: t.update(panel=3), "panel must be a list of sections"),
+        (lambda t: t.update(line=[3]), r"line\[0\] must be a section"),
+        (lambda t: t.update(claims=3), "claims must be a list of sections"),
+        (lambda t: t["claims"][0].update(order=3), "order must be a list"),
+        (lambda t: t.update(claims=[{"says": "x", "alike": 0.1}]), "a claim is about lines"),
+        (lambda t: t.update(claims=[{"says": "x", "above": 0.1}]), "a claim is about lines"),
+    ],
+)
+def test_a_wrong_file_says_what_to_change(change, message):
+    with pytest.raises(ConfigError, match=message):
+        tiny(change)
+
+
+def test_names_and_seeds_that_are_not():
+    with pytest.raises(ConfigError, match="Did you mean 'exact-fig2'"):
+        load("exact-fig22")
+    with pytest.raises(ConfigError, match="has no scale 'medium'"):
+        tiny().runs("medium")
+    with pytest.raises(ConfigError, match="whole numbers"):
+        parse_seeds("0;1")
+    assert parse_seeds("0,2") == (0, 2)
+
+
+# Running -----------------------------------------------------------------------------------------
+
+
+def test_from_a_file_to_findings_and_on_where_it_stopped(tmp_path):
+    plan, told = tiny(), []
+    file = reproduce(plan, out=tmp_path, seeds=[0], only=["fast"], tell=told.append)
+    assert file == tmp_path / "tiny-small.json"
+    assert [text for text in told if "of" in text][-1] == "1 of 1: digits/fast/0"
+    assert any("letters" in text and "femnist is not here" in text for text in told)
+
+    told.clear()
+    reproduce(plan, out=tmp_path, tell=told.append)
+    done = [text.split(": ")[1] for text in told if text[0].isdigit()]
+    assert done == ["digits/slow/0", "digits/fast/1", "digits/slow/1"]  # what was done is not done again
+
+    told.clear()
+    reproduce(plan, out=tmp_path, tell=told.append)
+    assert not [text for text in told if text[0].isdigit()]
+
+    found = findings(plan, "small", file)
+    digits, letters, words = found.panels
+    fast, slow = digits.lines
+    assert fast.seeds == slow.seeds == (0, 1)
+    assert fast.after[0].request == "leave 1"
+    assert fast.after[0].before.n == 2
+    assert fast.costs.client_epochs == pytest.approx((4 + 3) / 8)  # 4 clients, then 3, beside 4 throughout
+    assert (digits.published, digits.reason) == ({"fast": "3", "slow": "never"}, None)
+    assert "femnist is not here" in letters.reason
+    assert words.reason == "Not run: needs language models."
+    (verdict,) = found.verdicts
+    assert verdict.held
+    assert "Fast" in verdict.detail
+    assert found.machines
+
+
+def test_a_changed_configuration_is_run_again_and_elsewhere_is_not(tmp_path):
+    told = []
+    file = reproduce(tiny(), out=tmp_path, seeds=[0], only=["fast"])
+    reproduce(tiny(), out=tmp_path, seeds=[0], only=["fast"], device="cpu", threads=1, tell=told.append)
+    assert not [text for text in told if text[0].isdigit()]  # where it runs is no part of what it is
+    changed = tiny(lambda table: table["base"]["train"].update(lr=0.2))
+    assert not findings(changed, "small", file, [0]).panels[0].lines
+    reproduce(changed, out=tmp_path, seeds=[0], only=["fast"], tell=told.append)
+    assert told[-1] == "1 of 1: digits/fast/0"
+    assert findings(changed, "small", file, [0]).panels[0].lines
+    overrides = ["train.lr=0.3"]
+    assert not findings(changed, "small", file, [0], overrides).panels[0].lines
+    reproduce(changed, out=tmp_path, seeds=[0], only=["fast"], overrides=overrides)
+    assert findings(changed, "small", file, [0], overrides).panels[0].lines
+    # Thresholds are read off the records: another one needs no other run.
+    other = tiny(lambda t: (t["base"]["train"].update(lr=0.3), t["panel"][0].update(thresholds=[0.99])))
+    ((line,), *_) = (panel.lines for panel in findings(other, "small", file, [0]).panels)
+    assert line.after[0].rounds == (None,)
+
+
+def test_what_is_off_is_run_when_it_is_named(tmp_path):
+    told = []
+    file = reproduce(tiny(), out=tmp_path, seeds=[0], only=["more", "slow"], tell=told.append)
+    assert told == ["1 of 1: more/slow/0"]
+    assert "more" in {panel.name for panel in findings(tiny(), "small", file, [0]).panels}
+    with pytest.raises(ConfigError, match="Did you mean 'slow'"):
+        reproduce(tiny(), out=tmp_path, only=["slwo"])
+
+
+def test_a_mistake_is_found_before_anything_is_trained(tmp_path):
+    plan = tiny(lambda table: table["line"][1].update(method={"name": "rfx"}))
+    with pytest.raises(ConfigError, match="Did you mean 'rfs'"):
+        reproduce(plan, out=tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+def test_records_that_cannot_be_read_are_not_written_over(tmp_path):
+    file = tmp_path / "tiny-small.json"
+    for text in ("{", '{"format": 0, "runs": []}'):
+        file.write_text(text)
+        with pytest.raises(DataError, match="move it away"):
+            reproduce(tiny(), out=tmp_path, seeds=[0], only=["fast"])
+        assert file.read_text() == text
+
+
+def test_it_runs_without_the_command_line(tmp_path, capsys):
+    path = tmp_path / "own.toml"
+    path.write_text(TINY)
+    options = ["--out", str(tmp_path), "--seeds", "3", "--only", "slow", "--set", "train.lr=0.05"]
+    assert main([str(path), *options]) == 0
+    assert capsys.readouterr().out.strip() == str(tmp_path / "own-small.json")
+    (record,) = json.loads((tmp_path / "own-small.json").read_text())["runs"]
+    assert record["config"]["train"]["lr"] == 0.05
+    assert record["config"]["seed"] == 3
+    assert len(record["model"]) == 16
+    assert main(["exact-fig0"]) == 2
+    assert "there is no reproduction" in capsys.readouterr().err
+    assert main([]) == 0
+    assert capsys.readouterr().out.split() == list(names())
+
+
+# What came out ----------------------------------------------------------------------------------
+
+
+def test_mean_and_spread_over_seeds():
+    # 1, 2, 4: mean 7/3, squared distances 16/9 + 1/9 + 25/9 = 42/9, over n − 1 = 2: 7/3.
+    stat = Stat.of([1.0, 2.0, 4.0, None])
+    assert stat.mean == pytest.approx(7 / 3)
+    assert stat.std == pytest.approx((7 / 3) ** 0.5)
+    assert (stat.n, stat.asked) == (3, 4)
+    assert Stat.of([5.0]) == Stat(5.0, None, 1, 1)
+    assert Stat.of([None]) is None
+
+
+def test_cases_count_as_often_as_they_were_drawn(tmp_path):
+    plan = tiny(lambda table: table.update(draws={"probabilities": [0.3, 0.0, 0.7, 0.0], "count": 10}))
+    file = reproduce(plan, out=tmp_path, seeds=[0], only=["fast"])
+    weights = plan.draws.leavers(0)
+    runs = {item["key"]: item["trace"]["accuracy"] for item in json.loads(file.read_text())["runs"]}
+    expected = sum(
+        count * runs[f"digits/fast/0/client {client} leaves"][-1] for client, count in weights.items()
+    )
+    (line,) = findings(plan, "small", file, [0]).panels[0].lines
+    assert line.curve.mean[-1] == pytest.approx(expected / 10)
+    assert line.after[0].request == "leave, drawn"
+    stored = json.loads(file.read_text())
+    file.write_text(json.dumps({**stored, "runs": stored["runs"][:1]}))
+    assert not findings(plan, "small", file, [0]).panels[0].lines  # half of the cases say nothing yet
+    file.write_text(json.dumps(stored))
+    assert line.after[0].before.n == 1
+
+
+# The data that a reproduction needs -------------------------------------------------------------
+
+
+def test_the_test_set_is_the_clients_shares_and_stays(tmp_path):
+    from unknot.experiments import prepare
+
+    run = next(run for run in tiny().runs("small", [0]))
+    fed = prepare(run.experiment)
+    assert len(fed.data.test) == 40  # 4 clients, 10 samples each
+    whole = prepare(tiny().runs("small", [0], ["data.test=all"])[0].experiment)
+    for client in fed.data.clients:
+        mine, same = fed.data.test_rows[client], whole.data.test_rows[client]
+        assert fed.data.test.x[mine].equal(whole.data.test.x[same])
+    fed.run(1)
+    fed.run(2, requests=[erase(1, round=2)])
+    assert len(fed.data.test) == 40
+
+
+def test_a_corrupt_client_reaches_the_federation():
+    from unknot.experiments import prepare
+
+    overrides = ["data.corrupt=[1]", "data.corruption=zero"]
+    fed = prepare(tiny().runs("small", [0], overrides)[0].experiment)
+    assert not fed.data.train.x[fed.data[1].rows].any()
+    assert fed.data.train.x[fed.data[0].rows].any()
+    with pytest.raises(ConfigError, match="Did you mean 'zero'"):
+        tiny().runs("small", [0], ["data.corruption=zeros"])[0].experiment  # noqa: B018
+    with pytest.raises(ConfigError, match="Did you mean 'clients'"):
+        tiny().runs("small", [0], ["data.test=client"])[0].experiment  # noqa: B018
+
+
+# Audits of runs ---------------------------------------------------------------------------------
+
+
+def test_a_run_with_an_audit_has_its_measures_and_one_without_has_not(tmp_path):
+    def audited(table):
+        table["base"]["audit"] = {"shadows": 4, "samples": 30, "controls": 3, "level": 0.25}
+
+    plain, asked = tiny(), tiny(audited)
+    file = reproduce(plain, out=tmp_path, seeds=[0], only=["digits", "fast"])
+    (line,) = findings(plain, "small", file, [0]).panels[0].lines
+    assert not any(name.startswith(("f1", "auc", "sees")) for name in line.measures)
+    assert not findings(asked, "small", file, [0]).panels[0].lines  # an audit is part of the configuration
+
+    reproduce(asked, out=tmp_path, seeds=[0], only=["digits", "fast"])
+    (line,) = findings(asked, "small", file, [0]).panels[0].lines
+    f1 = {name: line.measures[f"f1_{name}"].mean for name in ("before", "after", "control", "fall")}
+    assert f1["fall"] == pytest.approx(1 - f1["after"] / f1["before"])
+    assert {"sees", "flagged", "over_forgotten"} < set(line.measures)
+    assert {line.measures[f"p_{name}"].mean for name in ("before", "after")} <= {0.25, 0.5, 0.75, 1.0}
+    assert line.measures["asked"].mean == 2
+    with pytest.raises(ConfigError, match="in pairs"):
+        reproduce(asked, out=tmp_path, overrides=["audit.shadows=3"])
+    with pytest.raises(ConfigError, match="at least 19 controls"):
+        reproduce(asked, out=tmp_path, overrides=["audit.level=0.05"])
+    with pytest.raises(ConfigError, match=r"audit.*shadows"):
+        reproduce(asked, out=tmp_path, overrides=["audit.shadow=4"])
+    with pytest.raises(ConfigError, match="audit must be a section, not 3"):
+        reproduce(asked, out=tmp_path, overrides=["audit=3"])
+
+
+@pytest.mark.parametrize("name", ["incentive-fig3", "incentive-fig5d"])
+@pytest.mark.parametrize("scale", ["small", "paper"])
+def test_figures_of_the_attack_take_the_runs_of_the_accuracies(name, scale):
+    """All but the panel that no other figure has."""
+
+    def tables(plan):
+        return [{**run.table, "name": ""} for run in plan.runs(scale) if run.panel.name != "few-clients"]
+
+    there = [table for letter in "abc" for table in tables(load(f"incentive-fig5{letter}"))]
+    mine = tables(load(name))
+    assert all(table in there for table in mine)
+    assert all("audit" in table for table in mine)
+    assert {f"incentive-fig5{letter}" for letter in "abc"} <= set(load(name).uses)
