@@ -430,7 +430,7 @@ def test_selectors_are_read_from_a_file(tmp_path):
     Policy([0, 1], DQNSettings(), KEY).save(tmp_path / "p.pt")
     assert Experiment.of(
         {"select": {"name": "dqn", "policy": str(tmp_path / "p.pt")}}
-    ).select.policy.clients == (0, 1)
+    ).setup.select.policy.clients == (0, 1)
     for wrong in (
         {"name": "k-centre"},
         {"groups": 3},
