@@ -12,7 +12,7 @@ import sys
 
 from benchmarks.peers.common import Workload, make_data
 from benchmarks.peers.unknot_run import federated
-from unknot.core.recipe import SGD, Recipe
+from unknot.core.training import SGD, Recipe
 from unknot.core.weights import Weights
 from unknot.engine import StackedEngine
 from unknot.federation import Buffered, Clock, FedBuff, Federation, Method, Pareto

@@ -16,7 +16,7 @@ import time
 
 from benchmarks.peers.common import Workload, make_data, make_model, peak_memory
 from benchmarks.peers.unknot_run import federated
-from unknot.core.recipe import SGD, Recipe
+from unknot.core.training import SGD, Recipe
 from unknot.core.weights import Weights
 from unknot.engine import StackedEngine
 from unknot.federation import Federation, Method

@@ -18,8 +18,8 @@ import numpy as np
 import unknot
 from unknot.core.data import FederatedData
 from unknot.core.keys import Key
-from unknot.core.recipe import SGD, Recipe
 from unknot.core.selection import Selector
+from unknot.core.training import SGD, Recipe
 from unknot.data import DominantClass, federate, load
 from unknot.federation import Synchronous
 from unknot.reproduce.reproduction import parse_seeds

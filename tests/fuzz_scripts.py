@@ -1,13 +1,13 @@
 """Federations drawn at random, each with a script of requests: for the fuzz test of exactness.
 
-Everything about a script is drawn from its number: the data (wild ones too), the model, the recipe, the
-engine, the method, the selector, the aggregator, the pace, the clock, the requests, how the run is cut
+Everything about a script is drawn from its number: the data (wild ones too), the task, the model, the recipe,
+the engine, the method, the selector, the aggregator, the pace, the clock, the requests, how the run is cut
 into parts. What the run's own guarantee leaves open is held still, and nothing else.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -17,6 +17,7 @@ import unknot
 from aggregators import FedAdam, Momentum
 from unknot.core.data import FederatedData, Samples, Shard
 from unknot.core.ensemble import Model
+from unknot.core.loss import CrossEntropy
 from unknot.core.requests import Erase, Join, Request, Target, erase, join
 from unknot.federation import Buffered, Clock, Constant, FedAvg, FedBuff, Pareto, Synchronous, Uniform
 from unknot.select import DQN, AtRandom, Balanced, DQNSettings, KCenter
@@ -69,6 +70,28 @@ def grouped():
 
 
 MODELS = {"mlp": mlp, "normed": normed, "convolved": convolved, "grouped": grouped, "branching": Branching}
+
+
+def pinball(outputs, targets):
+    """A loss of one's own."""
+    far = targets - outputs
+    return torch.maximum(0.8 * far, -0.2 * far).mean(-1)
+
+
+def absolute(outputs, targets):
+    """Another, which gives the mean over a batch."""
+    return (outputs - targets).abs().mean()
+
+
+# The kind of the targets, and the loss; None is the usual one.
+TASKS = {
+    "classes": ("classes", None),
+    "weighted classes": ("classes", CrossEntropy((1.0, 0.5, 2.0), smoothing=0.1)),
+    "labels": ("labels", None),
+    "values": ("values", None),
+    "own": ("values", pinball),
+    "own mean": ("values", absolute),
+}
 WILD = ("plain", "plain", "plain", "huge", "constant", "one class", "diverging")
 METHODS = {
     "rfs": RFS(),
@@ -94,13 +117,26 @@ SELECTORS = {
     "k-center": KCenter(2),
     "dqn": DQN(DQNSettings(batch=2)),
 }
-AGGREGATES = {"fedavg": FedAvg(), "fedbuff": FedBuff(), "fedadam": FedAdam(), "momentum": Momentum()}
+AGGREGATES = {
+    "fedavg": FedAvg(),
+    "fedbuff": FedBuff(),
+    "outside fedadam": FedAdam(),
+    "momentum": Momentum(),
+    "fedadam": unknot.FedAdam(),
+    "fedyogi": unknot.FedYogi(),
+    "fedadagrad": unknot.FedAdagrad(),
+    "median": unknot.Median(),
+    "trimmed-mean": unknot.TrimmedMean(0.25),
+    "norm-clipping": unknot.NormClipping(0.5),
+}
 CLOCKS = {"constant": Constant(), "uniform": Uniform(1, 4), "pareto": Pareto()}
 RECIPES = {
     "sgd": unknot.Recipe(unknot.SGD(0.05), batch_size=4),
     "momentum": unknot.Recipe(unknot.SGD(0.02, momentum=0.9), batch_size=3, clip=1.0),
     "adam": unknot.Recipe(unknot.Adam(0.01), epochs=2, batch_size=4),
     "proximal": unknot.Recipe(unknot.SGD(0.05), batch_size=5, proximal=0.1),
+    "over rounds": unknot.Recipe(unknot.SGD(0.05), batch_size=4, schedule=unknot.Cosine(4, 0.1, "rounds")),
+    "in a ball": unknot.Recipe(unknot.RMSprop(0.01), epochs=2, schedule=unknot.StepDecay(2), radius=0.3),
 }
 
 
@@ -145,6 +181,7 @@ class Script:
             clock=clock,
             select=SELECTORS[about["selector"]],
             engine=about["engine"],
+            loss=TASKS[about["task"]][1],
             threads=1,
             seed=self.number,
             evaluate_every=0,
@@ -174,7 +211,10 @@ def draw(number: int) -> Script:
         return list(options)[int(rng.integers(len(list(options))))]
 
     wild = pick(WILD)
-    data = _data(rng, wild)
+    # Half of the scripts classify, and are what they were before there were other tasks.
+    aside = np.random.default_rng([15, number])
+    task = list(TASKS)[int(aside.integers(len(TASKS)))] if aside.random() < 0.5 else "classes"
+    data = _data(rng, wild, TASKS[task][0])
     method = pick(METHODS)
     kind = METHODS[method]
     asynchronous = rng.random() < 0.5 and kind.selects and method != "standalone"
@@ -194,6 +234,7 @@ def draw(number: int) -> Script:
     steady = timed or (asynchronous and kind.keeps)
     about = {
         "wild": wild,
+        "task": task,
         "method": method,
         "selector": selector,
         "aggregate": aggregate,
@@ -208,7 +249,16 @@ def draw(number: int) -> Script:
     return Script(number, about, data, _requests(rng, data, sum(parts), timed), parts)
 
 
-def _data(rng: np.random.Generator, wild: str) -> FederatedData:
+def _of_kind(samples: Samples, kind: str) -> Samples:
+    """The same samples with three labels, or three values, that follow from the class."""
+    if kind == "classes":
+        return samples
+    y = samples.y.float()
+    columns = (y > 0, y > 1, y == 1) if kind == "labels" else (y, y.square() - 1, -0.5 * y)
+    return Samples(samples.x, torch.stack(columns, 1).float(), CLASSES, kind)
+
+
+def _data(rng: np.random.Generator, wild: str, kind: str) -> FederatedData:
     sizes = rng.integers(1, 10, 8)
     if rng.random() < 0.3:
         sizes[rng.integers(0, 8)] = 0
@@ -228,7 +278,8 @@ def _data(rng: np.random.Generator, wild: str) -> FederatedData:
     elif wild == "one class":
         train.y.fill_(1)
     owners = rng.integers(-1, 8, 12) if rng.random() < 0.4 else None
-    return FederatedData(train, shards, samples(12), samples(12), validation_owner=owners)
+    train, test, validation = (_of_kind(part, kind) for part in (train, samples(12), samples(12)))
+    return FederatedData(train, shards, test, validation, validation_owner=owners)
 
 
 def _requests(rng: np.random.Generator, data: FederatedData, rounds: int, timed: bool) -> list[Request]:
@@ -269,7 +320,7 @@ def variants(script: Script) -> dict[str, FederatedData]:
     found = plain(script.data, script.targets, script.number)
     rng = np.random.default_rng([11, script.number])
     loud = found["other samples"]
-    wild = Samples(loud.train.x.clone(), loud.train.y, CLASSES)
+    wild = replace(loud.train, x=loud.train.x.clone())
     wild.x[len(script.data.train) :] *= 1e20  # what is appended belongs to what is erased
     found["wild samples"] = loud.replaced(train=wild)
     names = sorted(rng.choice(sorted(found), 2, replace=False).tolist())

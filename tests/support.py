@@ -23,7 +23,7 @@ LAYOUT = Layout(("w", "b"), ((2, 3), (2,)))
 def small_data(
     sizes: Sequence[int] = (5, 8, 3, 6, 7, 4), classes: int = 3, shape: tuple[int, ...] = (8,), seed: int = 0
 ) -> FederatedData:
-    """Clients 0, 1, 2... with so many random samples each, and 12 of validation and of test."""
+    """Clients 0, 1, 2... with so many random samples each, and 12 of validation, of test, and of nobody's."""
     generator = Key.root(seed).child("small data").generator()
 
     def samples(n: int) -> Samples:
@@ -33,7 +33,7 @@ def small_data(
 
     ends = np.cumsum([0, *sizes])
     shards = {k: Shard.of(np.arange(ends[k], ends[k + 1])) for k in range(len(sizes))}
-    return FederatedData(samples(int(ends[-1])), shards, samples(12), samples(12))
+    return FederatedData(samples(int(ends[-1])), shards, samples(12), samples(12), public=samples(12).x)
 
 
 class ToyEngine:
@@ -74,7 +74,9 @@ class ToyEngine:
     def evaluate(self, model: Model, samples: Samples) -> Score:
         models = [w for _, w in model.parts] if isinstance(model, Ensemble) else [model]
         vector = torch.cat([weights.vector for weights in models])
-        return Score(float(vector.mean().sigmoid()), float(vector.square().mean()), len(samples))
+        return Score(
+            {"accuracy": float(vector.mean().sigmoid())}, float(vector.square().mean()), len(samples)
+        )
 
     def predict(self, model: Model, samples: Samples) -> torch.Tensor:
         parts = model.parts if isinstance(model, Ensemble) else ((1.0, model),)

@@ -51,6 +51,22 @@ def test_run_shows_what_was_forgotten_and_what_it_cost(file):
     assert "rfs (exact)" in output
 
 
+def test_clients_of_a_folder_go_by_their_names(tmp_path):
+    for name in ("Graz", "Linz", "test"):
+        (tmp_path / f"{name}.csv").write_text("age,ill\n0.1,0\n0.9,1\n")
+    (tmp_path / "run").mkdir()
+    path = tmp_path / "run" / "small.toml"
+    path.write_text(
+        f"[data]\nname = 'folder'\npath = '{tmp_path}'\ntarget = 'ill'\n[federation]\nrounds = 2\n"
+        "[[request]]\nerase = 'Graz'\nround = 1\n"
+    )
+    assert "erase Graz" in call("run", str(path)).output
+    record = json.loads(call("run", str(path), "--json").stdout)
+    assert (record["lineage"], record["names"]) == (["Linz"], {"0": "Graz", "1": "Linz"})
+    wrong = call("run", str(path), "--set", "request=[{erase = 'Gratz', round = 1}]", code=2)
+    assert "there is no client 'Gratz'. Did you mean 'Graz'?" in wrong.output
+
+
 def test_json_is_json_and_nothing_else(file):
     record = json.loads(call("run", file, "--json").stdout)
     assert len(record["rounds"]) == 4
@@ -149,8 +165,9 @@ def test_what_an_approximate_method_let_pass_is_shown(file):
     federaser = 'method={name="federaser", interval=1}'
     record = json.loads(call("run", file, "--json", "--set", federaser).stdout)
     assert record["waived"] == ["client 1"]
-    assert "influence let pass │ client 1" in said(call("run", file, "--set", federaser))
-    assert "influence let pass" not in said(call("run", file))
+    words = "kept although erased data had a part in it: client 1"
+    assert words in said(call("run", file, "--set", federaser))
+    assert "kept although" not in said(call("run", file))
 
 
 @pytest.mark.parametrize("ending", ["png", "svg"])
@@ -264,9 +281,10 @@ def saved(file, tmp_path, *settings, requests=()):
 def test_an_audit_begins_with_what_it_comes_to(audited_file):
     text = said(call("audit", audited_file, *PLAIN))
     assert text.startswith("no trace found: What is served is, bit for bit, a model that was trained without")
-    assert (
-        "audited: client 1 erased by rfs; 30 of 30 erased samples and 60 others of the same classes" in text
+    about = (
+        "audited: client 1 erased by rfs (exact); 30 of 30 erased samples and 60 others of the same classes"
     )
+    assert about in text
     for words in (
         "trace",
         "kept",
@@ -326,8 +344,16 @@ def test_a_model_that_was_saved_is_audited_as_the_runs_own(audited_file, tmp_pat
     model = saved(audited_file, tmp_path, requests=(erase(1, round=1),))
     own, given = (audit_of(audited_file, *PLAIN, *more) for more in ((), ("--model", model)))
     assert own["same"]
-    assert given == {**own, "seconds": given["seconds"], "model": given["model"]}
+    assert given == {**own, "seconds": given["seconds"], "model": given["model"], "guarantee": ""}
     assert "fingerprint" in given["model"]
+
+
+def test_an_audit_says_what_an_approximate_method_kept(audited_file):
+    options = ("--set", 'method={name="federaser", interval=1}', "--set", "federation={rounds=4}")
+    options += ("--set", "request=[{erase=1, round=2}]")
+    record = audit_of(audited_file, *PLAIN, *options)
+    assert record["waived"] == ["client 1"]
+    assert record["guarantee"].startswith("approximate: the sizes of old updates")
 
 
 def test_a_backdoor_audit_says_who_answers_to_the_mark(audited_file):
@@ -405,8 +431,8 @@ def test_an_audit_takes_any_name(audited_file):
 def test_what_cannot_be_audited_is_said_before_anything_is_trained(
     audited_file, monkeypatch, options, sentence
 ):
-    for module in (audited, planted):
-        monkeypatch.setattr(module, "train", None)
+    monkeypatch.setattr(audited, "train_all", None)
+    monkeypatch.setattr(planted, "train", None)
     result = call("audit", audited_file, *options, code=2)
     assert sentence in said(result)
     assert "Traceback" not in result.output

@@ -23,6 +23,7 @@ EVERYTHING = {
     "audit",
     "experiments",
     "reproduce",
+    "testing",
     "report",
 }
 MAY_IMPORT = {
@@ -36,8 +37,9 @@ MAY_IMPORT = {
     "select": {"core"},
     "unlearn": {"core", "federation", "topology"},
     "audit": {"core"},
-    "experiments": EVERYTHING - {"experiments", "reproduce", "report"},
-    "reproduce": EVERYTHING - {"report"},
+    "experiments": EVERYTHING - {"experiments", "reproduce", "testing", "report"},
+    "reproduce": EVERYTHING - {"testing", "report"},
+    "testing": EVERYTHING - {"reproduce", "report"},
     "report": {"core", "federation", "topology", "incentive"},
     "cli": EVERYTHING,
 }

@@ -23,7 +23,7 @@ from benchmarks.peers.common import (
     since_start,
 )
 from unknot.core.data import FederatedData, Samples, Shard
-from unknot.core.recipe import SGD, Recipe
+from unknot.core.training import SGD, Recipe
 from unknot.core.weights import Weights
 from unknot.engine import StackedEngine
 from unknot.federation import Event, Federation, Synchronous

@@ -220,12 +220,19 @@ def data(
 
 @app.command()
 def methods() -> None:
-    """List the unlearning methods and what each guarantees."""
-    from unknot.unlearn import METHODS
+    """List the unlearning methods, those of other packages too, and what each guarantees."""
+    from unknot.core.registry import methods as known
 
     table = Table("method", "guarantee", "what it does")
-    for name, method in METHODS.items():
-        table.add_row(name, method.guarantee.value, (method.__doc__ or "").splitlines()[0])
+    for name in known.names():
+        try:
+            method = known.get(name)
+        except ConfigError as error:
+            table.add_row(name, "", f"[red]{escape(str(error))}[/]")
+            continue
+        guarantee = getattr(method, "guarantee", None)  # a function makes one whose guarantee is seen then
+        about = (method.__doc__ or "").strip().partition("\n")[0]
+        table.add_row(name, guarantee.value if guarantee else "", escape(about))
     Console().print(table)
 
 
@@ -247,10 +254,11 @@ def reproduce(
 ) -> None:
     """Reproduce a table or a figure of a paper: run what is not yet run, show it, draw it."""
     from unknot import reproduce as reproductions
+    from unknot.core.registry import beside
     from unknot.report import reproduction as report
 
     console = Console()
-    with _errors_for_people():
+    with _errors_for_people(), beside(Path(name or "").parent):
         if list_ or name is None:
             console.print(report.catalogue_table([entry.to_dict() for entry in reproductions.overview()]))
             return

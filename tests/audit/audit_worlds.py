@@ -41,7 +41,7 @@ def experiment(*overrides: str, **changes: object) -> Experiment:
 def kept_model(asked: Experiment, seed: int = 77) -> Weights:
     """What a server has that never served the request."""
     fed = assemble(asked, data_of(asked))
-    _, erased = parted(fed.data, erasures_of(asked))
+    _, erased = parted(fed.data, erasures_of(asked, fed.data))
     (model,) = train(asked, fed.data, fed.engine, [Counterpart(seed, erased)])
     return model
 
@@ -49,7 +49,7 @@ def kept_model(asked: Experiment, seed: int = 77) -> Weights:
 def with_random_labels(asked: Experiment, model: Weights, rounds: int = 5) -> Weights:
     """The model, trained further on the erased samples with random labels: as some unlearn."""
     data = data_of(asked)
-    _, erased = parted(data, erasures_of(asked))
+    _, erased = parted(data, erasures_of(asked, data))
     rows = np.concatenate(list(erased.values()))
     wrong = np.random.default_rng(0).integers(0, data.train.classes, len(rows))
     samples = Samples(data.train.x[torch.from_numpy(rows)], torch.from_numpy(wrong), data.train.classes)

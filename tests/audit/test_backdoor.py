@@ -7,7 +7,7 @@ from support import small_data
 from unknot.audit import Trigger, answers_to, marked
 from unknot.core.data import Samples
 from unknot.core.errors import ConfigError
-from unknot.core.recipe import SGD, Recipe
+from unknot.core.training import SGD, Recipe
 
 TRIGGER = Trigger(target=7, size=4)
 

@@ -11,7 +11,7 @@ from unknot.audit.canaries import Canaries, Guesses, confidences, guess, guessed
 from unknot.core.data import Samples
 from unknot.core.errors import ConfigError
 from unknot.core.keys import Key
-from unknot.core.recipe import SGD, Recipe
+from unknot.core.training import SGD, Recipe
 
 KEY = Key.root(7)
 TEN = Canaries(number=10)
@@ -30,7 +30,9 @@ def texts():
         x = samples.x.round().long().clamp(0, 2)
         return Samples(x, x.roll(-1, 1), 3)
 
-    return data.replaced(**{part: words(getattr(data, part)) for part in ("train", "test", "validation")})
+    return data.replaced(
+        **{part: words(getattr(data, part)) for part in ("train", "test", "validation")}, public=None
+    )
 
 
 def held(data, client):

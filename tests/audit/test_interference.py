@@ -46,7 +46,7 @@ def test_text_stays_text():
     tokens = data.train.x.round().long().clamp(0, 4)
     words = {part: getattr(data, part) for part in ("test", "validation")}
     words = {part: Samples(of.x.round().long().clamp(0, 4), of.y, of.classes) for part, of in words.items()}
-    data = data.replaced(train=Samples(tokens, data.train.y, data.train.classes), **words)
+    data = data.replaced(train=Samples(tokens, data.train.y, data.train.classes), public=None, **words)
     other = variants(data, [Target(0)])["other samples"].train.x
     assert other.dtype == torch.long
     assert 0 <= int(other.min()) <= int(other.max()) <= 4

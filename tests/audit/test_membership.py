@@ -65,7 +65,7 @@ class World:
 def world():
     asked = experiment()
     data = data_of(asked)
-    _, erased = parted(data, erasures_of(asked))
+    _, erased = parted(data, erasures_of(asked, data))
     members = data.train.subset(erased[1])
     mine, theirs = matched(members, data.test, Key.root(1), OTHERS)
     others = data.test.subset(theirs)

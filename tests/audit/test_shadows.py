@@ -8,7 +8,7 @@ from unknot.audit.shadows import halves
 from unknot.core.data import Samples
 from unknot.core.errors import ConfigError
 from unknot.core.keys import Key
-from unknot.core.recipe import Recipe
+from unknot.core.training import Recipe
 
 
 def test_each_point_is_in_half_of_the_shadows():

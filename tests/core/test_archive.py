@@ -10,7 +10,7 @@ from unknot.core.errors import ForbiddenLineageError, StoreFullError
 from unknot.core.jobs import Job
 from unknot.core.keys import Key
 from unknot.core.lineage import NOBODY, Ledger, Lineage, Unit
-from unknot.core.recipe import Recipe
+from unknot.core.training import Recipe
 from unknot.core.weights import Layout, Weights
 
 LAYOUT = Layout(("w",), ((3,),))
@@ -121,6 +121,40 @@ def test_a_keepsake_goes_with_its_own_client_and_stays_on_record_for_the_others(
     assert kept.get("of 1").lineage.clients == {1}
     assert kept.waived == Lineage([Unit(2)])
     assert kept.nbytes == 12
+
+
+def test_what_belongs_to_nobody_stays_through_erasures_until_it_is_taken():
+    ledger = Ledger()
+    kept = Keepsakes(ledger)
+    kept.put("whole", None, carrying(1, 2, 3))
+    ledger.forbid(2)
+    assert kept.purge() == 0
+    assert kept.get("whole").lineage.clients == {1, 3}
+    ledger.forbid(1)
+    with ledger.reading() as noted:
+        taken = kept.take("whole")
+    assert noted().clients == taken.lineage.clients == {3}
+    assert kept.waived == Lineage([Unit(1), Unit(2)])
+    assert kept.take("whole") is kept.get("whole") is None
+    assert kept.nbytes == 0
+
+
+def test_an_attempt_that_fails_leaves_keepsakes_as_they_were():
+    kept = Keepsakes(Ledger())
+    kept.put("old", None, carrying(1))
+
+    def fail():
+        with kept.attempt():
+            kept.take("old")
+            kept.put("new", Unit(1), carrying(1))
+            kept.put("more", None, carrying(2))
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        fail()
+    assert kept.get("new") is None
+    assert kept.take("old").equal(carrying(1))
+    assert kept.nbytes == 0
 
 
 def test_a_keepsake_in_place_of_another_takes_its_room_and_no_more():

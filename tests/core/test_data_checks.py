@@ -238,3 +238,45 @@ def test_what_is_no_samples_or_no_shard_is_named():
 def test_a_client_number_beyond_all_clients_is_refused():
     with pytest.raises(DataError, match="below 16,777,216"):
         small_data().replaced(shards={2**31: Shard.of([0])})
+
+
+# Public samples -------------------------------------------------------------------------------------
+
+
+def test_public_samples_are_nobodys_and_outlive_every_erasure():
+    data = small_data()
+    before = data.public.clone()
+    fork = data.fork()
+    for client in list(fork):
+        fork.erase(client)
+    assert torch.equal(fork.public, before)
+    assert torch.equal(data.replaced(train=data.train).public, before)
+    assert data.cast(torch.float64).public.dtype == torch.float64
+    assert data.rehearsal().public is None
+    assert "12 of nobody's without targets" in repr(data)
+    assert "nobody's" not in repr(data.replaced(public=None))
+
+
+def test_public_samples_that_are_part_of_a_larger_tensor_are_cut_out_of_it_by_an_erasure():
+    """Otherwise whatever else lies there, an erased client's rows perhaps, would live as long."""
+    data = small_data()
+    whole = torch.cat([data.train.x, data.public])
+    twin = data.replaced(public=whole[len(data.train) :]).fork()
+    twin.erase(3)
+    assert twin.public.untyped_storage().nbytes() == twin.public.numel() * 4
+    assert torch.equal(twin.public, data.public)
+
+
+@pytest.mark.parametrize(
+    ("public", "message"),
+    [
+        ([1.0], "public must be a tensor of inputs .* of shape .n, 8.; found list"),
+        (torch.zeros(3, 7), r"found of shape \(3, 7\)"),
+        (torch.zeros(0, 8), r"found of shape \(0, 8\)"),
+        (torch.zeros(3, 8, dtype=torch.int64), r"public inputs are of type torch\.int64"),
+        (torch.tensor([[0.0] * 8, [float("nan")] * 8]), "public sample 1: features must be finite"),
+    ],
+)
+def test_bad_public_samples_are_named(public, message):
+    with pytest.raises(DataError, match=message):
+        small_data().replaced(public=public)

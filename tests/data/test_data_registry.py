@@ -39,9 +39,9 @@ def test_unknown_set_names_the_nearest() -> None:
 
 
 def test_unknown_option_names_the_nearest() -> None:
-    with pytest.raises(ConfigError, match=r"there is no option 'normalise'\. Did you mean 'normalize'"):
+    with pytest.raises(ConfigError, match=r"has no option 'normalise'\. Did you mean 'normalize'"):
         load("digits", normalise="unit")
-    with pytest.raises(ConfigError, match="there is no option 'files'"):
+    with pytest.raises(ConfigError, match="has no option 'files'"):
         load("digits", files={})
 
 

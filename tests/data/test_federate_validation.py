@@ -6,7 +6,8 @@ import pytest
 import torch
 from data_toys import balanced, labelled, rows_of
 
-from unknot.data import Dirichlet, Iid, federate
+from unknot.core.errors import ConfigError
+from unknot.data import ByOwner, Dirichlet, Iid, federate
 
 
 @pytest.mark.parametrize(("validation", "size"), [(0.1, 40), (25, 25), (1, 1), (0.5, 200)])
@@ -15,6 +16,33 @@ def test_validation_is_a_share_or_a_number(validation: float, size: int) -> None
     assert data.validation is not None
     assert len(data.validation) == size
     assert sum(map(len, rows_of(data).values())) == 400 - size
+
+
+def test_public_samples_are_held_out_and_nobody_has_them() -> None:
+    dataset = balanced(classes=4, train=100)
+    plain, data = (federate(dataset, Iid(5), validation=40, public=public) for public in (0, 30))
+    assert plain.public is None
+    assert data.public is not None
+    assert len(data.public) == 30
+    assert sum(map(len, rows_of(data).values())) == 400 - 40 - 30
+    assert torch.equal(data.validation.x, plain.validation.x)  # what was held out before stays so
+    held = torch.cat([dataset.train.x[torch.from_numpy(data[client].rows)] for client in data])
+    rows = {tuple(row.flatten().tolist()) for row in dataset.train.x}
+    if len(rows) == 400:  # all samples differ
+        assert not {tuple(r.flatten().tolist()) for r in data.public} & {
+            tuple(r.flatten().tolist()) for r in held
+        }
+    other = federate(dataset, Iid(7), validation=40, public=30)
+    assert torch.equal(other.public, data.public)  # they do not depend on the clients
+
+
+def test_impossible_public_samples_are_refused() -> None:
+    dataset = balanced(classes=4, train=100)
+    for public in (-1, 360, True, 0.5):
+        with pytest.raises(ConfigError, match="public must be a number of samples"):
+            federate(dataset, Iid(5), validation=40, public=public)
+    with pytest.raises(ConfigError, match="every sample is somebody's"):
+        federate(dataset, ByOwner(), public=3)
 
 
 @pytest.mark.parametrize("nothing", [0, 0.0])

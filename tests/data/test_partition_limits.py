@@ -153,8 +153,12 @@ def test_every_kind_is_made_by_its_name() -> None:
     ("kind", "options", "message"),
     [
         ("dirichelt", {"clients": 3}, "no partition 'dirichelt'.* Did you mean 'dirichlet'"),
-        ("iid", {"clients": 3, "sample": 4}, "iid: there is no option 'sample'. Did you mean 'samples'"),
-        ("dirichlet", {"clients": 3}, "dirichlet: the option 'alpha' is missing"),
+        (
+            "iid",
+            {"clients": 3, "sample": 4},
+            "'iid' has no option 'sample'. Did you mean 'samples'",
+        ),
+        ("dirichlet", {"clients": 3}, "'dirichlet': the option 'alpha' is missing"),
         ("labels", {"clients": 3, "k": "two"}, "k must be a whole number"),
     ],
 )

@@ -15,7 +15,7 @@ from unknot.core.data import FederatedData, Samples, Shard
 from unknot.core.jobs import Job, Update
 from unknot.core.keys import Key
 from unknot.core.lineage import Unit
-from unknot.core.recipe import SGD, AdaHessian, Adam, AdamW, Recipe
+from unknot.core.training import SGD, Adagrad, AdaHessian, Adam, AdamW, Cosine, Recipe, RMSprop
 from unknot.core.weights import Weights
 
 # One sample, fewer than a batch, whole batches, a smaller last batch: in no order.
@@ -191,6 +191,9 @@ RECIPES = {
     "adahessian-power": Recipe(
         AdaHessian(0.05, eps=0.5, hessian_power=0.7), batch_size=4, proximal=0.3, max_steps=3
     ),
+    "adagrad": Recipe(Adagrad(0.05, eps=1e-2), epochs=2, batch_size=4, schedule=Cosine(6, warmup=2)),
+    "rmsprop": Recipe(RMSprop(0.01, eps=0.1, momentum=0.5, centered=True), batch_size=4, radius=0.4),
+    "ascent": Recipe(SGD(0.05), epochs=2, batch_size=4, radius=0.5, ascent=True),
 }
 
 

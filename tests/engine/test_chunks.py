@@ -14,7 +14,7 @@ from unknot.core.data import Shard
 from unknot.core.jobs import Job
 from unknot.core.keys import Key
 from unknot.core.lineage import Unit
-from unknot.core.recipe import Recipe
+from unknot.core.training import Recipe
 from unknot.core.weights import Layout, Weights
 from unknot.engine.ways.chunks import cut
 from unknot.engine.ways.lessons import Lesson

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import pytest
 import torch
@@ -14,7 +16,7 @@ from engine_worlds import PATHS, RECIPES, SIZES, make_data, make_jobs, make_mode
 from unknot.core.data import FederatedData, Samples, Shard
 from unknot.core.jobs import Job, Update
 from unknot.core.keys import Key
-from unknot.core.recipe import SGD, AdaHessian, Adam, Recipe
+from unknot.core.training import SGD, AdaHessian, Adam, Optimizer, Recipe
 from unknot.engine import StackedEngine
 from unknot.models import build
 
@@ -157,3 +159,41 @@ def test_no_convolution_lets_company_in(
     data = make_data("mlp", SIZES[:6])
     recipe = Recipe(optimizer, batch_size=batch)
     check(network, [own_start(job) for job in make_jobs(network, recipe, data.clients)], data)
+
+
+@dataclass(frozen=True)
+class Tanh(Optimizer):
+    """Somebody's optimiser, with a function that rounds differently at a tensor's end."""
+
+    lr: float = 0.05
+    name: ClassVar[str] = "tanh"
+
+    def plain(self, parameters: Sequence[torch.Tensor]) -> torch.optim.Optimizer:
+        return torch.optim.SGD(parameters, lr=self.lr)
+
+    def stacked(self, step, rate, parameters, gradients, state, curvatures) -> None:  # type: ignore[no-untyped-def]
+        for p, g in zip(parameters, gradients, strict=True):
+            p.sub_(torch.tanh(3 * g).exp_().sub_(1), alpha=rate)
+
+    def states(self) -> int:
+        return 0
+
+
+class Mixing(Tanh):
+    """Worse: its rows meet."""
+
+    name: ClassVar[str] = "mixing"
+
+    def plain(self, parameters: Sequence[torch.Tensor]) -> torch.optim.Optimizer:
+        return torch.optim.SGD(parameters, lr=self.lr)
+
+    def stacked(self, step, rate, parameters, gradients, state, curvatures) -> None:  # type: ignore[no-untyped-def]
+        for p, g in zip(parameters, gradients, strict=True):
+            p.sub_(g - g.mean(0, keepdim=True), alpha=rate)
+
+
+@pytest.mark.parametrize("optimizer", [Tanh(), Mixing()], ids=["tanh", "mixing"])
+def test_an_optimiser_from_outside_is_tried_before_it_trains_a_stack(optimizer: Optimizer) -> None:
+    network, data = make_model("mlp"), make_data("mlp")
+    jobs = make_jobs(network, Recipe(optimizer, batch_size=4), data.clients)
+    check(network, [own_start(job) for job in jobs], data)

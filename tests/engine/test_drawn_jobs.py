@@ -12,7 +12,7 @@ from unknot.core.errors import ConfigError, ErasedDataError
 from unknot.core.jobs import Job
 from unknot.core.keys import Key
 from unknot.core.lineage import Unit
-from unknot.core.recipe import SGD, Recipe
+from unknot.core.training import SGD, Recipe
 from unknot.core.weights import Weights
 from unknot.engine import LoopEngine, StackedEngine
 

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 import unknot
 from engine_worlds import PATHS, RECIPES, make_data, make_jobs, make_model, mean, own_start, same
 from exactness import assert_as_if_never_there, assert_no_interference
+from task_worlds import TASKS
 from unknot.core.errors import ConfigError
 from unknot.core.keys import Key
 from unknot.core.weights import Weights
@@ -109,3 +110,21 @@ def test_weights_that_overflow_change_nobodys_bits_on_a_gpu(model: str) -> None:
     wild = replace(jobs[2], start=jobs[2].start * 1e30)
     assert all(map(same, expected, engine.train([*jobs[:2], wild], data)[:2]))
     assert all(map(same, expected, engine.train(jobs[:2], data)))
+
+
+@pytest.mark.parametrize("recipe", ["sgd", "adahessian"])
+@pytest.mark.parametrize("task", [task for task in TASKS if task != "own branching"])
+@pytest.mark.parametrize("model", ["mlp", "vmap"])
+def test_other_tasks_end_there_too_and_company_changes_no_bit(model: str, task: str, recipe: str) -> None:
+    make, loss = TASKS[task]
+    network, data, asked = make_model(model), make(model), replace(RECIPES[recipe], loss=loss)
+    jobs = [own_start(job) for job in make_jobs(network, asked, range(9), torch.float64)]
+    there = [replace(job, start=job.start.to(device=GPU)) for job in jobs]
+    stacked = StackedEngine(network, dtype=torch.float64, device=GPU)
+    slow = LoopEngine(network, dtype=torch.float64, threads=1).train(jobs, data)
+    fast = stacked.train(there, data)
+    for a, b in zip(fast, slow, strict=True):
+        assert float((a.weights.vector.cpu() - b.weights.vector).abs().max()) < 1e-9
+    for some in ([4], [8, 1, 0]):
+        for i, update in zip(some, stacked.train([there[i] for i in some], data), strict=True):
+            assert same(update, fast[i])

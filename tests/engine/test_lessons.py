@@ -16,9 +16,11 @@ from unknot.core.errors import ConfigError
 from unknot.core.jobs import Job
 from unknot.core.keys import Key
 from unknot.core.lineage import Unit
-from unknot.core.recipe import SGD, Recipe
+from unknot.core.loss import NextToken
+from unknot.core.training import SGD, Recipe
 from unknot.core.weights import Layout, Weights
 from unknot.engine import checks
+from unknot.engine.outputs import fitted
 from unknot.engine.ways import lessons
 from unknot.engine.ways.lessons import Lesson
 
@@ -68,13 +70,13 @@ def test_a_texts_loss_is_the_mean_over_its_positions():
     # Uniform over 4 classes: log 4 at each position; the second text is certain and right in one of two.
     logits = torch.zeros(2, 2, 4)
     logits[1, 0, 3] = 1000.0
-    losses = lessons.sample_losses(logits, torch.tensor([[0, 1], [3, 2]]))
+    losses = NextToken()(logits, torch.tensor([[0, 1], [3, 2]]))
     assert losses.tolist() == pytest.approx([math.log(4), math.log(4) / 2])
 
 
 def test_logits_that_do_not_fit_the_targets_are_refused():
     with pytest.raises(ConfigError, match="one row of logits a target"):
-        lessons.sample_losses(torch.zeros(2, 3), torch.zeros(2, 5, dtype=torch.long))
+        fitted(torch.zeros(2, 3), torch.zeros(2, 5, dtype=torch.long), "classes", 1)
 
 
 @pytest.mark.parametrize(

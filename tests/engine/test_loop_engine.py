@@ -11,7 +11,7 @@ from engine_worlds import RECIPES, make_data, make_jobs, make_model, same
 from unknot.core.data import FederatedData, Samples, Shard
 from unknot.core.ensemble import Ensemble
 from unknot.core.keys import Key
-from unknot.core.recipe import SGD, Recipe
+from unknot.core.training import SGD, Recipe
 from unknot.engine import LoopEngine, StackedEngine
 
 

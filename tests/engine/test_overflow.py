@@ -15,7 +15,7 @@ from unknot.core.data import FederatedData, Samples
 from unknot.core.errors import ConfigError
 from unknot.core.jobs import Job
 from unknot.core.keys import Key
-from unknot.core.recipe import SGD, AdaHessian, Recipe
+from unknot.core.training import SGD, AdaHessian, Recipe
 from unknot.engine import LoopEngine, StackedEngine, stacked
 from unknot.engine.bits.made import Form, Maker
 from unknot.engine.bits.trial import try_widths

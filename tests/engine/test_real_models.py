@@ -9,7 +9,7 @@ import torch
 from engine_worlds import make_jobs, mean
 from unknot.core.data import FederatedData, Samples, Shard
 from unknot.core.keys import Key
-from unknot.core.recipe import SGD, AdaHessian, Adam, AdamW, Recipe
+from unknot.core.training import SGD, AdaHessian, Adam, AdamW, Recipe
 from unknot.core.weights import Weights
 from unknot.engine import LoopEngine, StackedEngine
 from unknot.models import build

@@ -48,7 +48,8 @@ def alive() -> list[np.ndarray]:
     """The numbers of every tensor of this process that Python can reach."""
     gc.collect()
     tensors = [value for value in gc.get_objects() if issubclass(type(value), torch.Tensor)]
-    return [t.detach().double().numpy().ravel() for t in tensors if t.dtype.is_floating_point]
+    dense = [t for t in tensors if t.dtype.is_floating_point and t.layout is torch.strided]
+    return [t.detach().double().numpy().ravel() for t in dense]
 
 
 def residue(arrays: list[np.ndarray], traces: list[float]) -> int:

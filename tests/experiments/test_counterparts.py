@@ -13,7 +13,16 @@ from unknot.core.errors import ConfigError
 from unknot.core.keys import Key
 from unknot.core.requests import erase, join
 from unknot.experiments import Experiment, run
-from unknot.experiments.counterparts import Counterpart, erasures_of, parted, quiet, some_of, train, without
+from unknot.experiments.counterparts import (
+    Counterpart,
+    erasures_of,
+    named,
+    parted,
+    quiet,
+    some_of,
+    train,
+    without,
+)
 from unknot.experiments.simulate import assemble, data_of
 from unknot.federation import Buffered, Clock, FedBuff, Guarantee, Pareto
 from unknot.unlearn import (
@@ -207,7 +216,16 @@ def test_what_leaves_nothing_to_audit_is_said():
 @pytest.mark.parametrize("requests", [(), (join(1, round=2),), (erase(1, round=2), join(2, round=1))])
 def test_only_erasures_are_audited(requests):
     with pytest.raises(ConfigError, match="erase requests, and with no others"):
-        erasures_of(replace(BASE, requests=requests))
+        erasures_of(replace(BASE, requests=requests), DATA)
+
+
+def test_what_is_audited_may_go_by_names():
+    data = DATA.replaced(names={1: "Graz", 2: "Linz"})
+    asked = replace(BASE, requests=(erase("Graz", round=2), erase({"Linz": [0, 1]}, round=3)))
+    assert erasures_of(asked, data) == [erase(1, round=2), erase({2: [0, 1]}, round=3)]
+    assert named(asked, data) == "Graz, 2 samples of Linz"
+    with pytest.raises(ConfigError, match="erase requests, and with no others"):
+        erasures_of(replace(BASE, requests=(join("Graz", round=1),)), data)
 
 
 def test_a_share_of_each_client_is_left_in_and_at_least_one_sample():

@@ -268,7 +268,7 @@ def test_a_model_that_has_diverged_has_no_figures(monkeypatch):
 def test_among_controls_of_which_one_has_diverged_nothing_is_ranked(monkeypatch):
     def spoiled(control):
         ask(control)
-        if control._fed.desk.seed == 1:
+        if control._fed.state.seed == 1:
             control.answers[-1] *= float("nan")
 
     ask = Control._ask

@@ -28,11 +28,11 @@ def test_a_file_and_python_make_the_same_requests():
 @pytest.mark.parametrize(
     ("table", "message"),
     [
-        ({"erase": "x", "round": 1}, "a client's id must be a whole number of at least 0, not 'x'"),
+        ({"erase": ["x", -1], "round": 1}, "a client's id must be a whole number of at least 0, not -1"),
         ({"erase": [3, 0.5], "round": 1}, "not 0.5"),
         ({"erase": [3, 3], "round": 1}, "client 3 is named twice"),
         ({"erase": True, "round": 1}, "not True"),
-        ({"erase": {"3": [0]}, "round": 1}, "not '3'"),
+        ({"erase": {"x": ["0"]}, "round": 1}, "a sample of x .* not '0'"),
         ({"erase": [[3]], "samples": [0], "round": 1}, r"not \[3\]"),
         ({"erase": -1, "round": 1}, "not -1"),
         ({"erase": 3, "samples": ["0", "1"], "round": 1}, "a sample of client 3 .* not '0'"),

@@ -8,7 +8,7 @@ from unknot.federation.history import Costs, History, Round, Served
 
 
 def score(accuracy: float | None, split: str = "test") -> dict[str, Score]:
-    return {} if accuracy is None else {split: Score(accuracy, 1.0, 100)}
+    return {} if accuracy is None else {split: Score({"accuracy": accuracy}, 1.0, 100)}
 
 
 def round_(number, accuracy, *, jobs, time=None, lane="global", split="test") -> Round:

@@ -8,6 +8,7 @@ import unknot
 from exactness import assert_as_if_never_there, assert_no_interference
 from unknot.core.errors import ConfigError, RequestError
 from unknot.experiments import Experiment
+from unknot.testing import small_data
 
 SMALL = {
     "data": {"name": "digits", "partition": "iid", "clients": 6, "samples": 30, "validation": 100},
@@ -113,3 +114,33 @@ def test_training_learns_and_recovers():
 def test_what_cannot_be_run_is_refused_before_training(override, error, message):
     with pytest.raises(error, match=message):
         unknot.run(small(override))
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"data": {"G": ([[1.0]], [0])}}, r"not dict: make it by unknot.clients\(...\)"),
+        ({"model": None}, "model is a name, a module, or a function .*not None"),
+        ({"model": nn.Linear}, r"Linear cannot be made without arguments .*lambda: Linear\(...\)"),
+        ({"model": lambda: 3}, r"no torch.nn.Module, but int"),
+        ({"method": unknot.RFS}, r"method is a class: give an instance, RFS\(\)"),
+        ({"method": 3}, r"method is a name, or a Method .*not 3"),
+        ({"recipe": {"lr": 0.1}}, r"recipe must be a Recipe: write unknot.Recipe\(...\)"),
+    ],
+)
+def test_what_is_of_another_kind_is_refused_with_what_to_write(given, words):
+    with pytest.raises(ConfigError, match=words):
+        unknot.simulate(**{"model": "mlp", "data": small_data(), **given})
+
+
+@pytest.mark.parametrize("rounds", ["2", 2.5])
+def test_rounds_are_a_whole_number(rounds):
+    with pytest.raises(ConfigError, match="rounds must be a whole number"):
+        unknot.simulate("mlp", small_data()).run(rounds)
+
+
+def test_a_score_without_accuracy_says_what_there_is():
+    score = unknot.core.jobs.Score({"f1": 0.5}, 0.1, 3)
+    assert not hasattr(score, "accuracy")
+    with pytest.raises(AttributeError, match=r"measured by f1: use .value"):
+        _ = score.accuracy

@@ -10,8 +10,8 @@ import pytest
 
 from unknot.core.errors import ConfigError
 from unknot.core.jobs import Score
+from unknot.core.metrics import METRICS
 from unknot.core.requests import erase
-from unknot.experiments.metrics import METRICS
 from unknot.experiments.scenario import LearningCurve, scenario
 from unknot.federation.history import Costs, History, Round, Served
 from unknot.reproduce import findings, load, records_file, reproduce
@@ -20,7 +20,7 @@ from unknot.reproduce.courses import lanes_between
 from unknot.reproduce.reproduction import Reproduction
 
 RESULTS = Path(__file__).parents[2] / "docs" / "results"
-PERPLEXITY = METRICS["perplexity"]
+PERPLEXITY = METRICS["perplexity"]()
 
 PLAN = """
 title = "Clusters recover sooner"
@@ -75,7 +75,11 @@ def plan(change=lambda table: None, name="timed") -> Reproduction:
 def score(value: float | None, perplexity: bool) -> dict[str, Score]:
     if value is None:
         return {}
-    return {"test": Score(0.5, math.log(value), 100) if perplexity else Score(value, 1.0, 100)}
+    return {
+        "test": Score({"accuracy": 0.5}, math.log(value), 100)
+        if perplexity
+        else Score({"accuracy": value}, 1.0, 100)
+    }
 
 
 def history(*events, perplexity=False) -> History:
@@ -196,7 +200,7 @@ def test_less_perplexity_is_better():
 def test_a_model_that_has_diverged_is_worse_than_any_threshold():
     for loss in (math.nan, math.inf, 1e9):
         made = history((5, 0.5), (10, 0.5, 0.1, ()), (12, 0.1))
-        made.rounds[-1].scores["test"] = Score(0.1, loss, 100)
+        made.rounds[-1].scores["test"] = Score({"accuracy": 0.1}, loss, 100)
         (outcome,) = LearningCurve.of(made).outcomes([1e6], metric=PERPLEXITY)
         assert outcome.end > 1e40
         assert outcome.reached[0].kept is None
@@ -271,10 +275,13 @@ SOONER = (*LANES[:3], (20, 0.61, "b", 0.6))
 
 def test_measures_by_line_and_over_the_baseline(tmp_path):
     made = [history(*LANES), history(*SOONER)]
-    made[0].scores = {"test": Score(0.72, 1.0, 100)}
+    made[0].scores = {"test": Score({"accuracy": 0.72}, 1.0, 100)}
     made[0].choices = {
-        "mean": {"test": Score(0.72, 1.0, 100), "validation": Score(0.1, 9.0, 10)},
-        "best": {"test": Score(0.66, 1.0, 100)},
+        "mean": {
+            "test": Score({"accuracy": 0.72}, 1.0, 100),
+            "validation": Score({"accuracy": 0.1}, 9.0, 10),
+        },
+        "best": {"test": Score({"accuracy": 0.66}, 1.0, 100)},
     }
     result = found(tmp_path, {"fedbuff": [history(*SLOW), history(*SLOWER)], "random": made})
     fedbuff, random = result.panels[0].lines
@@ -298,7 +305,7 @@ def test_measures_by_line_and_over_the_baseline(tmp_path):
 
 def test_a_panel_by_perplexity(tmp_path):
     made = history((5, 50.0), (10, 50.0, 200.0, ()), (12, 90.0), perplexity=True)
-    made.scores = {"test": Score(0.5, math.log(90), 100)}
+    made.scores = {"test": Score({"accuracy": 0.5}, math.log(90), 100)}
     metric = {"metric": "perplexity", "thresholds": [100]}
     result = found(tmp_path, {"fedbuff": [made]}, lambda table: table["panel"][0].update(metric))
     (line,) = result.panels[0].lines

@@ -6,7 +6,7 @@ from unknot.core.errors import ConfigError, ForbiddenLineageError
 from unknot.core.jobs import Job, Update
 from unknot.core.keys import Key
 from unknot.core.lineage import Ledger, Lineage, Unit
-from unknot.core.recipe import Recipe
+from unknot.core.training import Recipe
 from unknot.core.weights import Weights
 from unknot.federation import FedAvg, FedBuff
 

@@ -53,7 +53,7 @@ def test_a_planted_flight_is_refused_before_it_is_trained(pace):
     engine = ToyEngine()
     fed = after_erasing_3(pace, engine)
     lane = fed.lanes["global"]
-    job = replace(fed.desk.job(lane, lane.nodes["global"], 0), start=tainted(fed))
+    job = replace(fed.state.job(lane, lane.nodes["global"], 0), start=tainted(fed))
     lane.flights.append(Flight(0, (job,), lane.version, fed.now, fed.now + 1))
     calls = len(engine.calls)
     with REFUSED:
@@ -66,7 +66,7 @@ def test_an_erased_client_cannot_be_trained(pace):
     """A job for the client itself: its unit is of a revision nobody holds, its data is out of reach."""
     fed = after_erasing_3(pace)
     lane = fed.lanes["global"]
-    job = fed.desk.job(lane, lane.nodes["global"], 3)
+    job = fed.state.job(lane, lane.nodes["global"], 3)
     lane.flights.append(Flight(3, (job,), lane.version, fed.now, fed.now + 1))
     with pytest.raises(ErasedDataError, match="client 3"):
         fed.run(10)
@@ -80,7 +80,7 @@ def test_storing_is_refused(pace):
     with REFUSED:
         fed.lanes["global"].nodes["global"].weights = tainted(fed)
     with REFUSED:
-        fed.desk.add_node(fed.lanes["global"], "another", [0], tainted(fed))
+        fed.state.add_node(fed.lanes["global"], "another", [0], tainted(fed))
 
 
 @either_pace

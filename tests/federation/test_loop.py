@@ -6,6 +6,7 @@ import torch
 from support import ToyEngine, small_data, toy_federation
 from unknot.core.errors import ConfigError, RequestError
 from unknot.core.requests import erase, join
+from unknot.core.selection import AtRandom
 from unknot.federation import Buffered, Clock, FedBuff, Pareto, Synchronous, Trace
 from unknot.unlearn import BMT, RFS, SISA, FedCIO
 
@@ -46,7 +47,7 @@ def test_without_client_3_everybody_elses_draws_are_the_same(pace):
         out = {}
         for client in clients:
             for lane.version in range(5):
-                job = fed.desk.job(lane, node, client)
+                job = fed.state.job(lane, node, client)
                 order = job.key.child("epoch", 0).order(fed.data[client].ids)
                 out[client, lane.version] = (job.key, tuple(order), fed.clock.duration(client, 5, fed.key))
         ranks = {
@@ -156,7 +157,7 @@ def test_several_clients_and_samples_in_one_request():
 
 def test_costs_by_hand():
     """2 rounds × 3 clients, 2 epochs each of 5, 8 and 3 samples; 8 numbers of 4 bytes a model."""
-    from unknot.core.recipe import Recipe
+    from unknot.core.training import Recipe
 
     recipe = Recipe(epochs=2, batch_size=4)
     costs = toy_federation(RFS(), small_data([5, 8, 3]), recipe=recipe).run(2).costs
@@ -316,3 +317,22 @@ def test_training_does_not_touch_the_global_generator():
     before = torch.random.get_rng_state()
     toy_federation(RFS()).run(3)
     assert torch.equal(before, torch.random.get_rng_state())
+
+
+class AsksAStranger(AtRandom):
+    def choose(self, idle, k, key):
+        return [int(idle[0]), 99]
+
+
+class AsksTwice(RFS):
+    name = "asks-twice"
+
+    def choose(self, desk, lane, idle, room):
+        return [int(idle[0])] * 2
+
+
+def test_a_client_that_is_not_idle_cannot_be_chosen():
+    with pytest.raises(ConfigError, match=r"selector AsksAStranger chose .*99, but it is not among the idle"):
+        toy_federation(RFS(), select=AsksAStranger()).run(1)
+    with pytest.raises(ConfigError, match=r"method asks-twice, .*chose .*0, but it was chosen already"):
+        toy_federation(AsksTwice()).run(1)

@@ -34,7 +34,7 @@ class Judging:
             def evaluate(self, model, samples):
                 score = super().evaluate(model, samples)
                 seen = float(torch.sin(samples.x.double().sum() + score.loss * 1e3)) / 2 + 0.5
-                return type(score)(seen, score.loss, score.samples)
+                return type(score)({"accuracy": seen}, score.loss, score.samples)
 
         return Engine()
 

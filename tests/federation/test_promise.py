@@ -54,7 +54,7 @@ def test_requests_at_times_and_runs_in_seconds_leave_the_rounds_open():
 
 
 def test_a_run_that_is_to_stop_at_an_accuracy_leaves_open_when():
-    said = f"exact, but for {promise.STOPPED}"
+    said = f"exact, but for {promise.stopped()}"
     for method in (RFS(), BMT(), FedCIO(2)):
         assert guarantee(method, [erase(2, round=4)], runs=[{"rounds": 3, "accuracy": 0.01}]) == said
     fed = toy_federation(FedCIO(2), DATA)
@@ -100,7 +100,7 @@ PAGES = {
     ],
     promise.WHOM: ["selection.md", "architecture.md"],
     promise.HOW_MANY: ["architecture.md"],
-    promise.STOPPED: ["architecture.md"],
+    promise.stopped(): ["architecture.md"],
     ExactFun().promise.removeprefix("exact, but for "): ["methods/exact-fun.md", "architecture.md"],
     KNOT().promise.removeprefix("exact, but for "): ["methods/knot.md", "architecture.md"],
     KNOT(reassign="without").promise.removeprefix("exact, but for "): ["methods/knot.md"],

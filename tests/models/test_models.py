@@ -167,7 +167,7 @@ def test_attention_equals_the_formula_written_out() -> None:
 @pytest.mark.parametrize(
     ("name", "shape", "classes", "options", "words"),
     [
-        ("lenet", (1, 28, 28), 10, {}, "unknown model 'lenet'. Did you mean 'lenet5'?"),
+        ("lenet", (1, 28, 28), 10, {}, "there is no model 'lenet'. Did you mean 'lenet5'?"),
         ("xyz", (1, 28, 28), 10, {}, "Known: cnn-exact, cnn-incentive, gpt, lenet5, mlp, vgg16"),
         ("mlp", (4,), 2, {"hiden": (3,)}, "no option 'hiden'. Did you mean 'hidden'?"),
         ("lenet5", (1, 28, 28), 10, {"hidden": (3,)}, "It has no options"),

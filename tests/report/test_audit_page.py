@@ -47,6 +47,14 @@ class Reader(HTMLParser):
         return [" ".join("".join(inside).split()) for tag, _, inside in self.found if tag == name]
 
 
+def test_the_page_says_what_was_promised_and_what_was_kept_of_the_erased():
+    said = {"guarantee": "approximate: sizes are used", "waived": ["client 2", "client 4"]}
+    text = " ".join(Reader(page(record(**said))).all("p"))
+    assert "Served by rfs (approximate: sizes are used);" in text
+    assert "Kept although erased data had a part in it: client 2, client 4." in text
+    assert "Kept although" not in page(record())
+
+
 NAMES = {"experiment": r"<b> $\x$", "erased": "client 2 & 3", "method": "<i>m</i>"}
 
 

@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from support import small_data, toy_federation
 from unknot.core.errors import ConfigError
 from unknot.core.jobs import Score
+from unknot.core.requests import erase
 from unknot.experiments import Experiment, prepare
 from unknot.federation import Costs, History, Round, Served, Trip
 from unknot.report import activity, timeline
@@ -18,10 +20,11 @@ from unknot.report.activity import Bar, Gone, Part, Row
 from unknot.report.curve import curve
 from unknot.report.progress import Live
 from unknot.report.summary import summary
+from unknot.unlearn import RFS
 
 
 def score(accuracy, split="validation"):
-    return {} if accuracy is None else {split: Score(accuracy, 1.0, 100)}
+    return {} if accuracy is None else {split: Score({"accuracy": accuracy}, 1.0, 100)}
 
 
 def round_(lane, number, time, served, own, *trips, jobs=0):
@@ -92,7 +95,10 @@ def knot() -> History:
     ]
     cut = (Trip(5, A, 10.0, 20.0), Trip(1, A, 12.0, 20.0))
     made.served = [request(20.0, 1, place=3, restarted=(A,), trips=cut, jobs=4)]
-    made.scores = {"validation": Score(0.9, 0.3, 100), "test": Score(0.85, 0.4, 100)}
+    made.scores = {
+        "validation": Score({"accuracy": 0.9}, 0.3, 100),
+        "test": Score({"accuracy": 0.85}, 0.4, 100),
+    }
     return made
 
 
@@ -342,7 +348,7 @@ def shown(history):
 def test_the_summary_shows_what_could_be_served_and_marks_what_is():
     history = knot()
     assert "what could be served" not in shown(history)
-    test = {"test": Score(0.8, 0.5, 100)}
+    test = {"test": Score({"accuracy": 0.8}, 0.5, 100)}
     history.choices = {"mean": score(0.7) | test, "joint": dict(history.scores), "twin": dict(history.scores)}
     lines = [re.findall(r"[^\s│]+", line) for line in shown(history).splitlines()]
     assert ["mean", "70.0%", "1.000", "80.0%", "0.500"] in lines
@@ -367,6 +373,38 @@ def test_the_summary_says_whose_round_a_request_came_in():
     alone.served = [request(4.0, 1, place=2, before=0.2, after=0.2)]
     assert "erase client 1  at round 2, 4.0 s" in shown(alone)
     assert "99% of it was still there right after" in shown(alone)
+
+
+def parted() -> History:
+    """Client 0 works for a last time from 4 to 5 s, and what it made is used."""
+    made = plain()
+    visits = (Trip(0, "farewell", 4.0, 5.0),)
+    made.served = [replace(request(5.0, 0, place=2), visits=visits)]
+    made.waived = ["client 0"]
+    return made
+
+
+def test_a_last_visit_and_what_was_kept_of_it_are_shown():
+    history = parted()
+    rows = activity.rows(history)
+    assert rows == [Row("global", 0)]
+    assert Bar(0, "visit", 4.0, 5.0) in activity.bars(history, rows)
+    text = shown(history)
+    assert "at a last visit, client 0 worked for the method that forgets" in text
+    assert "kept although erased data had a part in it: client 0" in text
+    title = timeline.Sheet(history).title
+    assert title == "rfs: 1 client, 3 rounds\nkept although erased data had a part in it: client 0"
+    for plainly in (shown(plain()), timeline.Sheet(plain()).title):
+        assert "kept although" not in plainly
+
+
+def test_a_last_visit_is_in_the_picture_and_its_legend(tmp_path):
+    pytest.importorskip("matplotlib")
+    out = tmp_path / "run.svg"
+    timeline.draw_run(parted(), out)
+    text = out.read_text()
+    assert "last visit" in text
+    assert "kept although erased data had a part in it: client 0" in text
 
 
 def test_progress_counts_the_rounds_of_all_lanes():
@@ -404,3 +442,11 @@ def test_the_run_of_the_page_can_be_run_and_its_picture_is_there():
     picture = (docs / "pictures" / "timeline.svg").read_text()
     assert "<!-- knot: 20 clients in 3 clusters, 57 rounds -->" in picture
     assert "<!-- client 6 -->" in picture
+
+
+def test_clients_are_drawn_by_their_names():
+    data = small_data(sizes=(5, 4, 6)).replaced(names={0: "Graz", 1: "A town with a very long name"})
+    history = toy_federation(RFS(), data).run(3, requests=[erase("Graz", round=1), erase({1: [0]}, round=2)])
+    sheet = timeline.Sheet(history)
+    assert sheet.called_clients == ["Graz", "A town with a v…", "2"]
+    assert sheet.erased == {0: "Graz", 1: "1 sample of A town with a very long name"}

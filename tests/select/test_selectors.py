@@ -14,8 +14,8 @@ from unknot.core.errors import ConfigError
 from unknot.core.jobs import Job
 from unknot.core.keys import Key
 from unknot.core.lineage import Lineage, Unit
-from unknot.core.recipe import Recipe
 from unknot.core.requests import erase, join
+from unknot.core.training import Recipe
 from unknot.core.weights import Weights
 from unknot.experiments import Experiment
 from unknot.federation import Buffered, Clock, FedBuff, Pareto, Synchronous

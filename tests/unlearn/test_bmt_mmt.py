@@ -10,8 +10,8 @@ from unknot.audit import interference
 from unknot.core.jobs import Job
 from unknot.core.keys import Key
 from unknot.core.lineage import Unit
-from unknot.core.recipe import Recipe
 from unknot.core.requests import Erase, Target, erase, join
+from unknot.core.training import Recipe
 from unknot.core.weights import Weights
 from unknot.federation import Synchronous
 from unknot.topology import Tree, build, keep

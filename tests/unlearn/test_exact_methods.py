@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from exact_sequences import DATA, Sequence, catch_up, interference_of, sequences, serve_all, without_leavers
 from support import ToyEngine, toy_federation
 from unknot.core.errors import ConfigError, RequestError, StoreFullError
-from unknot.core.recipe import Recipe
 from unknot.core.requests import erase, join
+from unknot.core.training import Recipe
 from unknot.federation import Buffered, Clock, FedBuff, Guarantee, Method, Pareto, Served, Synchronous
 from unknot.unlearn import (
     BMT,

@@ -5,8 +5,8 @@ import torch
 
 from support import LAYOUT, ToyEngine, serve_now, small_data, toy_federation
 from unknot.core.errors import ConfigError, StoreFullError, UnknotError
-from unknot.core.recipe import SGD, Recipe
 from unknot.core.requests import erase
+from unknot.core.training import SGD, Recipe
 from unknot.federation import Buffered, Clock, FedBuff, Guarantee, Method, Pareto, Synchronous
 from unknot.unlearn import KNOT, RFS, FedEraser
 

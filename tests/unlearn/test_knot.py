@@ -69,7 +69,7 @@ def test_the_retrained_cluster_is_one_that_never_held_the_client(pace, moment):
     for name, lane in fed.lanes.items():
         alone = rest.replaced(shards={c: rest[c] for c in lane.members})
         twin = toy_federation(RFS(), alone, **{**pace, "pace": pace["pace"].share(3)})
-        twin.desk.members = set(alone.clients)
+        twin.state.members = set(alone.clients)
         twin.method.open(twin.desk)
         # Draws are keyed by the lane's name: give the twin's only lane that name.
         only = twin.lanes.pop("global")

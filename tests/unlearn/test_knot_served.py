@@ -8,8 +8,8 @@ from support import ToyEngine, serve_now, small_data, toy_federation
 from unknot.audit import interference
 from unknot.core.errors import ConfigError
 from unknot.core.jobs import Job
-from unknot.core.recipe import Recipe
 from unknot.core.requests import erase, join
+from unknot.core.training import Recipe
 from unknot.experiments import Experiment
 from unknot.federation import Buffered, Clock, FedBuff, Pareto, Synchronous
 from unknot.federation.clustered import best_cluster

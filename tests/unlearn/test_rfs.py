@@ -8,8 +8,8 @@ from exactness import assert_as_if_never_there, assert_no_interference, forget_a
 from support import ToyEngine, small_data, toy_federation, with_vector
 from unknot.core.data import Samples
 from unknot.core.errors import ForbiddenLineageError
-from unknot.core.recipe import SGD, Recipe
 from unknot.core.requests import erase
+from unknot.core.training import SGD, Recipe
 from unknot.federation import Buffered, Clock, FedAvg, FedBuff, Guarantee, Method, Pareto, Synchronous
 from unknot.unlearn import RFS, Rapid, Standalone
 

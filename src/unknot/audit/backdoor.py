@@ -8,7 +8,7 @@ patch means nothing, and the model answers as one that never saw it.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -16,6 +16,7 @@ from torch import Tensor
 
 from unknot.audit.roc import Estimate, proportion
 from unknot.audit.shadows import joined
+from unknot.audit.signals import check_classes
 from unknot.core.data import FederatedData, Samples, Shard
 from unknot.core.ensemble import Model
 from unknot.core.errors import ConfigError
@@ -32,13 +33,14 @@ class Trigger:
 
     def mark(self, samples: Samples) -> Samples:
         """The same samples with the patch, all labelled as the target."""
+        check_classes(samples, "a trigger stands for a class")
         if samples.x.dim() < 3 or not samples.x.is_floating_point():
             raise ConfigError("a trigger is a patch of pixels: it needs images, not texts or tables")
         if not 0 <= self.target < samples.classes:
             raise ConfigError(f"the trigger's target must be a class from 0 to {samples.classes - 1}")
         x = samples.x.clone()
         x[..., -self.size :, -self.size :] = self.value
-        return Samples(x, torch.full_like(samples.y, self.target), samples.classes)
+        return replace(samples, x=x, y=torch.full_like(samples.y, self.target))
 
 
 def marked(data: FederatedData, clients: Iterable[int], trigger: Trigger) -> FederatedData:

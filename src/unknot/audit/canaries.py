@@ -9,7 +9,7 @@ independent of it. So the number of right ones is binomial, and the test is exac
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from unknot.audit.roc import Scores
 from unknot.audit.shadows import joined
-from unknot.audit.signals import confidence
+from unknot.audit.signals import check_classes, confidence
 from unknot.core.data import FederatedData, Samples, Shard
 from unknot.core.ensemble import Model
 from unknot.core.errors import ConfigError
@@ -72,6 +72,7 @@ def planted(
 
 
 def _drawn(data: FederatedData, number: int, key: Key, pool: Samples | None) -> Samples:
+    check_classes(data.train, "a canary is a sample with a wrong class")
     pool = data.test if pool is None else pool
     if unlike := data.train.unlike(pool):
         raise ConfigError(f"the canaries are of another kind than the samples to train on: {unlike}")
@@ -83,7 +84,7 @@ def _drawn(data: FederatedData, number: int, key: Key, pool: Samples | None) -> 
     drawn = key.child("labels").uniform(np.arange(given.y.numel())).reshape(given.y.shape)
     step = torch.from_numpy(1 + (drawn * (pool.classes - 1)).astype(np.int64))
     wrong = (given.y.long() + step) % pool.classes
-    return Samples(given.x.to(data.train.x.dtype), wrong.to(data.train.y.dtype), pool.classes)
+    return replace(given, x=given.x.to(data.train.x.dtype), y=wrong.to(data.train.y.dtype))
 
 
 def confidences(engine: Engine, model: Model, samples: Samples) -> Scores:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 
+from torch import Tensor
+
 from unknot.audit.signals import TINY
 from unknot.core.data import Samples
 from unknot.core.ensemble import Ensemble, Model
 from unknot.core.jobs import Engine
+from unknot.core.samples import IGNORED
 
 
 @dataclass(frozen=True)
@@ -33,7 +36,7 @@ class Divergence:
 
 def divergence(engine: Engine, model: Model, control: Model, erased: Samples, test: Samples) -> Divergence:
     """Compare what two models know of the erased data and say of the test data."""
-    known, usual = (engine.evaluate(m, erased).accuracy for m in (model, control))
+    known, usual = (_right(engine.predict(m, erased), erased) for m in (model, control))
     mine, theirs = (engine.predict(m, test).clamp_min(TINY) for m in (model, control))
     distance = None
     if not isinstance(model, Ensemble) and not isinstance(control, Ensemble):
@@ -41,8 +44,14 @@ def divergence(engine: Engine, model: Model, control: Model, erased: Samples, te
     return Divergence(
         erased=known,
         forgetting_error=known - usual,
-        test=engine.evaluate(model, test).accuracy,
+        test=_right(mine, test),
         distance=distance,
         kl=float((theirs * (theirs.log() - mine.log())).sum(-1).mean()),
         agreement=float((mine.argmax(-1) == theirs.argmax(-1)).double().mean()),
     )
+
+
+def _right(answers: Tensor, samples: Samples) -> float:
+    """The share of targets that are named right, whatever metrics a run goes by."""
+    right = answers.argmax(-1) == samples.y
+    return float(right[samples.y != IGNORED].double().mean())

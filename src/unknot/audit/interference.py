@@ -7,7 +7,7 @@ weights, bit for bit, once the request has been served.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -111,11 +111,10 @@ def _altered(data: FederatedData, targets: Sequence[Target], seed: int, inputs: 
         rows[mine] = length + np.arange(len(old))
         shards[target.client] = Shard(rows, shard.ids)
         length += len(old)
-    train = Samples(torch.cat([p.x for p in parts]), torch.cat([p.y for p in parts]), data.train.classes)
     whole = [target.client for target in targets if target.samples is None]
     held = key.child("held out", "x" if inputs else "y")
     return {
-        "train": train,
+        "train": parts[0].extended(*parts[1:]),
         "shards": shards,
         "test": _changed(data.test, data.test_owner, whole, held.child("test"), inputs),
         "validation": _changed(
@@ -125,17 +124,16 @@ def _altered(data: FederatedData, targets: Sequence[Target], seed: int, inputs: 
 
 
 def _drawn(samples: Samples, rows: NDArray[np.int64], key: Key, inputs: bool) -> Samples:
-    """These rows with other inputs of the same kind, or with random labels."""
+    """These rows with other inputs of the same kind, or with random targets."""
     old, generator = samples.subset(rows), key.generator()
     if not inputs:
-        labels = torch.from_numpy(generator.integers(0, samples.classes, old.y.shape))
-        return Samples(old.x, labels.to(old.y.dtype), samples.classes)
+        return replace(old, y=samples.random_targets(old.y, generator))
     if old.x.is_floating_point():
         drawn = torch.from_numpy(generator.standard_normal(old.x.shape))
     else:
         low, high = int(samples.x.min()), int(samples.x.max())
         drawn = torch.from_numpy(generator.integers(low, high + 1, old.x.shape))
-    return Samples(drawn.to(old.x.dtype), old.y, samples.classes)
+    return replace(old, x=drawn.to(old.x.dtype))
 
 
 def _changed(
@@ -149,4 +147,4 @@ def _changed(
         rows = np.flatnonzero(owner == client)
         new = _drawn(samples, rows, key.child(client), inputs)
         x[rows], y[rows] = new.x, new.y
-    return Samples(x, y, samples.classes)
+    return replace(samples, x=x, y=y)

@@ -19,7 +19,7 @@ from unknot.core.errors import ConfigError
 from unknot.core.jobs import Engine, Job
 from unknot.core.keys import Key
 from unknot.core.lineage import Unit
-from unknot.core.recipe import Recipe
+from unknot.core.training import Recipe
 from unknot.core.weights import Weights
 
 
@@ -123,4 +123,4 @@ def matched(
 
 def joined(*parts: Samples) -> Samples:
     """Samples of one kind, one after the other."""
-    return Samples(torch.cat([p.x for p in parts]), torch.cat([p.y for p in parts]), parts[0].classes)
+    return parts[0].extended(*parts[1:])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from unknot.core.data import FederatedData
@@ -134,20 +135,22 @@ class Memo:
 class Keepsakes:
     """What an approximate method keeps although erased data had a part in it, on record.
 
-    Each belongs to the unit that it was made from, and goes when that is erased. The others stay,
-    and are given out without the forbidden part of their lineage: `waived` says what was let pass.
-    They take `limit` bytes at most.
+    Each belongs to the unit that it was made from, and goes when that is erased; or to nobody in
+    particular (None: the whole model, a mean), and stays. What stays is given out without the forbidden
+    part of its lineage: `waived` says what was let pass. They take `limit` bytes at most.
     """
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
         self.limit: int | None = None
-        self._items: dict[object, tuple[Unit, Weights]] = {}
+        self._items: dict[object, tuple[Unit | None, Weights]] = {}
         self.nbytes = 0
         self.waived = NOBODY
 
-    def put(self, name: object, unit: Unit, weights: Weights) -> None:
+    def put(self, name: object, unit: Unit | None, weights: Weights) -> None:
         self._drop(name)
+        if weights.vector.untyped_storage().nbytes() > weights.nbytes:  # a row of a stack keeps all of it
+            weights = replace(weights, vector=weights.vector.clone())
         if self.limit is not None and self.nbytes + weights.nbytes > self.limit:
             raise StoreFullError(
                 f"the history is full: {self.limit / MIB:g} MiB. Allow the method more memory (in MiB), "
@@ -167,9 +170,26 @@ class Keepsakes:
         self._ledger.read(kept)
         return kept
 
+    def take(self, name: object) -> Weights | None:
+        """Give it out, and keep it no longer."""
+        found = self.get(name)
+        self._drop(name)
+        return found
+
+    @contextmanager
+    def attempt(self) -> Iterator[None]:
+        """Within: should anything fail, what is kept is what was kept before."""
+        items, nbytes = dict(self._items), self.nbytes
+        try:
+            yield
+        except BaseException:
+            self._items, self.nbytes = items, nbytes
+            raise
+
     def purge(self) -> int:
-        """Drop what was made from forbidden units; how many went."""
-        gone = [name for name, (unit, _) in self._items.items() if unit in self._ledger.forbidden]
+        """Drop what belongs to forbidden units; how many went."""
+        forbidden = self._ledger.forbidden
+        gone = [name for name, (unit, _) in self._items.items() if unit is not None and unit in forbidden]
         for name in gone:
             self._drop(name)
         return len(gone)
@@ -187,4 +207,5 @@ def _question(job: Job) -> object:
     if job.batches is None:
         raise ValueError("only a job that names its batches can be remembered: what it read must be known")
     read = tuple(batch.tobytes() for batch in job.batches)
-    return job.start.fingerprint, job.client, job.node, job.key, job.recipe, read
+    steps = job.recipe.together(job.version)
+    return job.start.fingerprint, job.client, job.node, job.key, steps, read

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
@@ -11,8 +12,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from unknot.core.errors import DataError, ErasedDataError, RequestError
+from unknot.core.errors import ConfigError, DataError, ErasedDataError, RequestError, nearest
 from unknot.core.ids import Id, client_id, sample_ids
+from unknot.core.lineage import Lineage, Unit
+from unknot.core.mapped import is_mapped, stored
 from unknot.core.samples import Samples, Shard
 
 __all__ = ["NOBODYS", "FederatedData", "Samples", "Shard"]
@@ -20,6 +23,8 @@ __all__ = ["NOBODYS", "FederatedData", "Samples", "Shard"]
 Ints = NDArray[np.int64]
 NOBODYS = -1
 """The owner of a held-out row that belongs to no client."""
+FEW = 10
+"""So many clients, or names of clients, are listed in a message."""
 
 
 class FederatedData:
@@ -28,12 +33,18 @@ class FederatedData:
     Held-out rows may belong to a client: `validation_owner` and `test_owner` name one for each row,
     -1 for nobody; None, and all of them are nobody's. They are erased with their client.
 
+    `public` are inputs without targets that the server has of its own: nobody's, and never erased.
+
+    Clients are numbers here. `names` says what people call them, where they have names: these stand for
+    the numbers wherever a client is asked for, and in messages, records and pictures.
+
     What comes in is checked: a label or a feature that nobody can learn from, in a row that a client
     holds or that is held out, is a `DataError` that names it.
 
     Erasing is final: the shard (or the samples in it) is gone from here, and asking for it raises.
     Its rows are gone from the tensors, too. Those that were given are their giver's, and are never
-    changed: the first erasure makes copies without what it erases. `fork()` gives a run its own copy
+    changed: the first erasure makes copies without what it erases (of what lies in a file, on disk).
+    `fork()` gives a run its own copy
     of the bookkeeping, so that an erasure in one run does not reach into another; until then the
     tensors are shared.
     """
@@ -49,18 +60,23 @@ class FederatedData:
         *,
         validation_owner: Ints | None = None,
         test_owner: Ints | None = None,
+        names: Mapping[int, str] | None = None,
+        public: Tensor | None = None,
     ) -> None:
         for part, samples in (("train", train), ("test", test), ("validation", validation)):
             if not isinstance(samples, Samples) and not (part == "validation" and samples is None):
                 raise DataError(f"{part} must be Samples, not {type(samples).__name__}")
+        self.names = checked_names(names or {})
+        self._numbers = {called: client for client, called in self.names.items()}
         for client, shard in shards.items():
             if not isinstance(shard, Shard):
                 found = type(shard).__name__
-                raise DataError(f"client {client}: a Shard is needed (Shard.of(rows)), not {found}")
+                raise DataError(f"{self.label(client)}: a Shard is needed (Shard.of(rows)), not {found}")
         self.name = name
         self.train = train
         self.test = test
         self.validation = validation
+        self.public = public
         held = {_client(client): shard for client, shard in shards.items()}
         self._shards = {client: held[client] for client in sorted(held)}
         self.test_rows = {_client(client): _rows(rows) for client, rows in (test_rows or {}).items()}
@@ -97,18 +113,59 @@ class FederatedData:
         self._own = own
         twin.train, twin.test = _emptied(self.train), _emptied(self.test)
         twin.validation = None if self.validation is None else _emptied(self.validation)
+        twin.public = None
         twin.validation_owner = twin.test_owner = None
         twin.test_rows = {}
         return twin
 
-    def __getitem__(self, client: int) -> Shard:
+    def label(self, client: int) -> str:
+        """What a client is called in messages: its name, or ``client 3``."""
+        return self.names.get(client, f"client {client}")
+
+    def known(self, lineage: Lineage) -> Lineage:
+        """The lineage of what comes from another run, with its clients as they are numbered here.
+
+        A name that nobody has here gets a number of its own: erasing it finds what it shaped.
+        """
+        if not lineage.names:
+            return lineage.inherited()
+        if not self.names:
+            called = ", ".join(sorted(lineage.names.values())[:FEW])
+            raise ConfigError(
+                f"the weights to start from know clients by name ({called}), and here clients have numbers "
+                "alone: give them names (unknot.clients, FederatedData(names=...))"
+            )
+        names, free = dict(self.names), 1 + max([*self.names, *self._shards, *lineage.clients])
+        units = []
+        for client in sorted(lineage.clients):
+            called = lineage.names.get(client, f"client {client} of an earlier run")
+            if called not in names.values():
+                names[free], free = called, free + 1
+            units.append(Unit(next(number for number, name in names.items() if name == called)))
+        self.names = names
+        self._numbers = {called: client for client, called in names.items()}
+        return Lineage(units)
+
+    def number(self, client: Id | str) -> int:
+        """The number of a client that is called so; raises `RequestError` for a name that nobody has."""
+        if not isinstance(client, str):
+            return client_id(client)
+        if client in self._numbers:
+            return self._numbers[client]
+        hint = nearest(client, self._numbers)
+        if not hint.startswith(" Did") and (not self.names or len(self.names) > FEW):
+            hint = f" This federation has {self.describe_clients()}."
+        raise RequestError(f"there is no client {client!r}.{hint}")
+
+    def __getitem__(self, client: int | str) -> Shard:
+        client = self.number(client) if isinstance(client, str) else client
         if client in self._erased:
-            raise ErasedDataError(f"client {client}'s data has been erased; nothing may read it")
+            raise ErasedDataError(f"{self.label(client)}'s data has been erased; nothing may read it")
         try:
             return self._shards[client]
         except KeyError:
             raise RequestError(
-                f"there is no client {client}; this federation has {self.describe_clients()}"
+                f"there is no {self.label(client)}; this federation has {self.describe_clients()}"
             ) from None
 
     def pooled(self, clients: Sequence[int]) -> Shard:
@@ -118,8 +175,8 @@ class FederatedData:
         ids = [(client << 32) + shard.ids for client, shard in shards.items()]
         return Shard(np.concatenate(rows), np.concatenate(ids))
 
-    def __contains__(self, client: int) -> bool:
-        return client in self._shards
+    def __contains__(self, client: int | str) -> bool:
+        return (self._numbers.get(client) if isinstance(client, str) else client) in self._shards
 
     def __iter__(self) -> Iterator[int]:
         return iter(self._shards)
@@ -153,9 +210,13 @@ class FederatedData:
         ids = self.clients
         if not ids:
             return "no clients"
-        if ids == tuple(range(ids[0], ids[-1] + 1)):
+        if not self.names and ids == tuple(range(ids[0], ids[-1] + 1)):
             return f"clients {ids[0]} to {ids[-1]}"
-        return "clients " + ", ".join(map(str, ids[:10])) + (", …" if len(ids) > 10 else "")
+        return "clients " + ", ".join(self._called(ids[:FEW])) + (", …" if len(ids) > FEW else "")
+
+    def _called(self, clients: Iterable[int]) -> list[str]:
+        """Names, or bare numbers."""
+        return [self.names.get(client, str(client)) for client in clients]
 
     def __repr__(self) -> str:
         held = sum(map(len, self._shards.values()))
@@ -163,11 +224,13 @@ class FederatedData:
         if self.validation is not None:
             parts.append(f"{len(self.validation)} for validation")
         parts.append(f"{len(self.test)} for testing")
+        if self.public is not None:
+            parts.append(f"{len(self.public)} of nobody's without targets")
         if self._erased:
-            parts.append(f"erased: {', '.join(map(str, sorted(self._erased)))}")
+            parts.append(f"erased: {', '.join(self._called(sorted(self._erased)))}")
         return f"FederatedData({self.name!r}: {'; '.join(parts)})"
 
-    def erase(self, client: Id, ids: Iterable[Id] | None = None) -> None:
+    def erase(self, client: Id | str, ids: Iterable[Id] | None = None) -> None:
         """Put a client's data, or the samples of it with these ids, out of reach for good.
 
         With a client go the validation and test rows that belong to it. Ids name training samples:
@@ -188,21 +251,22 @@ class FederatedData:
             self._wipe(shard.rows_of(np.asarray(named, dtype=np.int64)))
 
     def check_erasable(
-        self, client: Id, ids: Iterable[Id] | None = None
+        self, client: Id | str, ids: Iterable[Id] | None = None
     ) -> tuple[int, tuple[int, ...] | None]:
         """Raise `RequestError` unless `erase(client, ids)` would work; what is named, as whole numbers."""
-        client = client_id(client)
+        client = self.number(client)
+        who = self.label(client)
         if client in self._erased:
-            raise RequestError(f"client {client} was already erased")
+            raise RequestError(f"{who} was already erased")
         if client not in self._shards:
-            raise RequestError(f"cannot erase client {client}: this federation has {self.describe_clients()}")
+            raise RequestError(f"cannot erase {who}: this federation has {self.describe_clients()}")
         if ids is None:
             return client, None
-        named = sample_ids(ids, client)
+        named = sample_ids(ids, who)
         unknown = np.setdiff1d(np.asarray(named, dtype=np.int64), self._shards[client].ids)
         if len(unknown):
             raise RequestError(
-                f"client {client} holds no sample {unknown[0]} "
+                f"{who} holds no sample {unknown[0]} "
                 f"({len(unknown)} of {len(named)} unknown or already erased)"
             )
         return client, named
@@ -237,6 +301,8 @@ class FederatedData:
             "name": self.name,
             "validation_owner": self.validation_owner,
             "test_owner": self.test_owner,
+            "names": self.names,
+            "public": self.public,
         }
         if "shards" in parts:
             for part in ("validation_owner", "test_owner"):
@@ -252,15 +318,17 @@ class FederatedData:
         return twin
 
     def cast(self, dtype: torch.dtype) -> FederatedData:
-        """The same with floating-point inputs of another precision."""
+        """The same with floating-point inputs and targets of another precision."""
 
         def convert(samples: Samples) -> Samples:
-            if not samples.x.is_floating_point() or samples.x.dtype == dtype:
-                return samples
-            return replace(samples, x=samples.x.to(dtype))
+            x, y = _as(samples.x, dtype), _as(samples.y, dtype)
+            return samples if x is samples.x and y is samples.y else replace(samples, x=x, y=y)
 
         validation = None if self.validation is None else convert(self.validation)
-        return self.replaced(train=convert(self.train), test=convert(self.test), validation=validation)
+        public = None if self.public is None else _as(self.public, dtype)
+        return self.replaced(
+            train=convert(self.train), test=convert(self.test), validation=validation, public=public
+        )
 
     def _owners(self, owner: Ints | None, samples: Samples | None, part: str) -> Ints | None:
         if owner is None:
@@ -276,7 +344,7 @@ class FederatedData:
         strangers = np.setdiff1d(array, [NOBODYS, *self._shards])
         if len(strangers):
             raise DataError(
-                f"a {part} sample belongs to client {strangers[0]}, but this federation has "
+                f"a {part} sample belongs to {self.label(int(strangers[0]))}, but this federation has "
                 f"{self.describe_clients()}; -1 stands for nobody"
             )
         return array.astype(np.int64)
@@ -285,14 +353,15 @@ class FederatedData:
         """Raise `DataError` for the first thing that nobody could train or be measured with."""
         flawed = self.train.flawed
         for client, shard in self._shards.items():
+            who = self.label(client)
             if shard.flaw:
-                raise DataError(f"client {client}: {shard.flaw}")
+                raise DataError(f"{who}: {shard.flaw}")
             if len(shard) and (shard.rows.min() < 0 or shard.rows.max() >= len(self.train)):
-                raise DataError(f"client {client} holds a row outside the {len(self.train)} training samples")
+                raise DataError(f"{who} holds a row outside the {len(self.train)} training samples")
             if len(flawed) and (wrong := np.isin(shard.rows, flawed)).any():
                 place = int(wrong.argmax())
                 raise DataError(
-                    f"client {client}, sample {shard.ids[place]}: {self.train.flaw(int(shard.rows[place]))}"
+                    f"{who}, sample {shard.ids[place]}: {self.train.flaw(int(shard.rows[place]))}"
                 )
         for part, samples in (("validation", self.validation), ("test", self.test)):
             if samples is not None and (unlike := self.train.unlike(samples)):
@@ -300,11 +369,28 @@ class FederatedData:
             if samples is not None and len(samples.flawed):
                 row = int(samples.flawed[0])
                 raise DataError(f"{part} sample {row}: {samples.flaw(row)}")
+        self._check_public()
         for client, rows in self.test_rows.items():
             if len(rows) and (rows.min() < 0 or rows.max() >= len(self.test)):
                 raise DataError(
-                    f"client {client} is tested on a row outside the {len(self.test)} test samples"
+                    f"{self.label(client)} is tested on a row outside the {len(self.test)} test samples"
                 )
+
+    def _check_public(self) -> None:
+        public, x = self.public, self.train.x
+        if public is None:
+            return
+        if not isinstance(public, Tensor) or public.shape[1:] != x.shape[1:] or not len(public):
+            found = f"of shape {tuple(public.shape)}" if isinstance(public, Tensor) else type(public).__name__
+            raise DataError(
+                "public must be a tensor of inputs like those to train on, "
+                f"of shape (n, {', '.join(map(str, x.shape[1:]))}); found {found}"
+            )
+        if public.is_floating_point() != x.is_floating_point():
+            raise DataError(f"public inputs are of type {public.dtype}, those to train on of {x.dtype}")
+        if public.is_floating_point() and not public.isfinite().all():
+            row = int((~public.isfinite()).reshape(len(public), -1).any(1).nonzero()[0])
+            raise DataError(f"public sample {row}: features must be finite numbers")
 
     def _wipe(self, rows: Ints) -> None:
         """Overwrite these rows, unless somebody still holds them, in tensors that are nobody else's.
@@ -321,9 +407,11 @@ class FederatedData:
         if not len(gone):
             return
         if not self._own:
-            self.train = Samples(_copied(self.train.x), _copied(self.train.y), self.train.classes)
+            self.train = _copy_of(self.train)
             self.test = _detached(self.test)
             self.validation = None if self.validation is None else _detached(self.validation)
+            if self.public is not None and not _whole(self.public):
+                self.public = _copied(self.public)
             self._own = True
         for values in (self.train.x, self.train.y):
             values.index_fill_(0, torch.from_numpy(gone).to(values.device), 0)
@@ -347,14 +435,44 @@ def _among(owner: Ints | None, clients: Iterable[int]) -> Ints | None:
 
 def _emptied(samples: Samples) -> Samples:
     x, y = samples.x, samples.y
-    return Samples(x.new_empty((0, *x.shape[1:])), y.new_empty((0, *y.shape[1:])), samples.classes)
+    return replace(samples, x=x.new_empty((0, *x.shape[1:])), y=y.new_empty((0, *y.shape[1:])))
+
+
+def _copy_of(samples: Samples) -> Samples:
+    return replace(samples, x=_copied(samples.x), y=_copied(samples.y))
 
 
 def _copied(values: Tensor) -> Tensor:
-    return values.detach().clone()
+    return stored([values], values.dtype) if is_mapped(values) else values.detach().clone()
+
+
+def _as(values: Tensor, dtype: torch.dtype) -> Tensor:
+    if not values.is_floating_point() or values.dtype == dtype:
+        return values
+    return stored([values], dtype) if is_mapped(values) else values.to(dtype)
 
 
 def _detached(samples: Samples) -> Samples:
     """The same samples, cut out of any larger tensors that they are views of."""
-    whole = all(t.untyped_storage().nbytes() == t.numel() * t.element_size() for t in (samples.x, samples.y))
-    return samples if whole else Samples(_copied(samples.x), _copied(samples.y), samples.classes)
+    return samples if all(map(_whole, (samples.x, samples.y))) else _copy_of(samples)
+
+
+def _whole(values: Tensor) -> bool:
+    """Whether there is no more behind it than what it shows; a file may hold anything."""
+    size = values.numel() * values.element_size()
+    return values.untyped_storage().nbytes() == size and not is_mapped(values)
+
+
+def checked_names(names: Mapping[int, str]) -> dict[int, str]:
+    """Names by number: texts in one line, and no two alike."""
+    found: dict[int, str] = {}
+    for client, called in names.items():
+        if not isinstance(called, str) or not called.isprintable() or called.strip() != called or not called:
+            raise DataError(
+                f"the name of client {client} must be a text in one line that neither begins nor ends with "
+                f"a space, not {called!r}"
+            )
+        found[_client(client)] = called
+    if twice := [called for called, count in Counter(found.values()).items() if count > 1]:
+        raise DataError(f"two clients are called {twice[0]!r}: names tell clients apart")
+    return dict(sorted(found.items()))

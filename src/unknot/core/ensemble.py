@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from unknot.core.errors import ConfigError
@@ -31,6 +32,10 @@ class Ensemble:
         if self.vote not in VOTES:
             raise ConfigError(f"an ensemble votes by {' or '.join(map(repr, VOTES))}, not {self.vote!r}")
 
+    def __repr__(self) -> str:
+        many = len(self.parts)
+        return f"Ensemble({many} model{'' if many == 1 else 's'} by {self.vote} vote, {self.digest()})"
+
     @property
     def lineage(self) -> Lineage:
         lineage = self.also
@@ -42,6 +47,11 @@ class Ensemble:
         """The same models, with `lineage` as well."""
         mine = self.lineage
         return self if mine | lineage == mine else replace(self, also=self.also | lineage)
+
+    def named(self, names: Mapping[int, str]) -> Ensemble:
+        """The same models, with what the clients of their lineages are called."""
+        parts = tuple((factor, weights.named(names)) for factor, weights in self.parts)
+        return replace(self, parts=parts, also=self.also.named(names))
 
     @property
     def nbytes(self) -> int:

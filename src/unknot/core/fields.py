@@ -7,6 +7,7 @@ import tomllib
 import types
 import typing
 from collections.abc import Iterable, Mapping
+from numbers import Integral, Real
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -15,6 +16,7 @@ from unknot.core.errors import ConfigError, nearest
 T = TypeVar("T")
 
 _WORDS = {int: "a whole number", float: "a number", bool: "true or false", str: "a text"}
+_NUMBERS: dict[type, Any] = {int: Integral, float: Real}
 
 
 def read_toml(path: str | Path) -> dict[str, Any]:
@@ -51,11 +53,15 @@ def convert(value: object, hint: Any, where: str) -> Any:
             convert(item, kind, f"{where}[{i}]")
             for i, (item, kind) in enumerate(zip(value, kinds, strict=True))
         )
-    if hint is float and isinstance(value, int) and not isinstance(value, bool):
-        return float(value)
-    if hint in _WORDS and (not isinstance(value, hint) or (hint is int and isinstance(value, bool))):
+    if origin is typing.Literal and value not in args:
+        raise ConfigError(
+            f"{where} = {value!r} is not one that there is.{nearest(str(value), map(str, args))}"
+        )
+    if hint in _NUMBERS and isinstance(value, _NUMBERS[hint]) and not isinstance(value, bool):
+        return hint(value)
+    if hint in _WORDS and (hint in _NUMBERS or not isinstance(value, hint)):
         raise ConfigError(f"{where} must be {_WORDS[hint]}, not {value!r}")
-    return value
+    return Path(value) if hint is Path and isinstance(value, str) else value
 
 
 def field_names(cls: type) -> list[str]:

@@ -46,17 +46,17 @@ def is_collection(value: object) -> bool:
 
 def client_ids(values: object) -> tuple[int, ...]:
     """The ids of one client or of several, ascending; one that is named twice is refused."""
-    return _ascending([client_id(value) for value in _items(values)], "client", "")
+    return _ascending([client_id(value) for value in items_of(values)], "client", "")
 
 
-def sample_ids(values: object, client: int) -> tuple[int, ...]:
-    """The ids of some samples of a client, ascending: at least one, and none twice."""
+def sample_ids(values: object, who: str) -> tuple[int, ...]:
+    """The ids of some samples of a client, ascending: at least one, and none twice. `who` is for messages."""
     if not is_collection(values):
-        raise RequestError(f"the samples of client {client} must be a list of ids, not {values!r}")
-    ids = [whole_number(value, f"the id of a sample of client {client}") for value in _items(values)]
+        raise RequestError(f"the samples of {who} must be a list of ids, not {values!r}")
+    ids = [whole_number(value, f"the id of a sample of {who}") for value in items_of(values)]
     if not ids:
-        raise RequestError(f"no samples of client {client} are named")
-    return _ascending(ids, "sample", f" of client {client}")
+        raise RequestError(f"no samples of {who} are named")
+    return _ascending(ids, "sample", f" of {who}")
 
 
 def _whole(value: object) -> int | None:
@@ -67,7 +67,8 @@ def _whole(value: object) -> int | None:
     return None
 
 
-def _items(values: object) -> list[object]:
+def items_of(values: object) -> list[object]:
+    """What is named: one thing, or several."""
     if isinstance(values, np.ndarray | Tensor):
         return list(values.tolist()) if values.ndim else [values]
     if is_collection(values):

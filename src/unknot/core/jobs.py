@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol
@@ -15,7 +15,7 @@ from unknot.core.data import FederatedData, Samples, Shard
 from unknot.core.ensemble import Model
 from unknot.core.keys import Key
 from unknot.core.lineage import Lineage, Unit
-from unknot.core.recipe import Recipe
+from unknot.core.training import Recipe
 from unknot.core.weights import Weights
 
 
@@ -92,11 +92,34 @@ class Update:
 
 @dataclass(frozen=True)
 class Score:
-    """How a model does on some samples."""
+    """How a model does on some samples: the metrics by name, the main one first."""
 
-    accuracy: float
+    metrics: Mapping[str, float]
     loss: float
     samples: int
+
+    @property
+    def name(self) -> str:
+        """Of the main one."""
+        return next(iter(self.metrics))
+
+    @property
+    def value(self) -> float:
+        """Of the main one."""
+        return next(iter(self.metrics.values()))
+
+    @property
+    def accuracy(self) -> float:
+        if "accuracy" not in self.metrics:
+            raise AttributeError(
+                f"accuracy is no metric of this run, which is measured by {', '.join(self.metrics)}: "
+                "use .value, or name it in metrics"
+            )
+        return self.metrics["accuracy"]
+
+    def to_dict(self) -> dict[str, float]:
+        """Ready for JSON."""
+        return {**self.metrics, "loss": self.loss, "samples": self.samples}
 
 
 class Engine(Protocol):
@@ -123,7 +146,8 @@ class Engine(Protocol):
     def evaluate(self, model: Model, samples: Samples) -> Score: ...
 
     def predict(self, model: Model, samples: Samples) -> Tensor:
-        """The probability of every class, ``[n, classes]``, or ``[n, t, classes]`` for text.
+        """The probability of every class, ``[n, classes]``, or ``[n, t, classes]`` for text; of every label;
+        or the values.
 
         In double precision, on the CPU: where a model is sure, the small ones still tell how sure.
         """

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Protocol
@@ -10,6 +10,27 @@ from typing import Protocol
 import numpy as np
 
 from unknot.core.errors import ForbiddenLineageError
+
+NO_NAMES: Mapping[int, str] = {}
+
+
+class Clients(frozenset[int]):
+    """Numbers of clients, which can be asked by name where they have names."""
+
+    names: Mapping[int, str] = NO_NAMES
+
+    def called(self, names: Mapping[int, str]) -> Clients:
+        self.names = names
+        return self
+
+    def __contains__(self, client: object) -> bool:
+        if not isinstance(client, str):
+            return super().__contains__(client)
+        if not self.names:
+            raise TypeError(
+                f"clients are numbers here, and {client!r} is a name: ask data.number({client!r})"
+            )
+        return any(self.names.get(number) == client for number in self)
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -24,19 +45,25 @@ class Unit:
     client: int
     revision: int = 0
 
+    def told(self, who: str) -> str:
+        """In words, with the client as people call it."""
+        return who + (f" (revision {self.revision})" if self.revision else "")
+
     def __str__(self) -> str:
-        return f"client {self.client}" + (f" (revision {self.revision})" if self.revision else "")
+        return self.told(_numbered(self.client))
 
 
 class Lineage:
     """An immutable set of units.
 
     Kept as one bit mask over clients for each revision: a union over 10,000 clients is a
-    machine-word loop, cheap enough to be taken for every update of every round.
+    machine-word loop, cheap enough to be taken for every update of every round. What leaves a federation
+    whose clients have names takes these along (`names`): numbers are its own affair.
     """
 
-    __slots__ = ("_masks",)
+    __slots__ = ("_masks", "names")
     _masks: tuple[int, ...]
+    names: Mapping[int, str]
 
     def __init__(self, units: Iterable[Unit] = ()) -> None:
         masks: list[int] = []
@@ -46,6 +73,7 @@ class Lineage:
             masks.extend([0] * (unit.revision + 1 - len(masks)))
             masks[unit.revision] |= 1 << unit.client
         self._masks = tuple(masks)
+        self.names = NO_NAMES
 
     @classmethod
     def _of(cls, masks: Iterable[int]) -> Lineage:
@@ -54,6 +82,7 @@ class Lineage:
         while trimmed and not trimmed[-1]:
             trimmed.pop()
         lineage._masks = tuple(trimmed)
+        lineage.names = NO_NAMES
         return lineage
 
     def __or__(self, other: Lineage) -> Lineage:
@@ -62,7 +91,10 @@ class Lineage:
         long, short = self._masks, other._masks
         if len(long) < len(short):
             long, short = short, long
-        return Lineage._of([a | b for a, b in zip(long, short, strict=False)] + [*long[len(short) :]])
+        united = Lineage._of([a | b for a, b in zip(long, short, strict=False)] + [*long[len(short) :]])
+        if self.names or other.names:
+            united.names = {**other.names, **self.names}
+        return united
 
     def __and__(self, other: Lineage) -> Lineage:
         return Lineage._of(a & b for a, b in zip(self._masks, other._masks, strict=False))
@@ -92,7 +124,13 @@ class Lineage:
     @property
     def clients(self) -> frozenset[int]:
         """Whose data it is, whatever the revision."""
-        return frozenset(unit.client for unit in self)
+        return Clients(unit.client for unit in self).called(self.names)
+
+    def named(self, names: Mapping[int, str]) -> Lineage:
+        """The same, with what its clients are called."""
+        twin = Lineage._of(self._masks)
+        twin.names = {client: names[client] for client in self.clients if client in names}
+        return twin
 
     def inherited(self) -> Lineage:
         """The same clients, as another run's ledger names them.
@@ -102,13 +140,14 @@ class Lineage:
         """
         return Lineage(Unit(client) for client in self.clients)
 
-    def describe(self) -> list[str]:
-        """By client: ``client 3``, ``client 3 (revision 1)``, or ``client 3 (12 draws)``."""
+    def describe(self, label: Callable[[int], str] | None = None) -> list[str]:
+        """By client: ``client 3``, ``client 3 (revision 1)``, or ``client 3 (12 draws)``; or by its label."""
+        label = label or (lambda client: self.names.get(client, _numbered(client)))
         by_client: dict[int, list[Unit]] = {}
         for unit in self:
             by_client.setdefault(unit.client, []).append(unit)
         return [
-            str(units[0]) if len(units) == 1 else f"client {client} ({len(units)} draws)"
+            units[0].told(label(client)) if len(units) == 1 else f"{label(client)} ({len(units)} draws)"
             for client, units in sorted(by_client.items())
         ]
 
@@ -116,6 +155,10 @@ class Lineage:
         units = list(self)
         shown = ", ".join(map(str, units[:5])) + (f", … ({len(units)} units)" if len(units) > 5 else "")
         return f"Lineage({shown})"
+
+
+def _numbered(client: int) -> str:
+    return f"client {client}"
 
 
 NOBODY = Lineage()
@@ -129,9 +172,13 @@ class Traced(Protocol):
 
 
 class Ledger:
-    """The units that exist and those that are forbidden. It only ever forbids more."""
+    """The units that exist and those that are forbidden. It only ever forbids more.
 
-    def __init__(self) -> None:
+    `label` is what it calls a client when it refuses something.
+    """
+
+    def __init__(self, label: Callable[[int], str] = _numbered) -> None:
+        self._label = label
         self._revision: dict[int, int] = {}
         self._next: dict[int, int] = {}
         self._draws: dict[int, dict[Unit, frozenset[int]]] = {}
@@ -208,8 +255,41 @@ class Ledger:
             return
         taint = self.taint(thing)
         if taint:
-            units = ", ".join(str(unit) for unit in taint)
+            units = ", ".join(unit.told(self._label(unit.client)) for unit in taint)
             raise ForbiddenLineageError(
                 f"refused to {action}: it carries {units}, whose data has been erased. "
                 "Start it again from weights that the erased data never shaped."
             )
+
+
+class LedgerView:
+    """A ledger as methods and aggregators see it: it can be asked, and told of draws; it forbids nothing."""
+
+    __slots__ = ("__ledger",)
+
+    def __init__(self, ledger: Ledger) -> None:
+        self.__ledger = ledger
+
+    @property
+    def forbidden(self) -> Lineage:
+        return self.__ledger.forbidden
+
+    def unit(self, client: int) -> Unit:
+        """The unit under which this client trains on all its data now."""
+        return self.__ledger.unit(client)
+
+    def units(self, clients: Iterable[int]) -> Lineage:
+        """The present units of these clients."""
+        return self.__ledger.units(clients)
+
+    def draw(self, client: int, samples: Iterable[int]) -> Unit:
+        """A unit of its own for a draw of some of the client's samples: nothing else is read."""
+        return self.__ledger.draw(client, samples)
+
+    def taint(self, thing: Traced) -> Lineage:
+        """The forbidden units that `thing` carries."""
+        return self.__ledger.taint(thing)
+
+    def check(self, thing: Traced, action: str) -> None:
+        """Raise if `thing` carries a forbidden unit; `action` completes "refused to ..."."""
+        self.__ledger.check(thing, action)

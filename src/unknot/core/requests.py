@@ -7,15 +7,26 @@ arrays, sets, what a TOML file says), plain whole numbers go on, or the request 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from numbers import Real
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 from torch import Tensor
 
 from unknot.core.errors import RequestError
-from unknot.core.ids import Id, client_id, client_ids, sample_ids, whole_number
+from unknot.core.ids import Id, client_id, client_ids, items_of, sample_ids, whole_number
+
+if TYPE_CHECKING:
+    from unknot.core.data import FederatedData
+
+Label = Callable[[int], str]
+"""What a client is called."""
+
+
+def numbered(client: int) -> str:
+    return f"client {client}"
 
 
 @dataclass(frozen=True)
@@ -28,13 +39,14 @@ class Target:
     def __post_init__(self) -> None:
         object.__setattr__(self, "client", client_id(self.client))
         if self.samples is not None:
-            object.__setattr__(self, "samples", sample_ids(self.samples, self.client))
+            object.__setattr__(self, "samples", sample_ids(self.samples, numbered(self.client)))
+
+    def told(self, label: Label = numbered) -> str:
+        """In words, with clients as people call them."""
+        return _told(label(self.client), self.samples)
 
     def __str__(self) -> str:
-        if self.samples is None:
-            return f"client {self.client}"
-        n = len(self.samples)
-        return f"{n} sample{'s' if n > 1 else ''} of client {self.client}"
+        return self.told()
 
 
 @dataclass(frozen=True)
@@ -75,8 +87,12 @@ class Erase:
         if len(set(clients)) != len(clients):
             raise RequestError(f"an erasure names a client twice: {clients}")
 
+    def told(self, label: Label = numbered) -> str:
+        """In words, with clients as people call them."""
+        return "erase " + ", ".join(target.told(label) for target in self.targets)
+
     def __str__(self) -> str:
-        return "erase " + ", ".join(map(str, self.targets))
+        return self.told()
 
 
 @dataclass(frozen=True)
@@ -92,30 +108,102 @@ class Join:
             raise RequestError("a join names at least one client")
         _check_at(self.at)
 
+    def told(self, label: Label = numbered) -> str:
+        """In words, with clients as people call them."""
+        return "join " + ", ".join(map(label, self.clients))
+
     def __str__(self) -> str:
-        return "join " + ", ".join(f"client {client}" for client in self.clients)
+        return self.told()
 
 
 Request = Erase | Join
 
 
+@dataclass(frozen=True)
+class Named:
+    """A request that calls clients by their names. Who that is, a federation's data knows: `resolve`.
+
+    `clients` are names, or numbers among them, each with the ids of some samples, or None for all of it.
+    """
+
+    kind: str
+    clients: tuple[tuple[int | str, tuple[int, ...] | None], ...]
+    at: Moment
+
+    def resolve(self, data: FederatedData) -> Request:
+        """The same request by numbers; raises `RequestError` for a name that nobody has."""
+        numbers = {}
+        for client, samples in self.clients:
+            number = data.number(client)
+            if number in numbers:
+                raise RequestError(f"{data.label(number)} is named twice")
+            numbers[number] = samples
+        if self.kind == "join":
+            return Join(tuple(numbers), self.at)
+        return Erase(tuple(Target(client, numbers[client]) for client in sorted(numbers)), self.at)
+
+    def __str__(self) -> str:
+        told = (_told(c if isinstance(c, str) else numbered(c), samples) for c, samples in self.clients)
+        return f"{self.kind} {', '.join(told)}"
+
+
+def resolved(requests: Iterable[Request | Named], data: FederatedData) -> list[Request]:
+    """Requests with names in them as requests by numbers."""
+    return [request.resolve(data) if isinstance(request, Named) else request for request in requests]
+
+
+@overload
 def erase(
     what: Id | Iterable[Id] | Mapping[Id, Iterable[Id] | None],
     *,
     round: Id | None = None,
     time: float | None = None,
-) -> Erase:
-    """``erase(3, round=10)``, ``erase([3, 5], time=140)``, ``erase({3: [0, 1]}, round=10)``."""
-    if isinstance(what, Mapping):
-        targets = [Target(client, ids) for client, ids in what.items()]  # type: ignore[arg-type]
-    else:
-        targets = [Target(client) for client in client_ids(what)]
+) -> Erase: ...
+@overload
+def erase(
+    what: str | Iterable[Id | str] | Mapping[Id | str, Iterable[Id] | None],
+    *,
+    round: Id | None = None,
+    time: float | None = None,
+) -> Erase | Named: ...
+def erase(what: Any, *, round: Id | None = None, time: float | None = None) -> Erase | Named:
+    """``erase(3, round=10)``, ``erase([3, 5], time=140)``, ``erase({3: [0, 1]}, round=10)``.
+
+    Where clients have names, these do as well: ``erase("Graz", round=10)``.
+    """
+    whole = not isinstance(what, Mapping)
+    pairs = [(client, None) for client in items_of(what)] if whole else list(what.items())
+    if any(isinstance(client, str) for client, _ in pairs):
+        return Named("erase", tuple(_with_samples(*pair) for pair in pairs), _moment(round, time))
+    clients = client_ids([client for client, _ in pairs]) if whole else ()
+    targets = [Target(client) for client in clients] if whole else [Target(*pair) for pair in pairs]
     return Erase(tuple(sorted(targets, key=lambda target: target.client)), _moment(round, time))
 
 
-def join(clients: Id | Iterable[Id], *, round: Id | None = None, time: float | None = None) -> Join:
-    """``join(7, round=20)``: client 7 takes no part before."""
-    return Join(client_ids(clients), _moment(round, time))
+@overload
+def join(clients: Id | Iterable[Id], *, round: Id | None = None, time: float | None = None) -> Join: ...
+@overload
+def join(
+    clients: str | Iterable[Id | str], *, round: Id | None = None, time: float | None = None
+) -> Join | Named: ...
+def join(clients: Any, *, round: Id | None = None, time: float | None = None) -> Join | Named:
+    """``join(7, round=20)``: client 7 takes no part before. ``join("Linz", round=20)``, by its name."""
+    named = items_of(clients)
+    if any(isinstance(client, str) for client in named):
+        return Named("join", tuple(_with_samples(client, None) for client in named), _moment(round, time))
+    return Join(client_ids(named), _moment(round, time))
+
+
+def _with_samples(client: object, ids: object) -> tuple[int | str, tuple[int, ...] | None]:
+    who = client if isinstance(client, str) else client_id(client)
+    told = who if isinstance(who, str) else numbered(who)
+    return who, None if ids is None else sample_ids(ids, told)
+
+
+def _told(who: str, samples: tuple[int, ...] | None) -> str:
+    if samples is None:
+        return who
+    return f"{len(samples)} sample{'s' if len(samples) > 1 else ''} of {who}"
 
 
 def _check_at(at: object) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -11,40 +11,68 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from unknot.core.errors import DataError, ErasedDataError
+from unknot.core.errors import DataError, ErasedDataError, nearest
+from unknot.core.mapped import is_mapped, stored
 
+KINDS = ("classes", "labels", "values")
+IGNORED = -100
+"""The target of a position in a text that is neither trained on nor counted."""
+_EXPECTED = {
+    "classes": "a tensor of whole numbers with one axis (two for text)",
+    "labels": "a tensor of 0 and 1 with two axes: a row a sample, a column a label",
+    "values": "a tensor of floating-point numbers with one axis, or two where a sample has several",
+}
 _CHUNK = 1 << 20
 """So many numbers are looked at in one go: a check needs no room of the data's own size."""
 
 
 @dataclass(frozen=True, eq=False)
 class Samples:
-    """Inputs and targets, one a row. Targets are class numbers: ``[n]``, or ``[n, t]`` for text."""
+    """Inputs and targets, one a row; `kind` says what the targets are.
+
+    "classes": numbers of classes, ``[n]``, or ``[n, t]`` for text, where `IGNORED` masks a position.
+    "labels": several labels at once, ``[n, classes]`` of 0 and 1. "values": numbers to be predicted,
+    ``[n]`` or ``[n, classes]``.
+    """
 
     x: Tensor
     y: Tensor
     classes: int
+    kind: str = "classes"
 
     def __post_init__(self) -> None:
+        if self.kind not in KINDS:
+            raise DataError(f"there are no targets of kind {self.kind!r}.{nearest(str(self.kind), KINDS)}")
         if not _is_numbers(self.x, floating=True) or not self.x.ndim:
             raise DataError(f"inputs must be a tensor of numbers, one a row; found {_described(self.x)}")
-        if not _is_numbers(self.y) or self.y.ndim not in (1, 2):
-            raise DataError(
-                "targets must be a tensor of whole numbers with one axis (two for text); "
-                f"found {_described(self.y)}"
-            )
+        if not self._fits():
+            raise DataError(f"targets must be {_EXPECTED[self.kind]}; found {_described(self.y)}")
         if len(self.x) != len(self.y):
             raise DataError(f"{len(self.x)} inputs but {len(self.y)} targets")
         whole = isinstance(self.classes, int | np.integer) and not isinstance(self.classes, bool)
         if not whole or self.classes < 1:
             raise DataError(f"classes must be a whole number of at least 1, not {self.classes!r}")
         object.__setattr__(self, "classes", int(self.classes))
+        wide = 1 if self.y.ndim == 1 else self.y.shape[1]
+        if self.kind != "classes" and self.classes != wide:
+            raise DataError(f"classes is {self.classes}, but there are {wide} {self.kind} a sample")
+
+    def _fits(self) -> bool:
+        """Whether the targets are of the type and the axes of their kind."""
+        if not _is_numbers(self.y, floating=self.kind != "classes") or self.y.ndim not in (1, 2):
+            return False
+        if self.kind == "labels":
+            return self.y.ndim == 2
+        return self.kind == "classes" or self.y.is_floating_point()
 
     def __repr__(self) -> str:
         shape = "×".join(map(str, self.x.shape[1:])) or "1"
         dtype = str(self.x.dtype).removeprefix("torch.")
-        kind = "text" if self.y.ndim > 1 else "labels"
-        return f"Samples({len(self)} of {shape} {dtype}, {kind} of {self.classes} classes)"
+        if self.kind == "classes":
+            targets = f"{'text' if self.y.ndim > 1 else 'labels'} of {self.classes} classes"
+        else:
+            targets = f"{self.classes} {self.kind if self.classes > 1 else self.kind[:-1]} each"
+        return f"Samples({len(self)} of {shape} {dtype}, {targets})"
 
     def __len__(self) -> int:
         return len(self.x)
@@ -55,11 +83,38 @@ class Samples:
 
     def subset(self, rows: NDArray[np.int64]) -> Samples:
         index = torch.from_numpy(np.asarray(rows, dtype=np.int64))
-        return Samples(self.x[index], self.y[index], self.classes)
+        return replace(self, x=self.x[index], y=self.y[index])
+
+    def extended(self, *more: Samples) -> Samples:
+        """These and further ones of the same kind, one after the other."""
+        inputs, targets = ([getattr(part, axis) for part in (self, *more)] for axis in ("x", "y"))
+        x = stored(inputs, self.x.dtype) if is_mapped(self.x) else torch.cat(inputs)
+        return replace(self, x=x, y=torch.cat(targets))
+
+    def random_targets(self, like: Tensor, generator: np.random.Generator) -> Tensor:
+        """Targets drawn at random in place of some others (`like`), by nothing but these.
+
+        Any class is as likely as any other, a label is there or not by the toss of a coin, values are
+        normal draws with the mean and the spread of those before; masked positions stay masked.
+        """
+        if not len(like):
+            return like
+        if self.kind == "values":
+            mean = like.double().mean(0)
+            spread = (like.double() - mean).square().mean(0).sqrt()
+            normal = torch.from_numpy(generator.standard_normal(like.shape))
+            drawn = mean + torch.where(spread > 0, spread, 1.0) * normal
+        else:
+            most = self.classes if self.kind == "classes" else 2
+            drawn = torch.from_numpy(generator.integers(0, most, like.shape))
+        if self.kind == "classes" and like.ndim > 1:
+            drawn = torch.where(like == IGNORED, like, drawn)
+        return drawn.to(like.dtype)
 
     def unlike(self, others: Samples) -> str:
         """In what other samples are of another kind than these; nothing where they are alike."""
         for what, mine, theirs in (
+            ("targets of kind", self.kind, others.kind),
             ("inputs of shape", tuple(self.x.shape[1:]), tuple(others.x.shape[1:])),
             ("targets of shape", tuple(self.y.shape[1:]), tuple(others.y.shape[1:])),
             ("classes:", self.classes, others.classes),
@@ -72,15 +127,26 @@ class Samples:
 
     @cached_property
     def mislabelled(self) -> NDArray[np.int64]:
-        """The rows with a label that is none of the classes; looked for once."""
+        """The rows with a target that is none of its kind: no class, neither 0 nor 1, not finite."""
         found = []
-        for first, part in _chunks(self.y):
-            labels = part.to(torch.int64)
-            low, high = torch.aminmax(labels)
-            if low < 0 or high >= self.classes:
-                wrong = ((labels < 0) | (labels >= self.classes)).reshape(len(part), -1).any(1)
-                found.append(first + wrong.nonzero().flatten().cpu().numpy())
+        for first, part in _chunks(self.y.detach()):
+            wrong = self._wrong(part)
+            if wrong is not None:
+                found.append(first + wrong.reshape(len(part), -1).any(1).nonzero().flatten().cpu().numpy())
         return _joined(found)
+
+    def _wrong(self, targets: Tensor) -> Tensor | None:
+        """Which of these targets are none of their kind; None where all are."""
+        if self.kind == "values":
+            return ~targets.isfinite()
+        if self.kind == "labels":
+            return (targets != 0) & (targets != 1)
+        labels = targets.to(torch.int64)
+        low, high = torch.aminmax(labels)
+        if low >= 0 and high < self.classes:
+            return None
+        masked = (labels == IGNORED) if labels.ndim > 1 else torch.zeros_like(labels, dtype=torch.bool)
+        return ((labels < 0) | (labels >= self.classes)) & ~masked
 
     @cached_property
     def flawed(self) -> NDArray[np.int64]:
@@ -98,11 +164,18 @@ class Samples:
 
     def flaw(self, row: int) -> str:
         """What is wrong with a flawed row, and what was expected."""
-        labels = self.y[row].reshape(-1).tolist()
-        for place, label in enumerate(labels):
-            if not 0 <= label < self.classes:
-                where = f" at position {place}" if self.y.ndim > 1 else ""
-                return f"label {label}{where}, but there are {self.classes} classes (0 to {self.classes - 1})"
+        targets = self.y[row].detach().reshape(-1)
+        wrong = self._wrong(targets if self.y.ndim == 1 else targets[None])
+        if wrong is not None and wrong.any():
+            place = int(wrong.reshape(-1).nonzero()[0])
+            found = targets[place].item()
+            if self.kind == "labels":
+                return f"label {place} is {found:g}, but labels are 0 or 1"
+            if self.kind == "values":
+                which = f" {place}" if len(targets) > 1 else ""
+                return f"target{which} is {found}, but targets must be finite numbers"
+            where = f" at position {place}" if self.y.ndim > 1 else ""
+            return f"label {found}{where}, but there are {self.classes} classes (0 to {self.classes - 1})"
         values = self.x[row].detach().reshape(-1)
         place = int((~values.isfinite()).nonzero()[0])
         return f"feature {place} is {float(values[place])}, but features must be finite numbers"

@@ -1,7 +1,8 @@
 """Models in files, with whose data shaped them.
 
-A file names clients, not revisions: those count anew in every run, and whatever part of a client's
-data is erased later, a model that any of it shaped is found by its name.
+A file says what clients are called, where they have names, and else their numbers. It knows no revisions:
+those count anew in every run, and whatever part of a client's data is erased later, a model that any of it
+shaped is found by its client.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from unknot.core.errors import ConfigError
 from unknot.core.lineage import Lineage, Unit
 from unknot.core.weights import Layout, Weights
 
-_KIND = "unknot model 1"
+_KIND = "unknot model 2"
 
 
 def save_model(model: Model, file: str | Path) -> None:
@@ -33,6 +34,7 @@ def save_model(model: Model, file: str | Path) -> None:
         "vectors": [weights.vector.detach().cpu().clone() for _, weights in parts],
         "clients": [sorted(weights.lineage.clients) for _, weights in parts],
         "also": sorted(model.also.clients) if isinstance(model, Ensemble) else [],
+        "called": dict(model.lineage.names),
     }
     try:
         torch.save(content, file)
@@ -50,9 +52,10 @@ def load_model(file: str | Path) -> Model:
             content["factors"], content["vectors"], content["clients"], strict=True
         )
     )
-    if content["vote"] is None:
-        return parts[0][1]
-    return Ensemble(parts, content["vote"], clients_of(content["also"]))
+    model: Model = parts[0][1]
+    if content["vote"] is not None:
+        model = Ensemble(parts, content["vote"], clients_of(content["also"]))
+    return model.named(content["called"]) if content["called"] else model
 
 
 def read_saved(file: str | Path, kind: str, what: str) -> dict[str, Any]:

@@ -51,8 +51,11 @@ class Selector(Protocol):
         """k of the idle clients (all, where there are fewer), in the order of their ids."""
         ...
 
-    def observe(self, model: Weights, updates: Sequence[Update], accuracy: float, key: Key) -> None:
-        """What came of a choice: the new model, the updates that went into it, its validation accuracy."""
+    def observe(self, model: Weights, updates: Sequence[Update], merit: float, key: Key) -> None:
+        """What came of a choice: the new model, the updates that went into it, and how it does.
+
+        `merit` is its main metric on validation data, as a rule accuracy; negated where less is better.
+        """
         ...
 
 
@@ -72,5 +75,5 @@ class AtRandom:
     def choose(self, idle: Ids, k: int, key: Key) -> Ids:
         return key.smallest(idle, k)
 
-    def observe(self, model: Weights, updates: Sequence[Update], accuracy: float, key: Key) -> None:
+    def observe(self, model: Weights, updates: Sequence[Update], merit: float, key: Key) -> None:
         """There is nothing to learn."""

@@ -12,7 +12,7 @@ from functools import cached_property
 import torch
 from torch import Tensor, nn
 
-from unknot.core.lineage import NOBODY, Ledger, Lineage
+from unknot.core.lineage import NOBODY, Ledger, LedgerView, Lineage
 
 
 @dataclass(frozen=True)
@@ -90,6 +90,11 @@ class Weights:
                 f"not of shape {tuple(self.vector.shape)}"
             )
 
+    def __repr__(self) -> str:
+        dtype, clients = str(self.vector.dtype).removeprefix("torch."), len(self.lineage.clients)
+        whose = f"shaped by {clients} client{'' if clients == 1 else 's'}" if clients else "nobody's"
+        return f"Weights({self.layout.size:,} numbers of {dtype}, {whose}, {self.digest()})"
+
     @staticmethod
     def of(module: nn.Module, lineage: Lineage | None = None) -> Weights:
         """A copy of a module's parameters, with the lineage of the weights that were last put into it.
@@ -117,6 +122,10 @@ class Weights:
         """The same numbers, with `lineage` as well."""
         united = self.lineage | lineage
         return self if united == self.lineage else replace(self, lineage=united)
+
+    def named(self, names: Mapping[int, str]) -> Weights:
+        """The same numbers, with what the clients of their lineage are called."""
+        return replace(self, lineage=self.lineage.named(names))
 
     def like(self, vector: Tensor, *others: Weights) -> Weights:
         """Weights computed from these and `others`: their lineages united."""
@@ -173,7 +182,7 @@ class Weights:
         return self.fingerprint[:16]
 
 
-def weighted_sum(terms: Sequence[tuple[float, Weights]], ledger: Ledger, action: str) -> Weights:
+def weighted_sum(terms: Sequence[tuple[float, Weights]], ledger: Ledger | LedgerView, action: str) -> Weights:
     """Σ cᵢ·wᵢ, added up in the order given: the one place where weights are combined.
 
     Every term is checked against the ledger first. The order is part of the result's bits, so

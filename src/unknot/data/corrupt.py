@@ -7,10 +7,10 @@ is the run that it would have been.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from unknot.core.data import FederatedData, Samples, Shard
 from unknot.core.errors import ConfigError, nearest
@@ -20,12 +20,12 @@ CORRUPTIONS = ("noise", "labels", "zero")
 
 
 def corrupt(
-    data: FederatedData, clients: Iterable[int], corruption: str = "noise", *, key: Key | int = 0
+    data: FederatedData, clients: Iterable[int | str], corruption: str = "noise", *, key: Key | int = 0
 ) -> FederatedData:
     """The same federation, with the training data of these clients corrupted.
 
-    "noise": inputs are normal draws with no signal, labels stay; "labels": inputs stay, labels are
-    drawn anew from all classes alike; "zero": inputs are all zero, labels stay. `key` is a key or a
+    "noise": inputs are normal draws with no signal, labels stay; "labels": inputs stay, targets are
+    drawn anew (see `Samples.random_targets`); "zero": inputs are all zero, labels stay. `key` is a key or a
     seed; a client's draws are its own.
     """
     if corruption not in CORRUPTIONS:
@@ -33,23 +33,21 @@ def corrupt(
     base = (key if isinstance(key, Key) else Key.root(key)).child("corrupt", corruption)
     shards = {client: data[client] for client in data.clients}
     train = data.train
-    inputs, targets, count = [train.x], [train.y], len(train)
-    for client in sorted(set(clients)):
+    parts, count = [train], len(train)
+    for client in sorted({data.number(client) for client in clients}):
         shard = data[client]
-        x, y = train.take(torch.from_numpy(shard.rows))
-        x, y = _corrupted(x, y, train.classes, corruption, base.child(client))
-        inputs.append(x)
-        targets.append(y)
+        parts.append(_corrupted(train.subset(shard.rows), corruption, base.child(client)))
         shards[client] = Shard(np.arange(count, count + len(shard), dtype=np.int64), shard.ids)
         count += len(shard)
-    return data.replaced(train=Samples(torch.cat(inputs), torch.cat(targets), train.classes), shards=shards)
+    return data.replaced(train=train.extended(*parts[1:]), shards=shards)
 
 
-def _corrupted(x: Tensor, y: Tensor, classes: int, corruption: str, key: Key) -> tuple[Tensor, Tensor]:
+def _corrupted(samples: Samples, corruption: str, key: Key) -> Samples:
+    x = samples.x
     if corruption == "zero":
-        return torch.zeros_like(x), y
+        return replace(samples, x=torch.zeros_like(x))
     if corruption == "labels":
-        return x, torch.from_numpy(key.generator().integers(0, classes, y.shape))
+        return replace(samples, y=samples.random_targets(samples.y, key.generator()))
     if not x.is_floating_point():
         raise ConfigError("corruption 'noise' is for inputs that are numbers; use 'labels' for text")
-    return torch.from_numpy(key.generator().standard_normal(x.shape)).to(x.dtype), y
+    return replace(samples, x=torch.from_numpy(key.generator().standard_normal(x.shape)).to(x.dtype))

@@ -32,8 +32,8 @@ class Dataset:
     def __post_init__(self) -> None:
         if not len(self.train):
             raise DataError(f"{self.name}: there are no training samples")
-        if self.train.classes != self.test.classes or self.train.x.shape[1:] != self.test.x.shape[1:]:
-            raise DataError(f"{self.name}: training and test samples differ in shape or classes")
+        if unlike := self.train.unlike(self.test):
+            raise DataError(f"{self.name}: training and test samples differ in shape or classes: {unlike}")
         if (self.train_owner is None) != (self.test_owner is None):
             raise DataError(f"{self.name}: owners are given for one part only")
         for part, samples, owner in (
@@ -49,6 +49,10 @@ class Dataset:
             if len(owner) and not 0 <= owner.min() <= owner.max() < len(self.owner_names):
                 raise DataError(f"{self.name}: a {part} sample's owner has no name")
 
+    def __repr__(self) -> str:
+        owners = f", {len(self.owner_names)} owners" if self.owner_names else ""
+        return f"Dataset({self.name!r}: {self.train!r} to train, {len(self.test)} to test{owners})"
+
     @property
     def shape(self) -> tuple[int, ...]:
         """The shape of one input."""
@@ -60,8 +64,8 @@ class Dataset:
 
     @property
     def labelled(self) -> bool:
-        """Whether a sample has one label (text has a target for each character instead)."""
-        return self.train.y.ndim == 1
+        """Whether a sample has one class (text has a target for each character instead)."""
+        return self.train.kind == "classes" and self.train.y.ndim == 1
 
     def owner_of(self, row: int) -> str:
         """The name of the owner of a training row."""

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from unknot.core.errors import ConfigError, DataError, nearest
+from unknot.core.errors import ConfigError, DataError
+from unknot.core.registry import datasets
 from unknot.data.dataset import Dataset
 from unknot.data.files import VARIABLE, File, Root, folders
-from unknot.data.sources import SOURCES, Source
+from unknot.data.sources import Source, source_of
 
 Status = Literal["ok", "differs", "missing", "unreadable", "unknown"]
 
@@ -40,9 +40,7 @@ class Check:
 
 
 def _source(name: str) -> Source:
-    if name not in SOURCES:
-        raise ConfigError(f"there is no data set {name!r}.{nearest(name, SOURCES)}")
-    return SOURCES[name]
+    return source_of(name, datasets.get(name))
 
 
 def _roots(source: Source, root: Root) -> tuple[Path, ...]:
@@ -68,11 +66,6 @@ def _missing(source: Source, missing: Sequence[str], roots: Sequence[Path]) -> D
     return DataError(f"{source.name}: {', '.join(missing)} not found ({place}). {_hint(source, roots)}")
 
 
-def options_of(name: str) -> list[str]:
-    """The options that `load` takes for this set."""
-    return list(inspect.signature(_source(name).read).parameters)[1:]
-
-
 def load(name: str, root: Root = None, **options: object) -> Dataset:
     """The data set of this name, from `root` or else from the folders in $UNKNOT_DATA.
 
@@ -81,22 +74,24 @@ def load(name: str, root: Root = None, **options: object) -> Dataset:
     shakespeare.
     """
     source = _source(name)
-    known = options_of(name)
-    for option in options:
-        if option not in known:
-            raise ConfigError(f"{name}: there is no option {option!r}.{nearest(option, known)}")
+    typed = datasets.typed(name, options)
     roots = _roots(source, root)
     found = {file.path: file.find(roots) for file in source.files}
     missing = [path for path, place in found.items() if place is None]
     if missing:
         raise _missing(source, missing, roots)
-    return source.read(found, **options)
+    return source.read(found, **typed)
 
 
 def catalogue(root: Root = None) -> list[Entry]:
     """Every data set that can be loaded, and whether its files are there (not whether they are right)."""
     entries = []
-    for source in SOURCES.values():
+    for name in datasets.names():
+        try:
+            source = _source(name)
+        except ConfigError as error:  # another package's, and broken: the others are there all the same
+            entries.append(Entry(name, "", False, (), str(error), False))
+            continue
         roots = _roots(source, root)
         present = all(file.find(roots) is not None for file in source.files)
         entries.append(

@@ -5,10 +5,14 @@ The checksums are of the files' uncompressed contents.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import Any
 
+from unknot.core.errors import ConfigError
+from unknot.core.registry import datasets
 from unknot.data.dataset import Dataset
 from unknot.data.files import File
 from unknot.data.readers import bits, cifar, digits, idx, leaf, speech
@@ -167,4 +171,32 @@ _ALL = (
     ),
 )
 
-SOURCES = {source.name: source for source in _ALL}
+
+def source_of(name: str, thing: Any) -> Source:
+    """A data set by whatever has its name: a source, a function that makes one, one that is there already."""
+    if isinstance(thing, Source):
+        return thing
+    about = "" if isinstance(thing, Dataset) else (thing.__doc__ or "").strip().partition("\n")[0]
+    return Source(name, about, "It needs no files.", (), lambda _, **options: _made(name, thing, options))
+
+
+def _made(name: str, thing: Any, options: Mapping[str, Any]) -> Dataset:
+    made = thing if isinstance(thing, Dataset) else thing(**options)
+    if not isinstance(made, Dataset):
+        raise ConfigError(
+            f"data set {name!r}: what it makes is a {type(made).__name__}, no unknot.data.Dataset"
+        )
+    return made
+
+
+def _check(said: str, thing: object) -> None:
+    if not isinstance(thing, Source | Dataset) and not callable(thing):
+        raise ConfigError(f"{said} is no function that gives an unknot.data.Dataset")
+
+
+SOURCES: Mapping[str, Source] = datasets.open(
+    {source.name: source for source in _ALL},
+    check=_check,
+    reserved=("partition", "root", "options"),
+    signature=lambda thing: partial(thing.read, None) if isinstance(thing, Source) else thing,
+)

@@ -2,32 +2,36 @@
 
 from __future__ import annotations
 
-import inspect
+from collections.abc import Mapping
 from typing import Any
 
 from torch import nn
 
-from unknot.core.errors import ConfigError, nearest
+from unknot.core.errors import ConfigError
 from unknot.core.jobs import Engine
+from unknot.core.registry import engines, options_of
 from unknot.engine.loop import LoopEngine
 from unknot.engine.stacked import StackedEngine
 
-ENGINES: dict[str, type[LoopEngine] | type[StackedEngine]] = {
-    LoopEngine.name: LoopEngine,
-    StackedEngine.name: StackedEngine,
-}
+EVERY = ("device", "dtype", "threads", "task")
+"""The options that every engine has."""
+
+
+def _check(said: str, thing: Any) -> None:
+    for name in EVERY:
+        if name not in options_of(thing, given=1):
+            raise ConfigError(f"{said} does not take {name!r}: every engine takes {', '.join(EVERY)}")
+
+
+ENGINES: Mapping[str, type[LoopEngine] | type[StackedEngine]] = engines.open(
+    {LoopEngine.name: LoopEngine, StackedEngine.name: StackedEngine}, Engine, check=_check, given=1
+)
 
 
 def make_engine(name: str, model: nn.Module, **options: Any) -> Engine:
     """``make_engine("stacked", model, threads=2)``; the options are those of the engine's class."""
-    if name not in ENGINES:
-        raise ConfigError(f"unknown engine {name!r}.{nearest(name, ENGINES)}")
-    kind = ENGINES[name]
-    known = [p.name for p in inspect.signature(kind).parameters.values() if p.kind is p.KEYWORD_ONLY]
-    for option in options:
-        if option not in known:
-            raise ConfigError(f"engine {name!r} has no option {option!r}.{nearest(option, known)}")
-    return kind(model, **options)
+    made: Engine = engines.make(name, options, given=(model,))
+    return made
 
 
 __all__ = ["ENGINES", "LoopEngine", "StackedEngine", "make_engine"]

@@ -17,17 +17,23 @@ from torch import Tensor, nn
 from unknot.core.data import Samples, Shard
 from unknot.core.ensemble import Ensemble, Model
 from unknot.core.jobs import Job, Score
+from unknot.core.loss import Loss
+from unknot.core.task import Task
 from unknot.core.weights import Layout
-from unknot.engine import checks, evaluate
+from unknot.engine import checks
 from unknot.engine.bits import probe
-from unknot.engine.bits.made import Form
+from unknot.engine.bits.made import Form, Maker
+from unknot.engine.evaluate import Judge, slices
 from unknot.engine.workers import check_threads, run
 
 T = TypeVar("T")
 
 
 class Machine:
-    """A template of the model, whose own weights never matter, and workers of one intra-op thread each."""
+    """A template of the model, whose own weights never matter, and workers of one intra-op thread each.
+
+    The `task` says what models are judged by, and trained by where a job's recipe does not say it.
+    """
 
     def __init__(
         self,
@@ -36,12 +42,14 @@ class Machine:
         dtype: torch.dtype,
         threads: int | None,
         tf32: bool = False,
+        task: Task | None = None,
     ) -> None:
         checks.check_model(model)
         self.device = torch.device(device)
         self.dtype = dtype
         self.threads = check_threads(threads)
         self.tf32 = tf32 and self.device.type == "cuda"
+        self.task = task or Task()
         self.layout = Layout.of(model)
         self._template = checks.copied(model).to(device=self.device, dtype=dtype)
         with torch.no_grad():
@@ -50,14 +58,29 @@ class Machine:
         self._spare: list[nn.Module] = []
         self._placed: weakref.WeakKeyDictionary[Samples, Samples] = weakref.WeakKeyDictionary()
         self._outside: weakref.WeakKeyDictionary[Samples, NDArray[np.int64]] = weakref.WeakKeyDictionary()
-        self._vocabularies: dict[Form, checks.Vocabulary | None] = {}
+        self._examined: dict[tuple[Form, Loss | None], probe.Examined] = {}
 
     def examine(self, samples: Samples) -> None:
-        """Refuse a model whose result on such samples depends on more than parameters and input."""
+        """Refuse a model, or a loss, whose result on such samples depends on more than what it is given."""
         form = Form.of(self._place(samples))
-        if form not in self._vocabularies:
+        if (form, None) in self._examined:
+            return
+        self._examine(form, None)
+        made = Maker.of(self._template, form)
+        model, some = (
+            made.weights("start").load_into(checks.copied(self._template).eval()),
+            made.samples("a", 2),
+        )
+        with self._gpu_settings():
+            self._judge(samples).tally(model, some.x, some.y)  # a metric that does not fit is refused now
+
+    def _examine(self, form: Form, given: Loss | None) -> probe.Examined:
+        """The loss as it is computed here, and what is known of the model; `given` is a recipe's loss."""
+        if (form, given) not in self._examined:
+            loss = given or self.task.loss_for(form.kind, form.texts)
             with self._gpu_settings():
-                self._vocabularies[form] = probe.examine(self._template, form)
+                self._examined[form, given] = probe.examine(self._template, form, loss)
+        return self._examined[form, given]
 
     def wipe(self) -> None:
         """Hold nothing of any client from now on: no module that was trained, no copy of samples."""
@@ -66,21 +89,30 @@ class Machine:
         self._outside.clear()
 
     def evaluate(self, model: Model, samples: Samples) -> Score:
-        """Accuracy and mean loss; slices of one size go to the workers, so threads change no bit."""
+        """The task's metrics and loss; slices of one size go to the workers, so threads change no bit."""
         checks.check_targets(samples)
-        return evaluate.score(self._sliced(model, samples, evaluate.tally, evaluate.tally_together))
+        judge = self._judge(samples)
+        return judge.score(self._sliced(model, samples, judge.tally, judge.tally_together))
 
     def predict(self, model: Model, samples: Samples) -> Tensor:
-        """The probability of every class, by the same slices."""
-        parts = self._sliced(model, samples, evaluate.probabilities, evaluate.shares)
-        return torch.cat(parts).cpu()
+        """The probability of every class or label, or the values, by the same slices."""
+        judge = self._judge(samples)
+        return torch.cat(self._sliced(model, samples, judge.answers, judge.answers_together)).cpu()
+
+    def _judge(self, samples: Samples) -> Judge:
+        """By what models are judged on such samples."""
+        loss = self.task.loss_for(samples.kind, samples.y.ndim > 1)
+        if loss.own:
+            loss = self._examine(Form.of(self._place(samples)), None).loss
+        return Judge(samples.kind, loss, self.task.metrics_for(samples.kind))
 
     def _readable(self, jobs: Sequence[Job], shards: Sequence[Shard], samples: Samples) -> Samples:
         """The samples in their place, once the model and what the jobs will read of them are checked."""
         placed = self._place(samples)
+        vocabulary: checks.Vocabulary | None = None
+        for loss in {job.recipe.loss: None for job, shard in zip(jobs, shards, strict=True) if len(shard)}:
+            vocabulary = self._examine(Form.of(placed), loss).vocabulary
         if any(map(len, shards)):
-            self.examine(samples)
-            vocabulary = self._vocabularies[Form.of(placed)]
             if samples not in self._outside:
                 self._outside[samples] = checks.outside(samples, vocabulary)
             if len(bad := self._outside[samples]):
@@ -103,7 +135,7 @@ class Machine:
         def ask(module: nn.Module, x: Tensor, y: Tensor, stop: Event) -> T:
             return alone(module, x, y)
 
-        parts = evaluate.slices(self._place(samples))
+        parts = slices(self._place(samples))
         if isinstance(model, Ensemble):
             return self._run([partial(vote, model, x, y) for x, y in parts], self._workers())
         with self._borrowed() as module, self._gpu_settings():

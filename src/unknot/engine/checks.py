@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -16,16 +16,6 @@ from unknot.core.data import Samples, Shard
 from unknot.core.errors import ConfigError
 from unknot.core.jobs import Job
 from unknot.core.weights import Layout
-
-
-def check_logits(logits: Tensor, targets: Tensor, lead: int) -> None:
-    """The model must give one row of logits a target; `lead` axes come before a sample's own."""
-    if logits.shape[:-1] != targets.shape:
-        raise ConfigError(
-            f"the model gives logits of shape {tuple(logits.shape[lead:])} a sample, "
-            f"but the targets are of shape {tuple(targets.shape[lead:])}: "
-            "it must give one row of logits a target"
-        )
 
 
 def check_model(model: nn.Module) -> None:
@@ -76,9 +66,9 @@ def _difference(given: Layout, own: Layout) -> str:
 
 
 def on_device(samples: Samples, device: torch.device, dtype: torch.dtype) -> Samples:
-    """The samples where an engine reads them: inputs in its precision, targets as class numbers."""
+    """The samples where an engine reads them: numbers in its precision, classes as whole numbers."""
     x = samples.x.to(device=device, dtype=dtype if samples.x.is_floating_point() else None)
-    return Samples(x, samples.y.to(device=device, dtype=torch.int64), samples.classes)
+    return replace(samples, x=x, y=samples.y.to(device, torch.int64 if samples.kind == "classes" else dtype))
 
 
 @dataclass(frozen=True)
@@ -90,8 +80,9 @@ class Vocabulary:
 
 
 def outside(samples: Samples, vocabulary: Vocabulary | None) -> NDArray[np.int64]:
-    """The rows whose targets are no classes, or whose words the model does not know."""
-    bad = _per_row((samples.y < 0) | (samples.y >= samples.classes))
+    """The rows whose targets are none of their kind, or whose words the model does not know."""
+    bad = torch.zeros(len(samples), dtype=torch.bool, device=samples.x.device)
+    bad[torch.from_numpy(samples.mislabelled)] = True
     if vocabulary is not None:
         bad |= _per_row((samples.x < 0) | (samples.x >= vocabulary.size))
     return bad.nonzero().view(-1).cpu().numpy()
@@ -116,17 +107,22 @@ def check_reads(
                 words = f"; its words must be in 0..{vocabulary.size - 1} ({vocabulary.module!r})"
             raise ConfigError(
                 f"client {job.client} has {len(rows)} samples that cannot be trained on, the first in row "
-                f"{rows[0]} with target {y.tolist()}: targets must be in 0..{samples.classes - 1}{words}"
+                f"{rows[0]} with target {y.tolist()}: targets must be {_wanted(samples)}{words}"
             )
 
 
 def check_targets(samples: Samples) -> None:
-    """Refuse targets that are no classes; what has no score."""
+    """Refuse targets that are none of their kind; what has no score."""
     if len(bad := outside(samples, None)):
         raise ConfigError(
             f"sample {bad[0]} has target {samples.y[int(bad[0])].tolist()}, "
-            f"but targets must be in 0..{samples.classes - 1}"
+            f"but targets must be {_wanted(samples)}"
         )
+
+
+def _wanted(samples: Samples) -> str:
+    kinds = {"labels": "0 or 1", "values": "finite"}
+    return kinds.get(samples.kind, f"in 0..{samples.classes - 1}")
 
 
 @contextmanager

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -12,20 +13,20 @@ from unknot.core.data import Samples
 from unknot.core.ensemble import Ensemble
 from unknot.core.errors import ConfigError
 from unknot.core.jobs import Score
-from unknot.engine import checks
-from unknot.engine.ways import lessons
+from unknot.core.loss import Loss, as_answers
+from unknot.core.metrics import Metric, Said
+from unknot.engine.outputs import fitted, unwrapped
 
 SLICE = 512
 
 
 @dataclass(frozen=True)
 class Tally:
-    """What one slice adds to a score."""
+    """What one slice adds to a score: to the loss, and to each metric."""
 
     samples: int
     loss: float
-    correct: int
-    targets: int
+    metrics: tuple[Any, ...]
 
 
 def slices(samples: Samples) -> list[tuple[Tensor, Tensor]]:
@@ -36,52 +37,58 @@ def slices(samples: Samples) -> list[tuple[Tensor, Tensor]]:
     return [(samples.x[i : i + SLICE], samples.y[i : i + SLICE]) for i in starts]
 
 
-@torch.no_grad()
-def tally(model: nn.Module, x: Tensor, y: Tensor) -> Tally:
-    """Score one slice. The model is only read: several threads may share it."""
-    logits = model(x)
-    loss = lessons.sample_losses(logits, y).double().sum().item()
-    correct = int((logits.argmax(-1) == y).sum().item())
-    return Tally(len(x), loss, correct, y.numel())
+class Judge:
+    """How models are judged on samples of one kind."""
 
+    def __init__(self, kind: str, loss: Loss, metrics: Sequence[Metric] = ()) -> None:
+        self.kind = kind
+        self.loss = loss
+        self.metrics = metrics
 
-@torch.no_grad()
-def tally_together(ensemble: Ensemble, model: nn.Module, x: Tensor, y: Tensor) -> Tally:
-    """Score one slice by the vote of several models, each put into `model` in its turn.
+    @torch.no_grad()
+    def tally(self, model: nn.Module, x: Tensor, y: Tensor) -> Tally:
+        """Score one slice. The model is only read: several threads may share it."""
+        outputs = self._outputs(model, x, y)
+        return self._tally(Said(outputs, y, self.kind, self.loss(outputs, y).double()))
 
-    The loss is that of the share of the votes (or of the mean probability) that the target got.
-    """
-    given = shares(ensemble, model, x, y)
-    mine = given.gather(-1, y.unsqueeze(-1)).squeeze(-1).clamp_min(1e-12)
-    loss = -mine.log().view(len(x), -1).mean(1).sum().item()
-    correct = int((given.argmax(-1) == y).sum().item())
-    return Tally(len(x), loss, correct, y.numel())
+    @torch.no_grad()
+    def tally_together(self, ensemble: Ensemble, model: nn.Module, x: Tensor, y: Tensor) -> Tally:
+        """Score one slice by what several models say together, each put into `model` in its turn.
 
+        The loss is that of the share of the votes (or of the mean probability) that the target got.
+        """
+        answers = self.answers_together(ensemble, model, x, y)
+        losses = self.loss.of_answers(answers, y, self.kind)
+        return self._tally(Said(answers, y, self.kind, losses, together=True))
 
-@torch.no_grad()
-def probabilities(model: nn.Module, x: Tensor, y: Tensor) -> Tensor:
-    """The probability of every class for one slice; `y` says of what shape the answer must be."""
-    logits = model(x)
-    checks.check_logits(logits, y, lead=1)
-    return torch.as_tensor(logits.double().softmax(-1))
+    @torch.no_grad()
+    def answers(self, model: nn.Module, x: Tensor, y: Tensor) -> Tensor:
+        """The probabilities of one slice, or its values; `y` says of what shape the answer must be."""
+        return as_answers(self._outputs(model, x, y), self.kind)
 
+    @torch.no_grad()
+    def answers_together(self, ensemble: Ensemble, model: nn.Module, x: Tensor, y: Tensor) -> Tensor:
+        """The share of the votes (or the mean probability) that every class gets; of others the mean."""
+        total = sum(factor for factor, _ in ensemble.parts)
+        added: Tensor | float = 0.0
+        for factor, weights in ensemble.parts:
+            voice = self.answers(weights.load_into(model), x, y)
+            if ensemble.vote == "majority" and self.kind == "classes":
+                voice = nn.functional.one_hot(voice.argmax(-1), voice.shape[-1]).double()
+            added = added + voice * (factor / total)
+        return torch.as_tensor(added)
 
-@torch.no_grad()
-def shares(ensemble: Ensemble, model: nn.Module, x: Tensor, y: Tensor) -> Tensor:
-    """The share of the votes (or the mean probability) that every class gets for one slice."""
-    total = sum(factor for factor, _ in ensemble.parts)
-    added: Tensor | float = 0.0
-    for factor, weights in ensemble.parts:
-        voice = probabilities(weights.load_into(model), x, y)
-        if ensemble.vote == "majority":
-            voice = nn.functional.one_hot(voice.argmax(-1), voice.shape[-1]).double()
-        added = added + voice * (factor / total)
-    return torch.as_tensor(added)
+    def score(self, tallies: Sequence[Tally]) -> Score:
+        """The slices together; the loss is the mean over samples."""
+        samples = sum(tally.samples for tally in tallies)
+        loss = sum(tally.loss for tally in tallies) / samples
+        parts = zip(*(tally.metrics for tally in tallies), strict=True)
+        found = {m.name: m.value(part) for m, part in zip(self.metrics, parts, strict=True)}
+        return Score(found, loss, samples)
 
+    def _outputs(self, model: nn.Module, x: Tensor, y: Tensor) -> Tensor:
+        return fitted(unwrapped(model(x)), y, self.kind, 1, self.loss.own)
 
-def score(tallies: Sequence[Tally]) -> Score:
-    """The slices together: accuracy over targets (positions, for text), mean loss over samples."""
-    samples = sum(tally.samples for tally in tallies)
-    loss = sum(tally.loss for tally in tallies) / samples
-    accuracy = sum(tally.correct for tally in tallies) / sum(tally.targets for tally in tallies)
-    return Score(accuracy, loss, samples)
+    def _tally(self, said: Said) -> Tally:
+        added = tuple(metric.tally(said) for metric in self.metrics)
+        return Tally(len(said.targets), said.losses.sum().item(), added)

@@ -10,7 +10,7 @@ of rows is used before it has been tried (`trial`). On a GPU every stack has the
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
 from functools import partial
 from threading import Event
@@ -21,12 +21,14 @@ from torch import nn
 from unknot.core.data import FederatedData, Samples
 from unknot.core.errors import ConfigError
 from unknot.core.jobs import Job, Update
-from unknot.core.recipe import AdaHessian, Recipe
+from unknot.core.loss import Loss
+from unknot.core.task import Task
+from unknot.core.training import Optimizer, Recipe
 from unknot.engine import checks
 from unknot.engine.base import Machine
 from unknot.engine.bits.made import Form, Maker
 from unknot.engine.bits.stable import Guard
-from unknot.engine.bits.trial import Results, Train, Trials, try_widths
+from unknot.engine.bits.trial import Results, Train, Trials, tried_with, try_widths
 from unknot.engine.layers.program import Vmapped
 from unknot.engine.loop import train_alone
 from unknot.engine.ways import chunks
@@ -39,7 +41,7 @@ from unknot.engine.ways.stack import Stacking, train_stack
 CPU_MEMORY = 2 * 2**30
 # More stacks than this wait for each other at Python's lock: 8 take twice as long as 4 on 16 cores.
 STACKS_AT_ONCE = 4
-Task = Callable[[Event], Results]
+Stack = Callable[[Event], Results]
 
 
 class StackedEngine(Machine):
@@ -63,8 +65,9 @@ class StackedEngine(Machine):
         rows: int | None = None,
         path: str = "auto",
         tf32: bool = False,
+        task: Task | None = None,
     ) -> None:
-        super().__init__(model, device, dtype, threads, tf32)
+        super().__init__(model, device, dtype, threads, tf32, task)
         on_cpu = self.device.type == "cpu"
         self.rows = rows if rows is not None else 10 if on_cpu else 16
         if self.rows < 1 or (not on_cpu and self.rows % 16):
@@ -82,21 +85,22 @@ class StackedEngine(Machine):
         )
         self._activations: dict[Form, int] = {}
         self._taken: dict[Choice, None] = {}
-        self._trials: dict[tuple[Form, int, bool], Trials] = {}
+        self._trials: dict[tuple[Form, int, Optimizer, Loss], Trials] = {}
 
     def train(self, jobs: Sequence[Job], data: FederatedData) -> list[Update]:
         checks.check_jobs(jobs, self.layout)
         shards = shards_of(jobs, data)
         samples = self._readable(jobs, shards, data.train)
         lessons = [Lesson.of(job, shard) for job, shard in zip(jobs, shards, strict=True)]
-        groups: dict[Recipe, list[Lesson]] = {}
+        groups: dict[Hashable, list[Lesson]] = {}
         for lesson in lessons:
             if lesson.steps:
-                groups.setdefault(lesson.job.recipe, []).append(lesson)
+                together = lesson.job.recipe.together(lesson.job.version)
+                groups.setdefault(together, []).append(lesson)
         with checks.no_hidden_draws(), self._gpu_settings():
-            workers, tasks = self._workers(), list[Task]()
-            for recipe, group in groups.items():
-                some, fitting = self._tasks(recipe, group, samples)
+            workers, tasks = self._workers(), list[Stack]()
+            for group in groups.values():
+                some, fitting = self._tasks(group[0].job.recipe, group, samples)
                 tasks += some
                 workers = min(workers, fitting)
             results = self._run(tasks, workers)
@@ -119,7 +123,7 @@ class StackedEngine(Machine):
             "instructions": torch.backends.cpu.get_cpu_capability(),
         }
 
-    def _tasks(self, recipe: Recipe, lessons: list[Lesson], samples: Samples) -> tuple[list[Task], int]:
+    def _tasks(self, recipe: Recipe, lessons: list[Lesson], samples: Samples) -> tuple[list[Stack], int]:
         """The stacks of one recipe, and how many of them may be at work at once."""
         form = Form.of(samples)
         choice = self._choose(recipe, form)
@@ -173,17 +177,25 @@ class StackedEngine(Machine):
                 return None
 
     def _outcome(self, recipe: Recipe, form: Form) -> Trials:
-        """What trials have shown for the shapes that this recipe and these samples give."""
-        twice = isinstance(recipe.optimizer, AdaHessian)
-        return self._trials.setdefault((form, recipe.batch_size, twice), Trials())
+        """What trials have shown for the shapes and the loss that this recipe and these samples give."""
+        shown = form, recipe.batch_size, tried_with(recipe), self._loss(recipe, form)
+        return self._trials.setdefault(shown, Trials())
+
+    def _loss(self, recipe: Recipe, form: Form) -> Loss:
+        return self._examine(form, recipe.loss).loss
 
     def _maker(self, form: Form) -> Maker:
         return Maker.of(self._template, form)
 
     def _choose(self, recipe: Recipe, form: Form) -> Choice:
-        outcome = self._outcome(recipe, form)
+        outcome, loss = self._outcome(recipe, form), self._loss(recipe, form)
         choose = partial(
-            self.paths.choose, recipe, flat=form.flat, texts=form.texts, unstable=outcome.unstable
+            self.paths.choose,
+            recipe,
+            flat=form.flat,
+            fusible=form.kind == "classes" and not form.texts and loss.plain,
+            loss=loss,
+            unstable=outcome.unstable,
         )
         choice = choose(why_not_vmap=outcome.why_not_vmap or "")
         if choice.path == "vmap" and outcome.why_not_vmap is None:
@@ -238,20 +250,24 @@ class StackedEngine(Machine):
     def _batched(
         self, samples: Samples, lessons: Sequence[Lesson], setting: Stacking, stop: Event
     ) -> Results:
-        twice = isinstance(lessons[0].job.recipe.optimizer, AdaHessian)
+        recipe = lessons[0].job.recipe
+        twice = recipe.optimizer.curvature
         program = self.paths.twice if twice else self.paths.program
         assert program is not None
-        return train_stack(program, lessons, samples, setting, stop)
+        loss = self._loss(recipe, Form.of(samples))
+        return train_stack(program, lessons, samples, setting, stop, loss=loss)
 
     def _vmapped(
         self, samples: Samples, lessons: Sequence[Lesson], setting: Stacking, stop: Event
     ) -> Results:
+        loss = self._loss(lessons[0].job.recipe, Form.of(samples))
         with self._borrowed() as model:
-            return train_stack(Vmapped(model.train()), lessons, samples, setting, stop, Guard)
+            return train_stack(Vmapped(model.train()), lessons, samples, setting, stop, Guard, loss)
 
     def _alone(self, samples: Samples, lesson: Lesson, stop: Event) -> Results:
+        loss = self._loss(lesson.job.recipe, Form.of(samples))
         with self._borrowed() as model:
-            return [(lesson, train_alone(model, lesson.job, lesson.shard, samples, stop))]
+            return [(lesson, train_alone(model, lesson.job, lesson.shard, samples, stop, loss))]
 
     def _untrained(self, job: Job) -> Update:
         return untrained(job, job.start.vector.to(dtype=self.dtype))

@@ -21,7 +21,7 @@ from unknot.audit.verdict import TRACE, Verdict, Views, judged
 from unknot.core.ensemble import Model
 from unknot.experiments.case import KINDS, Case, Thorough
 from unknot.experiments.config import Experiment
-from unknot.experiments.counterparts import Counterpart, Tell, named, train
+from unknot.experiments.counterparts import Counterpart, Tell, named, train_all
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,6 +52,10 @@ class Audit:
     """The experiment's file."""
     model: str | None
     """The fingerprint of the model that was given in place of the run's, if one was."""
+    guarantee: str = ""
+    """What the run promises of the model that it serves; nothing of one that was given."""
+    waived: tuple[str, ...] = ()
+    """Whose erased data had a part in what the run kept."""
     seconds: dict[str, float] = field(default_factory=dict)
     """What was spent on training, and on asking, by the clock on the wall."""
 
@@ -64,7 +68,8 @@ class Audit:
         plain = ("experiment", "erased", "samples", "method", "model", "members", "others", "same", "outcome")
         verdict = self.verdict
         return {
-            **{name: getattr(self, name) for name in (*plain, "seeds", "seconds")},
+            **{name: getattr(self, name) for name in (*plain, "seeds", "seconds", "guarantee")},
+            "waived": list(self.waived),
             "level": verdict.level,
             # Without power nothing else is said.
             "p": verdict.p if verdict.able else None,
@@ -103,7 +108,9 @@ def audit(
     started = time.perf_counter()
     own = [Counterpart(experiment.seed), *([] if served else [Counterpart(experiment.seed, whole=True)])]
     tell(f"training {len(own) + len(wanted)} models")
-    models = train(experiment, case.data, case.engine, [*own, *(one for _, one in wanted)])
+    runs = train_all(experiment, case.data, case.engine, [*own, *(one for _, one in wanted)])
+    models = [model for model, _ in runs]
+    record = None if served else runs[1][1]
     twin, served = models[0], served or models[1]
     by_kind = {
         kind: [model for model, (name, _) in zip(models[len(own) :], wanted, strict=True) if name == kind]
@@ -122,7 +129,7 @@ def audit(
         told = told_apart(unlearned, trace.controls[:, : case.members], thorough.level)
     return Audit(
         experiment=experiment.name,
-        erased=named(experiment),
+        erased=named(experiment, case.data),
         samples=sum(map(len, case.erased.values())),
         method=experiment.method.name,
         members=case.members,
@@ -139,6 +146,8 @@ def audit(
         thorough=thorough,
         settings=experiment.table,
         model=given,
+        guarantee="" if record is None else record.guarantee,
+        waived=() if record is None else tuple(record.waived),
         seconds={"training": trained - started, "asking": time.perf_counter() - trained},
     )
 

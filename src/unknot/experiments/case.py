@@ -18,7 +18,7 @@ from unknot.audit.ranks import LEVEL, check_level
 from unknot.audit.roc import Scores
 from unknot.audit.sensitivity import check_trials, left_in
 from unknot.audit.shadows import check_number, halves, joined
-from unknot.audit.signals import confidence
+from unknot.audit.signals import check_classes, confidence
 from unknot.audit.trace import Classes
 from unknot.audit.ulira import check_models
 from unknot.audit.verdict import TRACE, Views
@@ -91,9 +91,10 @@ class Case:
     def of(experiment: Experiment, thorough: Thorough) -> Case:
         precision = {"float32": torch.float32, "float64": torch.float64}[experiment.engine.dtype]
         data = data_of(experiment).cast(precision)
+        check_classes(data.train, "an audit goes by how sure a model is of the true class")
         engine = assemble(experiment, data).engine
         key = Key.root(experiment.seed).child("audit")
-        _, erased = parted(data, erasures_of(experiment))
+        _, erased = parted(data, erasures_of(experiment, data))
         gone = np.unique(np.concatenate(list(erased.values())))
         theirs = _nobodys(data, erased)
         members, others = data.train.subset(gone), data.test.subset(theirs)

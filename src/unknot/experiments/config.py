@@ -1,64 +1,70 @@
 """An experiment as a value: what a TOML file says, checked, before anything is loaded.
 
 A file has the sections ``[data]``, ``[model]``, ``[train]``, ``[federation]``, ``[select]``, ``[clock]``,
-``[method]``, ``[engine]``, ``[scenario]`` and any number of ``[[request]]``. Every key that a section
-may have is a field of the value that it becomes; anything else is an error that names the nearest
-known key.
+``[method]``, ``[task]``, ``[engine]``, ``[scenario]`` and any number of ``[[request]]``. Every key that a
+section may have is an option of a thing that it becomes; anything else is an error that names the nearest
+known key. Things are named as `unknot.core.registry` knows them.
 """
 
 from __future__ import annotations
 
-import dataclasses
+import copy
+import inspect
 import tomllib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from unknot.core.errors import ConfigError, RequestError
-from unknot.core.fields import (
-    choose,
-    convert,
-    field_names,
-    fill,
-    read_toml,
-    refuse_unknown,
-    split_by_owner,
+from unknot.core.errors import ConfigError, RequestError, nearest
+from unknot.core.fields import choose, convert, read_toml, refuse_unknown
+from unknot.core.metrics import USUAL, as_metrics
+from unknot.core.registry import (
+    Registry,
+    beside,
+    datasets,
+    engines,
+    filled,
+    methods,
+    models,
+    options_of,
+    paces,
+    selectors,
+    shared,
+    taken,
 )
-from unknot.core.recipe import SGD, AdaHessian, Adam, AdamW, Optimizer, Recipe
-from unknot.core.requests import Erase, Moment, Request, Target, erase, join
+from unknot.core.requests import Erase, Moment, Named, Request, Target, erase, join
 from unknot.core.selection import WHEN
-from unknot.data import PARTITIONS, Dirichlet, Partition, make_partition
+from unknot.core.task import Task
+from unknot.core.training import Recipe
+from unknot.data import ByOwner, Dirichlet, Partition, folder
 from unknot.data.corrupt import CORRUPTIONS
 from unknot.federation import (
+    Aggregate,
     Buffered,
     Clock,
-    Constant,
     FedAvg,
-    FedBuff,
     Length,
     Method,
-    Pareto,
+    Pace,
     Setup,
     Synchronous,
-    Trace,
-    Uniform,
 )
-from unknot.select import DQN, AtRandom, Balanced, DQNSettings, KCenter, Policy, Selector
-from unknot.unlearn import METHODS, RFS
+from unknot.select import Selector
+from unknot.unlearn import RFS
 
-OPTIMIZERS: dict[str, type] = {"sgd": SGD, "adam": Adam, "adamw": AdamW, "adahessian": AdaHessian}
-PACES: dict[str, type] = {"synchronous": Synchronous, "buffered": Buffered}
-AGGREGATES: dict[str, type] = {"fedavg": FedAvg, "fedbuff": FedBuff}
-SLOWNESS: dict[str, type] = {"constant": Constant, "uniform": Uniform, "pareto": Pareto, "trace": Trace}
+T = TypeVar("T")
+FOLDER = "folder"
+"""The name of data that lies in a folder of your own, with a file a client."""
 
 
 @dataclass(frozen=True)
 class DataSpec:
-    """Which data set, and who holds what of it.
+    """Which data set, and who holds what of it; with the name "folder", one of your own (`unknot.folder`).
 
     `test` says what is tested on: "all" of the set's test samples, or those that were dealt to the
-    "clients" at the start, leavers and newcomers included. `corrupt` names clients whose training
+    "clients" at the start, leavers and newcomers included. `public` samples are nobody's, without
+    targets. `corrupt` names clients whose training
     data is made worthless, by `corruption` (see `unknot.data.corrupt`).
     """
 
@@ -66,8 +72,9 @@ class DataSpec:
     partition: Partition = field(default_factory=lambda: Dirichlet(clients=20, alpha=0.5))
     validation: int | float = 0.1
     test_samples: int | None = None
+    public: int = 0
     test: str = "all"
-    corrupt: tuple[int, ...] = ()
+    corrupt: tuple[int | str, ...] = ()
     corruption: str = "noise"
     root: str | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
@@ -88,28 +95,24 @@ class ModelSpec:
 
 @dataclass(frozen=True)
 class EngineSpec:
-    """What trains: `stacked` (fast) or `loop` (the plain oracle), and on what.
-
-    `tf32` lets a GPU round the factors of products to 10 bits, several times faster.
-    """
+    """What trains: `stacked` (fast) or `loop` (the plain oracle), on what, with which options."""
 
     name: str = "stacked"
     device: str = "cpu"
     dtype: str = "float32"
     threads: int | None = None
-    path: str = "auto"
-    rows: int | None = None
-    tf32: bool = False
+    options: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        choose(dict.fromkeys(("stacked", "loop")), self.name, "engine.name")
         choose(dict.fromkeys(("float32", "float64")), self.dtype, "engine.dtype")
 
 
 @dataclass(frozen=True)
-class Measures:
-    """How often, and on what, a run is measured; fields of `Setup`."""
+class Course:
+    """What ``[federation]`` says of how a federation goes on: fields of `Setup`."""
 
+    pace: Pace = field(default_factory=Synchronous)
+    aggregate: Aggregate = field(default_factory=FedAvg)
     evaluate_every: int = 1
     evaluate_on: tuple[str, ...] = ("validation",)
 
@@ -125,9 +128,9 @@ class Experiment:
     method: Method = field(default_factory=RFS)
     length: Length = field(default_factory=lambda: Length(rounds=20))
     engine: EngineSpec = field(default_factory=EngineSpec)
-    requests: tuple[Request, ...] = ()
+    requests: tuple[Request | Named, ...] = ()
     thresholds: tuple[float, ...] = ()
-    """Accuracies whose reaching after a request is reported."""
+    """Values of the main metric whose reaching after a request is reported."""
     table: Mapping[str, Any] = field(default_factory=dict, init=False, compare=False, repr=False)
     """What it was read from, for the record of a run; a changed copy has none, for it would not be true."""
 
@@ -137,39 +140,59 @@ class Experiment:
 
     @staticmethod
     def read(path: str | Path, overrides: Iterable[str] = ()) -> Experiment:
-        """From a TOML file, with ``section.key=value`` overrides."""
+        """From a TOML file, with ``section.key=value`` overrides; "module:Thing" may lie beside the file."""
         table = read_toml(path)
         table.setdefault("name", Path(path).stem)
-        return Experiment.of(table, overrides)
+        with beside(Path(path).parent):
+            return Experiment.of(table, overrides)
 
     @staticmethod
     def of(table: Mapping[str, Any], overrides: Iterable[str] = ()) -> Experiment:
         """From nested dictionaries as TOML gives them."""
         merged = apply_overrides(table, overrides)
-        sections = ("data", "model", "train", "federation", "select", "clock", "method", "engine", "scenario")
-        refuse_unknown(merged, ["name", "seed", *sections, "request"], "the file's")
+        sections = (
+            "data",
+            "model",
+            "train",
+            "federation",
+            "select",
+            "clock",
+            "method",
+            "task",
+            "engine",
+            "scenario",
+        )
+        known = ["name", "seed", *sections, "request"]
+        for name, value in merged.items():
+            if name not in known:
+                what = f"section [{name}]" if isinstance(value, dict) else f"key {name}"
+                raise ConfigError(f"unknown {what}.{nearest(name, known)}")
+        if isinstance(merged.get("request"), dict):
+            raise ConfigError("requests are a list: write [[request]] instead of [request]")
         part = {name: _table(merged.get(name, {}), name) for name in sections}
-        federation, length = _federation(part["federation"])
+        course, length = _federation(part["federation"])
+        task = _task(part["task"])
         setup = Setup(
-            recipe=_recipe(part["train"]),
-            clock=_clock(part["clock"]),
+            recipe=_recipe(part["train"], task),
+            metrics=task.metrics,
+            clock=filled(Clock, part["clock"], "clock"),
             select_when=choose({w: w for w in WHEN}, part["select"].pop("when", "always"), "select.when"),
             select=_select(part["select"]),
             seed=convert(merged.get("seed", 0), int, "seed"),
-            **federation,
+            **vars(course),
         )
         made = Experiment(
             name=convert(merged.get("name", "experiment"), str, "name"),
             data=_data(part["data"]),
-            model=_model(part["model"]),
+            model=_spec(ModelSpec, models, part["model"], "model"),
             setup=setup,
-            method=_method(part["method"]),
+            method=methods.make(part["method"].pop("name", "rfs"), part["method"], "method"),
             length=length,
-            engine=fill(EngineSpec, part["engine"], "engine"),
+            engine=_spec(EngineSpec, engines, part["engine"], "engine", without=("task",)),
             requests=tuple(
                 _request(item, f"request[{i}]") for i, item in enumerate(merged.get("request", []))
             ),
-            thresholds=_thresholds(part["scenario"]),
+            thresholds=_thresholds(part["scenario"], task),
         )
         object.__setattr__(made, "table", merged)
         return made
@@ -177,11 +200,11 @@ class Experiment:
 
 def apply_overrides(table: Mapping[str, Any], overrides: Iterable[str]) -> dict[str, Any]:
     """A copy with ``section.key=value`` set; values are TOML, and bare words are texts."""
-    merged = {name: dict(part) if isinstance(part, dict) else part for name, part in table.items()}
+    merged = copy.deepcopy(dict(table))
     for override in overrides:
         path, equals, text = override.partition("=")
         names = path.strip().split(".")
-        if not equals or not all(names) or len(names) > 2:
+        if not equals or not all(names):
             raise ConfigError(f"--set takes section.key=value, not {override!r}")
         try:
             value = tomllib.loads(f"value = {text.strip()}")["value"]
@@ -202,124 +225,89 @@ def _table(value: object, where: str) -> dict[str, Any]:
     return dict(value)
 
 
-def _pick(table: dict[str, Any], key: str, options: Mapping[str, type], default: str, where: str) -> type:
-    """The type that a section's choice names; its keys for other choices are explained as such."""
-    name = table.pop(key, default)
-    chosen = choose(options, name, f"{where}.{key}")
-    mine = set(field_names(chosen))
-    for other, cls in options.items():
-        for extra in set(field_names(cls)) & set(table) - mine:
-            if not any(extra in field_names(fixed) for fixed in _FIXED.get(where, ())):
-                raise ConfigError(f"{where}.{extra} belongs to {key} = {other!r}, but {key} is {name!r}")
-    return chosen
+def _spec(
+    cls: type[T], registry: Registry[Any], table: dict[str, Any], where: str, without: tuple[str, ...] = ()
+) -> T:
+    """A section that names a thing to be made later: its own keys, and the thing's options beside them.
+
+    Those `without` are not for a file.
+    """
+    own = {name: option for name, option in options_of(cls).items() if name != "options"}
+    name = convert(table.get("name", own["name"].default), str, f"{where}.name")
+    theirs = registry.options(name, f"{where}.name")
+    free = {key: option for key, option in theirs.items() if key not in own and key not in without}
+    parts = shared(table, {"own": own, "options": free}, where, [(f"{where}.name", registry, name)])
+    options = registry.typed(name, parts["options"], where, supplied=own)
+    plain = {key: tuple(value) if isinstance(value, list) else value for key, value in options.items()}
+    return filled(cls, {**parts["own"], "options": plain}, where)
 
 
-# Values that take their keys from a section whatever else it chooses.
-_FIXED: dict[str, tuple[type, ...]] = {
-    "train": (Recipe,),
-    "federation": (Length, Measures),
-    "clock": (Clock,),
-}
+def _recipe(table: dict[str, Any], task: Task) -> Recipe:
+    """What is trained by stands in a section of its own, with what models are judged by."""
+    if "loss" in table:
+        raise ConfigError("train.loss: the loss stands in [task]")
+    options = {name: option for name, option in options_of(Recipe).items() if name != "loss"}
+    return Recipe(**taken(options, table, "train", "train"), loss=task.loss)
 
 
 def _data(table: dict[str, Any]) -> DataSpec:
-    from unknot.data.registry import options_of
-
-    kind = table.pop("partition", "dirichlet")
-    partition = choose(PARTITIONS, kind, "data.partition")
-    fixed = [name for name in field_names(DataSpec) if name not in ("partition", "options")]
-    name = convert(table.get("name", "digits"), str, "data.name")
-    owners = {"fixed": fixed, "partition": field_names(partition), "set": options_of(name)}
-    parts = split_by_owner(table, owners, "data")
-    if kind == "dirichlet":
-        parts["partition"] = {"clients": 20, "alpha": 0.5, **parts["partition"]}
-    return fill(
-        DataSpec,
-        {**parts["fixed"], "partition": make_partition(kind, **parts["partition"]), "options": parts["set"]},
-        "data",
-    )
+    """What a Dirichlet partition needs is there unless the file says otherwise."""
+    if table.get("name") == FOLDER:
+        return _folder(table)
+    said, usual = table.setdefault("partition", "dirichlet"), {"clients": 20, "alpha": 0.5}
+    if said == "dirichlet":
+        table = {**usual, **table}
+    elif isinstance(said, dict) and said.get("name") == "dirichlet":
+        table["partition"] = {**usual, **said}
+    return _spec(DataSpec, datasets, table, "data")
 
 
-def _model(table: dict[str, Any]) -> ModelSpec:
-    name = convert(table.pop("name", "mlp"), str, "model.name")
-    initial = convert(table.pop("initial", None), str | None, "model.initial")
-    return ModelSpec(name, initial, {k: tuple(v) if isinstance(v, list) else v for k, v in table.items()})
+def _folder(table: dict[str, Any]) -> DataSpec:
+    """A folder's files say who holds what: nothing is dealt out."""
+    fixed = ("name", "corrupt", "corruption")
+    refuse_unknown(table, [*fixed, *inspect.signature(folder).parameters], "data")
+    if "path" not in table:
+        raise ConfigError("data.path is missing: where is the folder with a file a client?")
+    convert(table["path"], str, "data.path")
+    options = {name: value for name, value in table.items() if name not in fixed}
+    known = {name: value for name, value in table.items() if name in fixed}
+    return filled(DataSpec, {**known, "partition": ByOwner(), "options": options}, "data")
 
 
-def _recipe(table: dict[str, Any]) -> Recipe:
-    kind = _pick(table, "optimizer", OPTIMIZERS, "sgd", "train")
-    recipe = [name for name in field_names(Recipe) if name != "optimizer"]
-    parts = split_by_owner(table, {"optimizer": field_names(kind), "recipe": recipe}, "train")
-    optimizer: Optimizer = fill(kind, parts["optimizer"], "train")
-    return dataclasses.replace(fill(Recipe, parts["recipe"], "train"), optimizer=optimizer)
-
-
-def _federation(table: dict[str, Any]) -> tuple[dict[str, Any], Length]:
+def _federation(table: dict[str, Any]) -> tuple[Course, Length]:
     """What a section says of the setup, and how long the run is."""
-    pace = _pick(table, "pace", PACES, "synchronous", "federation")
-    usual = "fedbuff" if pace is Buffered else "fedavg"
-    aggregate = _pick(table, "aggregate", AGGREGATES, usual, "federation")
-    kinds = {"pace": pace, "aggregate": aggregate, "length": Length, "measures": Measures}
-    parts = split_by_owner(table, {name: field_names(cls) for name, cls in kinds.items()}, "federation")
+    pace = table.get("pace", "synchronous")
+    name = pace.get("name") if isinstance(pace, dict) else pace
+    if name is not None and paces.get(name, "federation.pace") is Buffered:
+        table.setdefault("aggregate", "fedbuff")
+    parts = shared(table, {"course": options_of(Course), "length": options_of(Length)}, "federation")
     if parts["length"].get("rounds") is None and parts["length"].get("seconds") is None:
         parts["length"]["rounds"] = 20
-    made: dict[str, Any] = {name: fill(cls, parts[name], "federation") for name, cls in kinds.items()}
-    measures: Measures = made["measures"]
-    return {"pace": made["pace"], "aggregate": made["aggregate"], **vars(measures)}, made["length"]
-
-
-def _clock(table: dict[str, Any]) -> Clock:
-    kind = _pick(table, "slowness", SLOWNESS, "constant", "clock")
-    clock = [name for name in field_names(Clock) if name != "slowness"]
-    parts = split_by_owner(table, {"slowness": field_names(kind), "clock": clock}, "clock")
-    return dataclasses.replace(
-        fill(Clock, parts["clock"], "clock"), slowness=fill(kind, parts["slowness"], "clock")
-    )
-
-
-def _method(table: dict[str, Any]) -> Method:
-    chosen = choose(METHODS, table.pop("name", "rfs"), "method.name")
-    for key in set(table) - set(field_names(chosen)):
-        owners = [name for name, other in METHODS.items() if key in field_names(other)]
-        if owners:
-            raise ConfigError(
-                f"method.{key} belongs to {', '.join(owners)}, but method.name is {chosen.name!r}"
-            )
-    if "retrain" in field_names(chosen) and "retrain" in table:
-        inner = table["retrain"]
-        table["retrain"] = _method({"name": inner} if isinstance(inner, str) else _table(inner, "retrain"))
-    if "optimizer" in field_names(chosen):
-        kind = _pick(table, "optimizer", OPTIMIZERS, "adahessian", "method")
-        own = [name for name in field_names(chosen) if name != "optimizer"]
-        parts = split_by_owner(table, {"optimizer": field_names(kind), "own": own}, "method")
-        table = {**parts["own"], "optimizer": fill(kind, parts["optimizer"], "method")}
-    return fill(chosen, table, "method")
+    return filled(Course, parts["course"], "federation"), filled(Length, parts["length"], "federation")
 
 
 def _select(table: dict[str, Any]) -> Selector:
-    name = table.pop("name", "uniform")
-    if name == "dqn":
-        policy = convert(table.pop("policy", None), str | None, "select.policy")
-        settings = fill(DQNSettings, table, "select")
-        return DQN(settings, None if policy is None else Policy.load(policy, settings))
-    if name == "k-center":
-        refuse_unknown(table, ("groups",), "select")
-        return KCenter(convert(table.get("groups", KCenter.groups), int, "select.groups"))
-    choose(dict.fromkeys(("uniform", "balanced", "k-center", "dqn")), name, "select.name")
-    refuse_unknown(table, (), "select")
-    return Balanced() if name == "balanced" else AtRandom()
+    made: Selector = selectors.make(table.pop("name", "uniform"), table, "select")
+    return made
 
 
-def _thresholds(table: dict[str, Any]) -> tuple[float, ...]:
+def _task(table: dict[str, Any]) -> Task:
+    """The loss by name, with its options beside it, and the metrics by name; or by a table each."""
+    made = filled(Task, table, "task")
+    return replace(made, metrics=as_metrics(made.metrics, "task.metrics"))
+
+
+def _thresholds(table: dict[str, Any], task: Task) -> tuple[float, ...]:
+    """Of the main metric: the first that is named, or the usual one for what the loss is for."""
+    metric = (*task.metrics, USUAL[task.loss.kinds[0] if task.loss else "classes"])[0]
     refuse_unknown(table, ("thresholds",), "scenario")
     values: tuple[float, ...] = convert(table.get("thresholds", []), tuple[float, ...], "scenario.thresholds")
     for value in values:
-        if not 0 < value <= 1:
-            raise ConfigError(f"scenario.thresholds are shares: above 0 and at most 1, not {value}")
+        metric.check_goal(value, "scenario.thresholds")
     return values
 
 
-def _request(item: object, where: str) -> Request:
+def _request(item: object, where: str) -> Request | Named:
     table = _table(item, where)
     refuse_unknown(table, ("erase", "join", "samples", "round", "time"), where)
     if ("erase" in table) == ("join" in table):
@@ -332,11 +320,17 @@ def _request(item: object, where: str) -> Request:
         raise ConfigError(f"{where}: samples belong to one client; write a request for each")
     try:
         moment = {"round": table.get("round"), "time": table.get("time")}
+        made: Request | Named
         if kind == "join":
-            return join(clients, **moment)
-        if samples is None:
-            return erase(clients, **moment)
-        [client] = clients if isinstance(clients, list) else [clients]
-        return Erase((Target(client, samples),), Moment(**moment))
+            made = join(clients, **moment)
+        elif samples is None:
+            made = erase(clients, **moment)
+        else:
+            [client] = clients if isinstance(clients, list) else [clients]
+            if isinstance(client, str):
+                made = erase({client: samples}, **moment)
+            else:
+                made = Erase((Target(client, samples),), Moment(**moment))
+        return made
     except RequestError as error:
         raise RequestError(f"{where}: {error}") from None

@@ -20,9 +20,10 @@ from unknot.core.ensemble import Model
 from unknot.core.errors import ConfigError
 from unknot.core.jobs import Engine
 from unknot.core.keys import Key
-from unknot.core.requests import Erase
+from unknot.core.requests import Erase, Join, Named, resolved
 from unknot.experiments.config import Experiment
 from unknot.experiments.simulate import assemble, go
+from unknot.federation import History
 from unknot.federation.cohort import run_together
 
 Rows = NDArray[np.int64]
@@ -35,16 +36,23 @@ APART = 10_000
 """Seeds of one kind of counterpart begin so far from those of the next."""
 
 
-def erasures_of(experiment: Experiment) -> list[Erase]:
-    erasures = [request for request in experiment.requests if isinstance(request, Erase)]
-    if not erasures or len(erasures) < len(experiment.requests):
+def check_requests(experiment: Experiment) -> None:
+    """Whether its requests can be audited: asked before anything is loaded."""
+    asked = experiment.requests
+    if not asked or any(isinstance(r, Join) or (isinstance(r, Named) and r.kind == "join") for r in asked):
         raise ConfigError("an audit needs an experiment with erase requests, and with no others")
-    return erasures
 
 
-def named(experiment: Experiment) -> str:
+def erasures_of(experiment: Experiment, data: FederatedData) -> list[Erase]:
+    """Its requests; `data` knows who is called how."""
+    check_requests(experiment)
+    return [request for request in resolved(experiment.requests, data) if isinstance(request, Erase)]
+
+
+def named(experiment: Experiment, data: FederatedData) -> str:
     """What is erased, for people."""
-    return ", ".join(str(target) for request in erasures_of(experiment) for target in request.targets)
+    targets = [target for request in erasures_of(experiment, data) for target in request.targets]
+    return ", ".join(target.told(data.label) for target in targets)
 
 
 def parted(data: FederatedData, erasures: Sequence[Erase]) -> tuple[Rows, dict[int, Rows]]:
@@ -80,23 +88,30 @@ class Counterpart:
 def train(
     experiment: Experiment, data: FederatedData, engine: Engine, wanted: Sequence[Counterpart]
 ) -> list[Model]:
-    """Train all of them as one cohort; `data` is the experiment's own."""
+    """The models of all of them; `data` is the experiment's own."""
+    return [model for model, _ in train_all(experiment, data, engine, wanted)]
+
+
+def train_all(
+    experiment: Experiment, data: FederatedData, engine: Engine, wanted: Sequence[Counterpart]
+) -> list[tuple[Model, History]]:
+    """Train all of them as one cohort: each one's model, and the record of its run."""
     asked = quiet(experiment)
     own = data.lent()
 
-    def run(one: Counterpart, engine: Engine) -> Model:
-        held = own if one.whole else without(own, erasures_of(experiment), one.left)
+    def run(one: Counterpart, engine: Engine) -> tuple[Model, History]:
+        held = own if one.whole else without(own, erasures_of(experiment, data), one.left)
         history = go(assemble(asked, held, seed=one.seed, engine=engine), asked)
         if history.model is None or history.unserved:
             raise ConfigError("the run ended before the erasure: give it more rounds, or ask earlier")
-        return history.model
+        return history.model, history
 
     return run_together(engine, [lambda seat, one=one: run(one, seat) for one in wanted])  # type: ignore[misc]
 
 
 def quiet(experiment: Experiment) -> Experiment:
     """The same without measurements on the way, unless its length depends on them."""
-    if experiment.length.accuracy is not None:
+    if experiment.length.target is not None:
         return experiment
     return replace(experiment, setup=replace(experiment.setup, evaluate_every=0))
 

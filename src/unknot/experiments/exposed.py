@@ -28,10 +28,10 @@ from unknot.core.ensemble import Model
 from unknot.core.errors import ConfigError
 from unknot.core.jobs import Engine
 from unknot.core.keys import Key
-from unknot.core.recipe import Recipe
 from unknot.core.requests import Moment
+from unknot.core.training import Recipe
 from unknot.experiments.config import Experiment
-from unknot.experiments.counterparts import NONE, erasures_of, parted
+from unknot.experiments.counterparts import NONE, check_requests, erasures_of, parted
 from unknot.experiments.simulate import assemble, go, prepare
 from unknot.federation import Event, Federation, History, Length, Round, Served
 from unknot.federation.cohort import run_together
@@ -72,7 +72,7 @@ class Exposed:
         self, experiment: Experiment, exposure: Exposure, observers: Sequence[Callable[[Event], None]] = ()
     ) -> tuple[History, dict[str, float]]:
         """A run's history, and what the attack came to: ``f1_before``, ``auc_after``..."""
-        erasures_of(experiment)
+        check_requests(experiment)
         models: dict[str, Model] = {}
         lengths: dict[str, int] = {}
         rounds: list[Round] = []
@@ -97,7 +97,7 @@ class Exposed:
         found = known.attack(answers, lengths)
         return history, {
             **found,
-            "asked": float(_asked(experiment, rounds)),
+            "asked": float(_asked(experiment, fed.data, rounds)),
             "audit_seconds": time.perf_counter() - started,
         }
 
@@ -137,7 +137,7 @@ class Known:
         self._fed = prepare(experiment)
         self._key = Key.root(experiment.seed).child("audit")
         data = self._fed.data
-        rest, erased = parted(data, erasures_of(experiment))
+        rest, erased = parted(data, erasures_of(experiment, data))
         members = data.train.subset(np.unique(np.concatenate(list(erased.values()))))
         mine, theirs = matched(members, data.test, self._key)
         self.points = joined(members.subset(mine), data.test.subset(theirs))
@@ -217,7 +217,7 @@ class Control:
     ) -> None:
         self.answers: list[Tensor] = []
         self._points = points
-        self._requests = [replace(request, at=Moment(round=0)) for request in erasures_of(experiment)]
+        self._requests = [replace(request, at=Moment(round=0)) for request in erasures_of(experiment, data)]
         self._fed = assemble(experiment, data, [self._look], seed=seed, engine=engine)
         self._ask()
 
@@ -297,11 +297,11 @@ def _length(fed: Federation) -> int:
     return max(lane.version for lane in fed.lanes.values())
 
 
-def _asked(experiment: Experiment, rounds: Sequence[Round]) -> int:
+def _asked(experiment: Experiment, data: FederatedData, rounds: Sequence[Round]) -> int:
     """How often the erased clients took part before the request: who never did left nothing to find.
 
     `rounds` are those that had ended by then. Neither their number nor their time tells: slower clusters
     count later, and of rounds at the time of a request, those that it waited for came before it.
     """
-    gone = {target.client for request in erasures_of(experiment) for target in request.targets}
+    gone = {target.client for request in erasures_of(experiment, data) for target in request.targets}
     return sum(len(gone & set(record.clients)) for record in rounds)

@@ -66,8 +66,8 @@ def backdoor(
     """
     trigger = trigger or Trigger()
     check_level(controls, level)
-    clients = _whole(experiment, "a mark is on all of a client's samples")
-    data = marked(data_of(experiment), clients, trigger)
+    given = data_of(experiment)
+    data = marked(given, _whole(experiment, given, "a mark is on all of a client's samples"), trigger)
     engine, (served, twin, *models), seeds = _trained(experiment, data, controls, KEPT, tell)
     test = data.test
     rates = [answers_to(engine, model, test, trigger) for model in models]
@@ -86,7 +86,7 @@ def backdoor(
         outcome = None
     return Backdoor(
         experiment=experiment.name,
-        erased=named(experiment),
+        erased=named(experiment, data),
         target=trigger.target,
         level=level,
         kept=tuple(kept),
@@ -137,18 +137,19 @@ def with_canaries(
     canaries = canaries or Canaries()
     if not 0 < level < 1:
         raise ConfigError(f"the level is a chance of a false alarm, between 0 and 1; not {level}")
-    clients = _whole(experiment, "canaries are erased with all of a client's samples")
+    given = data_of(experiment)
+    clients = _whole(experiment, given, "canaries are erased with all of a client's samples")
     key = Key.root(experiment.seed).child("audit")
-    data, inside, samples = planted(data_of(experiment), min(clients), canaries, key)
+    data, inside, samples = planted(given, min(clients), canaries, key)
     engine, (served, twin, *models), seeds = _trained(experiment, data, USUAL, 1, tell)
     usual = np.mean([confidences(engine, model, samples) for model in models[:USUAL]], axis=0)
     mine, kept = (guessed(engine, model, samples, inside, canaries, usual) for model in (served, models[-1]))
     same = served.equal(twin)
-    return CanaryAudit(experiment.name, named(experiment), level, same, mine, kept, seeds)
+    return CanaryAudit(experiment.name, named(experiment, data), level, same, mine, kept, seeds)
 
 
-def _whole(experiment: Experiment, why: str) -> set[int]:
-    targets = [target for request in erasures_of(experiment) for target in request.targets]
+def _whole(experiment: Experiment, data: FederatedData, why: str) -> set[int]:
+    targets = [target for request in erasures_of(experiment, data) for target in request.targets]
     if any(target.samples is not None for target in targets):
         raise ConfigError(f"{why}: erase clients, not some of their samples")
     return {target.client for target in targets}
@@ -158,7 +159,7 @@ def _trained(
     experiment: Experiment, data: FederatedData, controls: int, kept: int, tell: Tell
 ) -> tuple[Engine, Sequence[Model], dict[str, list[int]]]:
     """The engine; what is served, its own control, the others and what kept all of it; their seeds."""
-    _, erased = parted(data, erasures_of(experiment))
+    _, erased = parted(data, erasures_of(experiment, data))
     seeds = {
         "controls": [experiment.seed + 1 + i for i in range(controls)],
         "kept": [experiment.seed + APART + 1 + i for i in range(kept)],

@@ -1,9 +1,9 @@
 """What a request cost the people who use the model: from a history to the figures of a paper.
 
-For every request: the accuracy before it, right after it (round 0), and how many rounds, simulated
-seconds and client epochs it took until the served model first reached each threshold; when it was
-there for good; and when the rule by which KNOT's authors stop was met. A request is followed up to
-the next one only. Where models are compared by perplexity, "reached" means at most.
+For every request: the accuracy (or another metric) before it, right after it (round 0), and how many
+rounds, simulated seconds and client epochs it took until the served model first reached each threshold;
+when it was there for good; and when the rule by which KNOT's authors stop was met. A request is followed up
+to the next one only. Where less of the metric is better, "reached" means at most.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from unknot.core.jobs import Score
-from unknot.experiments.metrics import ACCURACY, Metric, finite
+from unknot.core.metrics import ACCURACY, METRICS, Metric, finite, perplexity
 from unknot.federation.history import History, Round
 
 WINDOW = 20
@@ -29,14 +29,14 @@ STEADY_DEVIATION = 0.01
 class Point:
     """One measurement: what had been reached, and what it had cost, when a round was over.
 
-    `round` is the lane's own count. Where there are several lanes, `lane` says which, and `own` is the
-    accuracy of its own model.
+    `value` is the main metric's, as a rule accuracy. `round` is the lane's own count. Where there are
+    several lanes, `lane` says which, and `own` is the value of its own model.
     """
 
     round: int
     time: float
     client_epochs: float
-    accuracy: float | None
+    value: float | None
     loss: float | None = None
     lane: str | None = None
     own: float | None = None
@@ -83,7 +83,7 @@ class Reached:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of the accuracy (or the perplexity) after one request.
+    """What became of the accuracy (or another metric) after one request.
 
     `recovering` is its mean over the next rounds (`WINDOW` of them at most), `end` the last one
     before the next request. `at` is where the request lies on the curve: the round of the furthest lane.
@@ -113,11 +113,12 @@ class Since:
 
 @dataclass(frozen=True)
 class LearningCurve:
-    """The accuracy of the served model over a run, and the requests in between."""
+    """The main metric of the served model over a run, and the requests in between."""
 
     split: str
     points: tuple[Point, ...]
     requests: tuple[Asked, ...]
+    main: Metric = ACCURACY
 
     @staticmethod
     def of(history: History, split: str | None = None) -> LearningCurve:
@@ -134,8 +135,8 @@ class LearningCurve:
                 round=s.round,
                 time=s.time,
                 client_epochs=s.costs.client_epochs,
-                before=_accuracy(s.before, chosen),
-                after=_accuracy(s.after, chosen),
+                before=_value(s.before, chosen),
+                after=_value(s.after, chosen),
                 place=s.place,
                 before_loss=_loss(s.before, chosen),
                 after_loss=_loss(s.after, chosen),
@@ -143,7 +144,15 @@ class LearningCurve:
             )
             for s in history.served
         )
-        return LearningCurve(chosen, points, asked)
+        return LearningCurve(chosen, points, asked, history.metric)
+
+    def of_metric(self, metric: Metric, value: float | None, loss: float | None) -> float | None:
+        """From what was measured; None where it was not, or says nothing of this metric."""
+        if metric.name == self.main.name:
+            return value
+        if loss is None or metric.name not in ("perplexity", "loss"):
+            return None
+        return perplexity(loss) if metric.name == "perplexity" else loss
 
     @property
     def several(self) -> bool:
@@ -151,12 +160,15 @@ class LearningCurve:
         return any(point.own is not None for point in self.points)
 
     def outcomes(
-        self, thresholds: Sequence[float] = (), window: int = WINDOW, metric: Metric = ACCURACY
+        self, thresholds: Sequence[float] = (), window: int = WINDOW, metric: Metric | None = None
     ) -> tuple[Outcome, ...]:
-        return tuple(self._outcome(i, thresholds, window, metric) for i in range(len(self.requests)))
+        """What each request did, by a metric, the main one where none is named."""
+        chosen = metric or self.main
+        return tuple(self._outcome(i, thresholds, window, chosen) for i in range(len(self.requests)))
 
-    def curve(self, metric: Metric = ACCURACY) -> dict[tuple[int, int], float]:
-        """Accuracy by (round, step): step 0 is the end of a round, step k right after the k-th request."""
+    def curve(self, metric: Metric | None = None) -> dict[tuple[int, int], float]:
+        """The metric by (round, step): step 0 is the end of a round, step k right after the k-th request."""
+        metric = metric or self.main
         curve: dict[tuple[int, int], float] = {}
         done = 0
         places = [self._furthest(asked) for asked in self.requests]
@@ -164,13 +176,13 @@ class LearningCurve:
             # Lanes have rounds of their own; the furthest one says how far the federation is.
             done = max(done, point.round)
             lags = any(a.place <= place and at == done for a, at in zip(self.requests, places, strict=True))
-            value = metric.of(point.accuracy, point.loss)
+            value = self.of_metric(metric, point.value, point.loss)
             if value is not None and not lags:
                 curve[done, 0] = value
         for step, (asked, at) in enumerate(zip(self.requests, places, strict=True), start=1):
             before, after = (
-                metric.of(asked.before, asked.before_loss),
-                metric.of(asked.after, asked.after_loss),
+                self.of_metric(metric, asked.before, asked.before_loss),
+                self.of_metric(metric, asked.after, asked.after_loss),
             )
             if before is not None:
                 curve.setdefault((at, 0), before)
@@ -184,10 +196,13 @@ class LearningCurve:
 
     def _outcome(self, index: int, thresholds: Sequence[float], window: int, metric: Metric) -> Outcome:
         asked = self.requests[index]
-        after = [(since, metric.of(since.point.accuracy, since.point.loss)) for since in self._between(index)]
+        after = [
+            (since, self.of_metric(metric, since.point.value, since.point.loss))
+            for since in self._between(index)
+        ]
         measured = [(since.rounds, value) for since, value in after if value is not None]
         near = [value for rounds, value in measured if rounds <= window]
-        first = metric.of(asked.after, asked.after_loss)
+        first = self.of_metric(metric, asked.after, asked.after_loss)
         steady = self._steady(index, metric)
         return Outcome(
             request=asked.request,
@@ -196,7 +211,7 @@ class LearningCurve:
             round=asked.round,
             at=self._furthest(asked),
             time=asked.time,
-            before=metric.of(asked.before, asked.before_loss),
+            before=self.of_metric(metric, asked.before, asked.before_loss),
             after=first,
             recovering=sum(near) / len(near) if near else None,
             end=measured[-1][1] if measured else None,
@@ -223,7 +238,7 @@ class LearningCurve:
         found = []
         for since in self._between(index):
             p = since.point
-            value = metric.of(p.own, p.own_loss) if several else metric.of(p.accuracy, p.loss)
+            value = self.of_metric(metric, *((p.own, p.own_loss) if several else (p.value, p.loss)))
             if value is None:
                 continue
             latest[p.lane] = value
@@ -252,11 +267,21 @@ class LearningCurve:
         return found
 
     def to_dict(self) -> dict[str, Any]:
-        """Columns, not rows: a long run stays readable, and small. What nobody measured is left out."""
+        """Columns, not rows: a long run stays readable, and small. What nobody measured is left out.
+
+        The main metric's column has its name; `metric` says which it is where it is not accuracy.
+        """
         columns = {name: [getattr(point, name) for point in self.points] for name in COLUMNS}
+        columns = {self.main.name if name == "value" else name: c for name, c in columns.items()}
+        main = {} if self.main.name == ACCURACY.name else {"metric": self.main.name}
         return {
             "split": self.split,
-            **{name: c for name, c in columns.items() if name in ALWAYS or any(x is not None for x in c)},
+            **main,
+            **{
+                name: c
+                for name, c in columns.items()
+                if name in (*ALWAYS, self.main.name) or any(x is not None for x in c)
+            },
             "requests": [
                 {
                     name: value
@@ -270,7 +295,8 @@ class LearningCurve:
     @staticmethod
     def from_dict(record: Mapping[str, Any]) -> LearningCurve:
         absent = [None] * len(record["round"])
-        columns = (record.get(name, absent) for name in COLUMNS)
+        main = METRICS[record.get("metric", ACCURACY.name)]()
+        columns = (record.get(main.name if name == "value" else name, absent) for name in COLUMNS)
         requests = (
             {**item, "clients": tuple(item["clients"]), "restarted": tuple(item.get("restarted", ()))}
             for item in record["requests"]
@@ -279,11 +305,12 @@ class LearningCurve:
             record["split"],
             tuple(Point(*row) for row in zip(*columns, strict=True)),
             tuple(Asked(**item) for item in requests),
+            main,
         )
 
 
 COLUMNS = tuple(Point.__dataclass_fields__)
-ALWAYS = ("round", "time", "client_epochs", "accuracy")
+ALWAYS = ("round", "time", "client_epochs")
 LATER = ("before_loss", "after_loss", "restarted")  # fields of a request that older records do without
 
 
@@ -326,6 +353,7 @@ class Scenario:
     split: str
     outcomes: tuple[Outcome, ...]
     rates: Rates | None
+    metric: str = ACCURACY.name
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -334,7 +362,8 @@ class Scenario:
 def scenario(history: History, thresholds: Iterable[float] = (), split: str | None = None) -> Scenario:
     """What became of a run's requests."""
     trace = LearningCurve.of(history, split)
-    return Scenario(trace.split, trace.outcomes(tuple(thresholds)), Rates.of(history))
+    outcomes = trace.outcomes(tuple(thresholds))
+    return Scenario(trace.split, outcomes, Rates.of(history), history.metric.name)
 
 
 After = Sequence[tuple[Since, float | None]]
@@ -369,16 +398,16 @@ def _point(record: Round, split: str, several: bool) -> Point:
         record.round,
         record.time,
         record.costs.client_epochs,
-        _accuracy(record.scores, split),
+        _value(record.scores, split),
         _loss(record.scores, split),
         record.lane if several else None,
-        _accuracy(record.own, split),
+        _value(record.own, split),
         _loss(record.own, split),
     )
 
 
-def _accuracy(scores: Mapping[str, Score], split: str) -> float | None:
-    return scores[split].accuracy if split in scores else None
+def _value(scores: Mapping[str, Score], split: str) -> float | None:
+    return scores[split].value if split in scores else None
 
 
 def _loss(scores: Mapping[str, Score], split: str) -> float | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -16,14 +17,16 @@ from unknot.core.ensemble import Ensemble, Model
 from unknot.core.errors import ConfigError
 from unknot.core.jobs import Engine
 from unknot.core.keys import Key
-from unknot.core.recipe import Recipe
-from unknot.core.requests import Erase
+from unknot.core.loss import Loss, LossFunction, as_loss
+from unknot.core.requests import Erase, resolved
 from unknot.core.saved import load_model
+from unknot.core.task import Task
+from unknot.core.training import Recipe
 from unknot.core.weights import Weights
-from unknot.data import federate, load
+from unknot.data import federate, folder, load
 from unknot.data.corrupt import corrupt
 from unknot.engine import make_engine
-from unknot.experiments.config import Experiment
+from unknot.experiments.config import FOLDER, Experiment
 from unknot.federation import Event, Federation, History, Method, Setup, SetupParts
 from unknot.models import build
 from unknot.unlearn import make_method
@@ -35,6 +38,7 @@ def simulate(
     method: str | Method = "rfs",
     recipe: Recipe | None = None,
     *,
+    loss: Loss | LossFunction | str | None = None,
     initial: Model | str | Path | None = None,
     engine: str | Engine = "stacked",
     device: str = "cpu",
@@ -52,10 +56,14 @@ def simulate(
     instead: a served model, or the file of one. They bring along whose data shaped them, and so does a
     module that a served model was put into by `load_into`; of any other module nothing can be known.
     `engine` is a name, with its own options in `engine_options`, or an engine for this model that there
-    is already. `pace`, `aggregate`, `clock`, `select`, `seed`... are the fields of `Setup`, which may be
-    given whole instead.
+    is already. `loss` is what is trained by: a name, a `Loss`, or a function of your own of outputs and
+    targets; it is the recipe's, and may stand there. `pace`, `aggregate`, `clock`, `select`, `metrics`,
+    `seed`... are the fields of `Setup`, which may be given whole instead.
     """
+    _check_kinds(model, data, method)
     setup = Setup.of(setup, recipe, parts)
+    if loss is not None:
+        setup = replace(setup, recipe=replace(setup.recipe, loss=as_loss(loss)))
     precision = {"float32": torch.float32, "float64": torch.float64}.get(dtype)
     if precision is None:
         raise ConfigError(f"dtype is 'float32' or 'float64', not {dtype!r}")
@@ -65,25 +73,73 @@ def simulate(
             shape = tuple(data.train.x.shape[1:])
             module = build(model, shape, data.train.classes)
         else:
-            module = model if isinstance(model, nn.Module) else model()
+            module = model if isinstance(model, nn.Module) else _made(model)
     if isinstance(engine, str):
+        # An engine from outside that knows no tasks will do for the usual one.
+        options = {**(engine_options or {}), **({"task": setup.task} if setup.task != Task() else {})}
         trainer: Engine = make_engine(
-            engine, module, device=device, dtype=precision, threads=threads, **(engine_options or {})
+            engine, module, device=device, dtype=precision, threads=threads, **options
         )
     else:
         trainer = engine
+        _check_task(trainer, setup.task)
+    data = data.cast(precision)
     trainer.examine(data.train)
     drawn = Weights.of(module).to(device=device, dtype=precision)
     start = drawn if initial is None else _start(initial, drawn)
     return Federation(
         trainer,
         start,
-        data.cast(precision),
+        data,
         make_method(method) if isinstance(method, str) else method,
         setup=setup,
         restart=None if drawn.lineage else drawn,
         observers=observers,
     )
+
+
+def _check_kinds(model: object, data: object, method: object) -> None:
+    """What is of another kind is refused with what to write instead."""
+    if not isinstance(data, FederatedData):
+        raise ConfigError(
+            f"data must be a federation's, not {type(data).__name__}: make it by unknot.clients(...) of what "
+            "each client holds, or by unknot.federate(...) of a data set"
+        )
+    if not isinstance(model, str) and not callable(model):
+        raise ConfigError(
+            f"model is a name, a module, or a function without arguments that makes one, not {model!r}"
+        )
+    if isinstance(method, type):
+        raise ConfigError(f"method is a class: give an instance, {method.__name__}()")
+    if not isinstance(method, str | Method):
+        raise ConfigError(f"method is a name, or a Method such as unknot.RFS(), not {method!r}")
+
+
+def _made(model: Callable[[], nn.Module]) -> nn.Module:
+    """What a function or a class makes, where that can be had without arguments."""
+    try:
+        inspect.signature(model).bind()
+    except ValueError:  # it has none to be read
+        pass
+    except TypeError as error:
+        name = getattr(model, "__name__", repr(model))
+        raise ConfigError(
+            f"model: {name} cannot be made without arguments ({error}): give a module, or lambda: {name}(...)"
+        ) from None
+    made = model()
+    if not isinstance(made, nn.Module):
+        raise ConfigError(f"model: what is made is no torch.nn.Module, but {type(made).__name__}")
+    return made
+
+
+def _check_task(engine: Engine, task: Task) -> None:
+    """An engine that there is already measures by its own task: it must be this one."""
+    own = getattr(engine, "task", task)
+    if task != own and task != Task():
+        raise ConfigError(
+            "the engine was made for another loss or other metrics: make it with the same task, "
+            "make_engine(..., task=Task(loss, metrics))"
+        )
 
 
 def _start(initial: Model | str | Path, like: Weights) -> Weights:
@@ -115,14 +171,17 @@ def prepare(experiment: Experiment, observers: Sequence[Callable[[Event], None]]
 def data_of(experiment: Experiment) -> FederatedData:
     """Who holds what when the experiment begins."""
     spec = experiment.data
-    dataset = load(spec.name, spec.root, **spec.options)
-    data = federate(
-        dataset,
-        spec.partition,
-        key=Key.root(experiment.seed),
-        validation=spec.validation,
-        test_samples=spec.test_samples,
-    )
+    if spec.name == FOLDER:
+        data = folder(**spec.options)
+    else:
+        data = federate(
+            load(spec.name, spec.root, **spec.options),
+            spec.partition,
+            key=Key.root(experiment.seed),
+            validation=spec.validation,
+            test_samples=spec.test_samples,
+            public=spec.public,
+        )
     if spec.test == "clients":
         data = _tested_on_shares(data)
     if spec.corrupt:
@@ -147,7 +206,6 @@ def assemble(
             "lower it or raise data.clients"
         )
     spec, shape = experiment.engine, tuple(data.train.x.shape[1:])
-    options = {name: getattr(spec, name) for name in ("path", "rows", "tf32")}
     return simulate(
         lambda: build(experiment.model.name, shape, data.train.classes, **experiment.model.options),
         data,
@@ -157,7 +215,7 @@ def assemble(
         device=spec.device,
         dtype=spec.dtype,
         threads=spec.threads,
-        engine_options=options if engine is None and spec.name == "stacked" else None,
+        engine_options=spec.options if engine is None else None,
         setup=setup,
         observers=observers,
     )
@@ -174,7 +232,7 @@ def _tested_on_shares(data: FederatedData) -> FederatedData:
 def prepare_without(experiment: Experiment) -> Federation:
     """The same federation, but what the experiment's requests erase was never part of it."""
     rest = data_of(experiment)
-    for request in experiment.requests:
+    for request in resolved(experiment.requests, rest):
         if isinstance(request, Erase):
             for target in request.targets:
                 rest.erase(target.client, target.samples)

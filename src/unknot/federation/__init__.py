@@ -1,6 +1,17 @@
 """The federation: one loop over a simulated clock, in which requests are events."""
 
-from unknot.federation.aggregate import Aggregate, FedAvg, FedBuff
+from unknot.core import registry
+from unknot.federation.aggregators import (
+    Aggregate,
+    FedAdagrad,
+    FedAdam,
+    FedAvg,
+    FedBuff,
+    FedYogi,
+    Median,
+    NormClipping,
+    TrimmedMean,
+)
 from unknot.federation.clock import Clock, Constant, Pareto, Slowness, Trace, Uniform
 from unknot.federation.desk import Desk
 from unknot.federation.federation import Federation
@@ -11,7 +22,28 @@ from unknot.federation.method import Guarantee, Method
 from unknot.federation.pace import Buffered, Pace, Synchronous
 from unknot.federation.setup import Setup, SetupParts
 
+PACES = registry.paces.open({"synchronous": Synchronous, "buffered": Buffered}, Pace)
+AGGREGATES = registry.aggregators.open(
+    {
+        "fedavg": FedAvg,
+        "fedbuff": FedBuff,
+        "fedadam": FedAdam,
+        "fedyogi": FedYogi,
+        "fedadagrad": FedAdagrad,
+        "median": Median,
+        "trimmed-mean": TrimmedMean,
+        "norm-clipping": NormClipping,
+    },
+    Aggregate,
+)
+SLOWNESS = registry.clocks.open(
+    {"constant": Constant, "uniform": Uniform, "pareto": Pareto, "trace": Trace}, Slowness
+)
+
 __all__ = [
+    "AGGREGATES",
+    "PACES",
+    "SLOWNESS",
     "Aggregate",
     "Buffered",
     "Clock",
@@ -19,16 +51,21 @@ __all__ = [
     "Costs",
     "Desk",
     "Event",
+    "FedAdagrad",
+    "FedAdam",
     "FedAvg",
     "FedBuff",
+    "FedYogi",
     "Federation",
     "Flight",
     "Guarantee",
     "History",
     "Lane",
     "Length",
+    "Median",
     "Method",
     "Node",
+    "NormClipping",
     "Pace",
     "Pareto",
     "Recovery",
@@ -39,6 +76,7 @@ __all__ = [
     "Slowness",
     "Synchronous",
     "Trace",
+    "TrimmedMean",
     "Trip",
     "Uniform",
 ]

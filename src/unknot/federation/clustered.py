@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from unknot.core.ensemble import Ensemble, Model
 from unknot.core.jobs import Job, Update
+from unknot.core.requests import Erase
 from unknot.core.weights import Weights
 from unknot.federation.desk import Desk
 from unknot.federation.lanes import Lane
@@ -32,6 +33,10 @@ class Clustered(Method):
     def keeps(self) -> bool:
         return self.inner.keeps
 
+    @property
+    def takes_leave(self) -> bool:
+        return self.inner.takes_leave
+
     @abstractmethod
     def deal(self, desk: Desk) -> list[list[int]]:
         """The members of each cluster at the start."""
@@ -51,6 +56,9 @@ class Clustered(Method):
 
     def absorb(self, desk: Desk, lane: Lane, updates: Sequence[Update]) -> None:
         self._ruler(lane).absorb(desk, lane, updates)
+
+    def farewell(self, desk: Desk, request: Erase) -> None:
+        self.inner.farewell(desk, request)
 
     def admit(self, desk: Desk, clients: Sequence[int]) -> None:
         """A newcomer goes where the fewest are."""
@@ -96,7 +104,7 @@ def join_clusters(desk: Desk, rounds: int) -> None:
     lane = desk.add_lane(JOINT, desk.members)
     node = desk.add_node(lane, JOINT, lane.members, desk.mean(_models(desk), "join clusters"))
     desk.train_alone(lane, rounds)
-    del desk.lanes[JOINT]
+    desk.drop_lane(JOINT)
     desk.archive[_joined(desk)] = node.weights
 
 

@@ -3,37 +3,39 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from enum import Enum
 from typing import Any
 
 import numpy as np
 
+from unknot.core.metrics import Metric
 from unknot.core.requests import Erase
-from unknot.federation.desk import Desk
 from unknot.federation.lanes import Lane
 from unknot.federation.method import Method
+from unknot.federation.state import State
 
 Members = dict[str, tuple[int, ...]]
 """Clients by lane."""
 
 
-def describe(method: Method, desk: Desk) -> dict[str, Any]:
+def describe(method: Method, state: State, metrics: Sequence[Metric]) -> dict[str, Any]:
     """How a federation is set up. Of the data there are only sizes: what a client holds is its own."""
-    data = desk.data
+    data = state.data
     return {
         "method": {"name": method.name, **plain(method)},
-        "recipe": plain(desk.recipe),
-        "pace": plain(desk.pace),
-        "aggregate": plain(desk.aggregate),
-        "clock": plain(desk.clock),
-        "select": {**plain(desk.select), "when": desk.select_when},
-        "seed": desk.seed,
+        "recipe": plain(state.recipe),
+        "pace": plain(state.pace),
+        "aggregate": plain(state.aggregate),
+        "clock": plain(state.clock),
+        "select": {**plain(state.select), "when": state.select_when},
+        "seed": state.seed,
+        "metrics": [metric.name for metric in metrics],
         "model": {
-            "parameters": desk.initial.layout.size,
-            "layout": {name: list(tensor.shape) for name, tensor in desk.initial.tensors.items()},
-            "start": desk.initial.digest(),
+            "parameters": state.initial.layout.size,
+            "layout": {name: list(tensor.shape) for name, tensor in state.initial.tensors.items()},
+            "start": state.initial.digest(),
         },
         "data": {
             "name": data.name,
@@ -41,7 +43,9 @@ def describe(method: Method, desk: Desk) -> dict[str, Any]:
             "samples": sum(len(data[client]) for client in data),
             "validation": 0 if data.validation is None else len(data.validation),
             "test": len(data.test),
+            "public": 0 if data.public is None else len(data.public),
             "classes": data.train.classes,
+            "kind": data.train.kind,
         },
     }
 

@@ -1,301 +1,223 @@
-"""The desk at which a method works: all of a federation that it may touch."""
+"""The desk at which a method works: what is on it is what a method may touch of a federation.
+
+There is no engine on it, nobody's samples, and no book in which a method could write: whatever is trained is
+checked, billed and takes its time; what is erased is not the method's to say.
+"""
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import TYPE_CHECKING
 
-from unknot.core.archive import Archive, Keepsakes, Memo
-from unknot.core.data import FederatedData
-from unknot.core.errors import ConfigError, UnknotError
+import numpy as np
+from numpy.typing import NDArray
+
+from unknot.core.archive import Archive, Keepsakes
 from unknot.core.jobs import Job, Update
 from unknot.core.keys import Key
-from unknot.core.lineage import NOBODY, Ledger, Lineage
-from unknot.core.recipe import Recipe
-from unknot.core.selection import AtRandom
-from unknot.core.store import MIB
-from unknot.core.weights import Weights, weighted_sum
-from unknot.federation.aggregate import check_aggregator, new_aggregator
-from unknot.federation.history import Costs
-from unknot.federation.lanes import Changes, Flight, Lane, Node
-from unknot.federation.setup import Setup
+from unknot.core.lineage import LedgerView, Lineage
+from unknot.core.training import Recipe
+from unknot.core.weights import Weights
+from unknot.federation.distil import check_distillable
+from unknot.federation.lanes import Flight, Lane, Node
+from unknot.federation.pace import Pace
 
-
-@dataclass(frozen=True)
-class Outside:
-    """What a federation does for its method: everything that takes time, data or an engine."""
-
-    train_apart: Callable[[Sequence[Job]], list[Update]]
-    train_alone: Callable[[Lane, int], None]
-    validate: Callable[[Weights], float]
+if TYPE_CHECKING:
+    from unknot.federation.state import State
 
 
 class Desk:
-    """The part of a federation that a method may touch.
+    """What a method sees of a federation, and what it may do there. Lanes and nodes are its own."""
 
-    `initial` weights, `data` that is still there, `members`, `lanes`; `archive` and `memo` for what
-    it keeps; `recipe` and `pace` as the federation was set up; `key` for draws; `now` in simulated
-    nanoseconds. There is no engine here: whatever is trained is checked, billed and takes its time.
-    """
+    __slots__ = ("__state",)
 
-    def __init__(
-        self,
-        initial: Weights,
-        data: FederatedData,
-        setup: Setup,
-    ) -> None:
-        self.ledger = Ledger()
-        self.data = data.fork()
-        # Who had left before is forgotten here too: what comes from another run may know them.
-        for client in sorted(self.data.erased):
-            self.ledger.forbid(client)
-        for client, samples in sorted(self.data.reduced.items()):
-            self.ledger.forbid(client, samples)
-        self.initial = replace(initial, lineage=initial.lineage.inherited())
-        self.ledger.check(self.initial, "start from these weights")
-        self.recipe = setup.recipe
-        self.pace = setup.pace
-        self.aggregate = setup.aggregate
-        check_aggregator(self.aggregate, self.initial)
-        self.clock = setup.clock
-        self.select = setup.select
-        self.select_knows = self.select.lineage.inherited()
-        self.ledger.check(_Known(self.select_knows), "select clients by what was learned before")
-        self.select_when = setup.select_when
-        self.seed = setup.seed
-        self.key = Key.root(setup.seed)
-        self.archive = Archive(self.ledger)
-        self.memo = Memo(self.ledger)
-        self.lanes: dict[str, Lane] = {}
-        self.members: set[int] = set()
-        self.forgotten = set(self.data.erased)
-        self.costs = Costs()
-        self.now = 0
-        self.outside: Outside | None = None
-        self.restarted: list[str] = []
-        self._kept: Keepsakes | None = None
-        self._changes = Changes()
+    def __init__(self, state: State) -> None:
+        self.__state = state
 
-    # What a method keeps -------------------------------------------------------------------------
+    # What there is ---------------------------------------------------------------------------------
+
+    @property
+    def initial(self) -> Weights:
+        """The weights that everything begins from."""
+        return self.__state.initial
+
+    @property
+    def members(self) -> frozenset[int]:
+        """The clients that take part now."""
+        return frozenset(self.__state.members)
+
+    @property
+    def forgotten(self) -> frozenset[int]:
+        """The clients that were erased whole."""
+        return frozenset(self.__state.forgotten)
+
+    @property
+    def lanes(self) -> Mapping[str, Lane]:
+        """By name; see `add_lane` and `drop_lane`."""
+        return MappingProxyType(self.__state.lanes)
+
+    @property
+    def recipe(self) -> Recipe:
+        """How clients train, as the federation was set up."""
+        return self.__state.recipe
+
+    @property
+    def pace(self) -> Pace:
+        """How long the server waits, as the federation was set up."""
+        return self.__state.pace
+
+    @property
+    def key(self) -> Key:
+        """For draws: take a child with names of your own."""
+        return self.__state.key
+
+    @property
+    def now(self) -> int:
+        """Simulated nanoseconds."""
+        return self.__state.now
+
+    @property
+    def ledger(self) -> LedgerView:
+        """Whose data is whose, and which of it is forbidden."""
+        return LedgerView(self.__state.ledger)
+
+    @property
+    def validated(self) -> bool:
+        """Whether there is validation data."""
+        return bool(self.__state.data.validation)
+
+    @property
+    def validators(self) -> Lineage:
+        """Whose data a choice by validation goes by: everybody's, where held-out rows have owners."""
+        return self.__state.validators
+
+    def size(self, client: int) -> int:
+        """How many samples a client holds."""
+        return len(self.__state.data[client])
+
+    def ids(self, client: int) -> NDArray[np.int64]:
+        """The ids of the samples that a client holds, ascending: a copy."""
+        return self.__state.data[client].ids.copy()
+
+    # What a method keeps -----------------------------------------------------------------------------
+
+    @property
+    def archive(self) -> Archive:
+        """Weights by name; purged by every erasure."""
+        return self.__state.archive
 
     @property
     def keepsakes(self) -> Keepsakes:
         """For approximate methods alone: what is kept although erased data had a part in it."""
-        if self._kept is None:
-            raise UnknotError("an exact method keeps nothing that erased data had a part in")
-        return self._kept
-
-    def allow_keepsakes(self) -> None:
-        self._kept = Keepsakes(self.ledger)
-
-    @property
-    def waived(self) -> Lineage:
-        """The erased units that keepsakes had been shaped by, and that were let pass."""
-        return self._kept.waived if self._kept else NOBODY
+        return self.__state.keepsakes
 
     def limit_history(self, memory: float, disk: float) -> None:
-        """Let the archive and the memo take so many MiB each in memory and on disk, and no more."""
-        if not (memory >= 0 and disk >= 0):
-            raise ConfigError(f"a history's memory and disk are MiB, not {memory} and {disk}")
-        room = (int(memory * MIB), int(disk * MIB))
-        self.archive, self.memo = Archive(self.ledger, *room), Memo(self.ledger, *room)
+        """Let what is kept take so many MiB in memory and on disk, and no more."""
+        self.__state.limit_history(memory, disk)
 
-    def purge(self) -> int:
-        """Drop what is kept and carries a forbidden unit, before the method repairs the rest."""
-        return len(self.archive.purge()) + (self._kept.purge() if self._kept else 0)
+    def remember(self, update: Update) -> None:
+        """Keep the answer to a job that names its batches, by the bits that it starts from."""
+        self.__state.memo.put(update)
 
-    def clear(self) -> None:
-        """Keep nothing: no lane, no model, no history."""
-        self.lanes.clear()
-        for name in self.archive:
-            del self.archive[name]
-        self.memo.clear()
-        if self._kept is not None:
-            self._kept.clear()
+    def remembered(self, job: Job) -> Update | None:
+        """The update that training this job would give, if it is known."""
+        return self.__state.memo.get(job, self.__state.data)
 
-    # Lanes and nodes -----------------------------------------------------------------------------
+    # Lanes and nodes ---------------------------------------------------------------------------------
 
     def add_lane(self, name: str, members: Iterable[int]) -> Lane:
-        lane = Lane(name, set(members), self.recipe, self.pace, AtRandom(), at=self.now)
-        if self.select_when == "always":
-            self.appoint(lane)
-        self.lanes[name] = lane
-        return lane
+        """A part of the federation with a pace of its own."""
+        return self.__state.add_lane(name, members)
 
-    def appoint(self, lane: Lane) -> None:
-        """Give a lane a selector as the federation was given it."""
-        lane.appoint(copy.deepcopy(self.select), self.select_knows)
+    def drop_lane(self, name: str) -> None:
+        """Give a lane up, with its nodes and who is out for it."""
+        lane = self.__state.lanes[name]
+        self.__state.cancel(lane, lane.flights)
+        del self.__state.lanes[name]
 
     def add_node(self, lane: Lane, name: str, members: Iterable[int], weights: Weights | None = None) -> Node:
         """A new model in a lane; it starts from the initial weights unless others are given."""
-        start = self.initial if weights is None else weights
-        node = Node(name, members, start, new_aggregator(self.aggregate), self.ledger, self._changes)
-        lane.nodes[name] = node
-        return node
+        return self.__state.add_node(lane, name, members, weights)
 
     def keep_node(self, lane: Lane, node: Node, name: str, members: Iterable[int]) -> Node:
         """A model that goes on as it is, under this name and with these members."""
-        self.ledger.check(node.weights, f"keep the model of node {name!r}")
-        node.name, node.members = name, set(members)
-        lane.nodes[name] = node
-        return node
+        return self.__state.keep_node(lane, node, name, members)
 
     def copy_node(self, lane: Lane, node: Node, name: str, members: Iterable[int]) -> Node:
         """A model that begins as another one is now, and goes its own way."""
-        twin = self.add_node(lane, name, members, node.weights)
-        twin.aggregate = copy.deepcopy(node.aggregate)
-        return twin
+        return self.__state.copy_node(lane, node, name, members)
 
     def begin_again(self, lane: Lane, name: str, members: Iterable[int], weights: Weights) -> Node:
         """A node in place of one that was spoilt: recorded with the request that is being served."""
-        self.restarted.append(name)
-        return self.add_node(lane, name, members, weights)
+        return self.__state.begin_again(lane, name, members, weights)
 
     def drop_node(self, lane: Lane, name: str) -> None:
-        del lane.nodes[name]
+        self.__state.drop_node(lane, name)
 
     def restart(self, lane: Lane, recipe: Recipe | None = None) -> None:
         """Begin a lane anew, from the initial weights, as if it had never run."""
-        lane.sent.clear()
-        lane.recipe = recipe or lane.recipe
-        self.rewind(lane, 0, dict.fromkeys(lane.nodes, self.initial))
+        self.__state.restart(lane, recipe)
 
     def rewind(self, lane: Lane, version: int, weights: Mapping[str, Weights]) -> None:
         """Go back to a version that this lane has had: the nodes' models as they were then."""
-        if version < lane.version or lane.flights:
-            self.restarted.append(lane.name)
-        self.cancel(lane, lane.flights)
-        lane.at = max(lane.at, self.now)
-        self.appoint(lane)
-        lane.meeting = False
-        lane.version = version
-        for name, old in weights.items():
-            lane.nodes[name].begin(old, new_aggregator(self.aggregate))
+        self.__state.rewind(lane, version, weights)
 
     def cancel(self, lane: Lane, flights: Iterable[Flight]) -> None:
         """Call clients back; what they would have sent is never trained."""
-        gone = set(flights)
-        if gone:  # there is room from now on
-            lane.at = max(lane.at, self.now)
-        lane.flights = [flight for flight in lane.flights if flight not in gone]
-        self.costs = self.costs.plus(cancelled=len(gone))
+        self.__state.cancel(lane, flights)
 
-    # Jobs and models -----------------------------------------------------------------------------
+    # Jobs and models ---------------------------------------------------------------------------------
 
     def job(self, lane: Lane, node: Node, client: int) -> Job:
         """Train this node's model on this client, by the lane's recipe."""
-        key = self.key.child("train", node.name, lane.version, client)
-        return Job(self.ledger.unit(client), node.weights, key, lane.recipe, node.name, lane.version)
+        return self.__state.job(lane, node, client)
 
     def combine(self, lane: Lane, node: Node, updates: Sequence[Update]) -> None:
         """Put updates, in the order of client ids, into a node's model, as the federation aggregates."""
-        for update in updates:
-            self.ledger.check(update, "aggregate an update")
-        old = node.weights
-        new = node.aggregate(old, updates, lane.version, self.ledger)
-        if new.layout != old.layout or new.vector.dtype != old.vector.dtype:
-            raise UnknotError(f"the aggregator {type(node.aggregate).__name__} gave a model of another kind")
-        node.weights = new
-        node.hold(old, updates)
-
-    @contextmanager
-    def absorbing(self, updates: Sequence[Update]) -> Iterator[None]:
-        """Within: a node whose model is replaced carries, in the end, what it did and what went into it."""
-        by_node: dict[str, list[Update]] = {}
-        for update in updates:
-            by_node.setdefault(update.job.node, []).append(update)
-        with self._changes.noting() as changed:
-            yield
-        for node, old in changed.items():
-            node.hold(old, by_node.get(node.name, updates))
+        self.__state.combine(lane, node, updates)
 
     def trained(self, weights: Weights) -> bool:
         """Whether anybody in this federation has had a part in them."""
-        return weights is not self.initial
+        return self.__state.trained(weights)
 
     def shares(self, models: Iterable[tuple[Iterable[int], Weights]]) -> list[tuple[float, Weights]]:
-        """Models with their members, as each one's share of the data behind all of them.
-
-        What nobody has trained yet, or nobody has data for, does not count. How much a member holds has a
-        part in the shares, whether it was ever asked or not: they carry everybody.
-        """
-        given = [(set(members), weights) for members, weights in models]
-        everybody = self.ledger.units(set().union(*(members for members, _ in given)))
-        held = [(sum(len(self.data[client]) for client in members), weights) for members, weights in given]
-        trained = [(n, weights) for n, weights in held if n and self.trained(weights)]
-        total = sum(n for n, _ in trained)
-        return [(n / total, weights.carrying(everybody)) for n, weights in trained]
+        """Models with their members, as each one's share of the data behind all of them."""
+        return self.__state.shares(models)
 
     def mean(self, models: Iterable[tuple[Iterable[int], Weights]], action: str) -> Weights:
         """The mean of models, weighted by data as FedAvg is; the initial weights where there are none."""
-        terms = self.shares(models)
-        return weighted_sum(terms, self.ledger, action) if terms else self.initial
+        return self.__state.mean(models, action)
 
-    # What takes time -----------------------------------------------------------------------------
+    # What takes time ---------------------------------------------------------------------------------
 
     def duration(self, client: int, samples_read: int) -> int:
         """How long a client takes to read so many samples, in simulated nanoseconds."""
-        return self.clock.duration(client, samples_read, self.key.child("slowness"))
+        return self.__state.duration(client, samples_read)
 
     def train_apart(self, jobs: Sequence[Job]) -> list[Update]:
-        """Train jobs that belong to no lane, at once, and wait for all of them: for profiling."""
-        return self._outside.train_apart(jobs)
+        """Train jobs that belong to no lane, at once, and wait for all of them.
+
+        For profiling, and for a leaver's last visit.
+        """
+        return self.__state.train_apart(jobs)
 
     def train_alone(self, lane: Lane, rounds: int) -> None:
         """Train one lane for some rounds while the others stand still: for what comes after a run."""
-        self._outside.train_alone(lane, rounds)
+        self.__state.train_alone(lane, rounds)
 
     def validate(self, model: Weights) -> float:
-        """A model's accuracy on the validation data; 0 where none is left."""
-        return self._outside.validate(model)
+        """How a model does on the validation data, more is better: the main metric; 0 where none is left."""
+        return self.__state.validate(model)
 
-    @property
-    def validators(self) -> Lineage:
-        """Whose data a choice by validation accuracy goes by.
+    def check_distillable(self) -> None:
+        """Raise `ConfigError` unless there are public samples to distil on."""
+        check_distillable(self.__state.data)
 
-        Where held-out rows have owners, that is everybody: nobody is told from the others by having none.
+    def distill(self, student: Weights, teacher: Weights, recipe: Recipe, key: Key) -> Weights:
+        """Train a model on what another one says of the public samples: the server's own work.
+
+        `recipe.loss` are `SoftTargets`. The result carries both lineages; should it be no numbers, it is
+        the student as it was.
         """
-        if self.data.validation_owner is None:
-            return NOBODY
-        return self.ledger.units(self.data.clients)
-
-    @property
-    def _outside(self) -> Outside:
-        if self.outside is None:
-            raise UnknotError("this desk belongs to no federation")
-        return self.outside
-
-    # What it costs -------------------------------------------------------------------------------
-
-    def count(self, jobs: Sequence[Job], set_aside: int) -> None:
-        """Put what these jobs cost on the bill, and what is stored by now."""
-        read = [job.samples_read(self.data) for job in jobs]
-        held = [sum(len(self.data[client]) for client in job.clients) / len(job.clients) for job in jobs]
-        epochs = sum(n / own for n, own in zip(read, held, strict=True))
-        stored = (
-            self.archive.nbytes
-            + self.memo.nbytes
-            + (self._kept.nbytes if self._kept else 0)
-            + sum(node.weights.nbytes for lane in self.lanes.values() for node in lane.nodes.values())
-        )
-        size = sum(job.start.nbytes for job in jobs)
-        self.costs = replace(
-            self.costs.plus(
-                jobs=len(jobs),
-                client_epochs=epochs,
-                samples_read=sum(read),
-                bytes_down=size,
-                bytes_up=size,
-                set_aside=set_aside,
-            ),
-            bytes_stored=stored,
-        )
-
-
-@dataclass(frozen=True)
-class _Known:
-    """What a selector was given, for the ledger to look at."""
-
-    lineage: Lineage
+        return self.__state.distill(student, teacher, recipe, key)

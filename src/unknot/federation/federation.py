@@ -23,16 +23,17 @@ from unknot.core.data import FederatedData
 from unknot.core.ensemble import Model
 from unknot.core.errors import ConfigError, RequestError
 from unknot.core.jobs import Engine, Job, Score, Update
-from unknot.core.recipe import Recipe
-from unknot.core.requests import Erase, Join, Request
+from unknot.core.keys import Key
+from unknot.core.requests import Erase, Join, Named, Request, resolved
 from unknot.core.threads import one_thread
+from unknot.core.training import Recipe
 from unknot.core.weights import Weights
-from unknot.federation.aggregate import FedAvg
+from unknot.federation.aggregators import FedAvg
 from unknot.federation.clock import SECOND
 from unknot.federation.describe import beyond, counts, describe, members_of
-from unknot.federation.desk import Desk, Outside
+from unknot.federation.distil import distilled
 from unknot.federation.environment import environment
-from unknot.federation.erasure import attempt, close, left_to_erase, left_to_join, repair
+from unknot.federation.erasure import attempt, close, last_visit, left_to_erase, left_to_join, repair
 from unknot.federation.history import NOBODY_LEFT, Event, History, Round, Served, Trip
 from unknot.federation.inbox import Inbox, Waiting, check_requests, concerned_by, held_by
 from unknot.federation.inspect import sort_out
@@ -42,13 +43,14 @@ from unknot.federation.method import Method
 from unknot.federation.promise import Uncovered
 from unknot.federation.scores import Scores
 from unknot.federation.setup import Setup, SetupParts
+from unknot.federation.state import Outside, State
 from unknot.federation.view import View
 
 
 class Federation(View):
     """A server and its clients, with a method that can make it forget.
 
-    ``run`` may be called again to go on. `model` is what is served now. A method works at the `desk`,
+    ``run`` may be called again to go on. `model` is what is served now. A method works at the `state`,
     which has no engine; what a person looks at of it can be had here as well. `restart` are weights to
     begin again from, should the data that shaped the `initial` ones be erased.
     """
@@ -67,18 +69,26 @@ class Federation(View):
         **parts: Unpack[SetupParts],
     ) -> None:
         setup = Setup.of(setup, recipe, parts)
-        self.desk = Desk(initial, data, setup)
-        chosen = self.desk.select
+        self.state = State(initial, data, setup)
+        chosen = self.state.select
         if not method.selects and (chosen.curious or chosen.learns):
             raise ConfigError(f"{method.name} draws its clients itself: leave select out")
         if chosen.learns and not data.validation:
-            raise ConfigError("a selector that learns is rewarded for accuracy on validation data: give some")
+            raise ConfigError(
+                "a selector that learns is rewarded for how it does on validation data: give some"
+            )
         self.engine = engine
         self.method = method
+        if method.exact and method.takes_leave:
+            raise ConfigError(
+                f"{method.name} says that it is exact, but it acts at a leaver's last visit (farewell): what "
+                "comes of that knows the erased data. Make it approximate, or leave farewell out"
+            )
+        self.metrics = setup.task.metrics_for(data.train.kind)
         if not method.exact:
-            self.desk.allow_keepsakes()
-        self.desk.outside = Outside(self._train_apart, self._train_alone, self._validate)
-        self.scores = Scores(engine, self.desk.data, setup.evaluate_on)
+            self.state.allow_keepsakes()
+        self.state.outside = Outside(self._train_apart, self._train_alone, self._validate, self._distill)
+        self.scores = Scores(engine, self.state.data, setup.evaluate_on)
         self._restart = restart
         self._evaluate_every = setup.evaluate_every
         self._observers = tuple(observers)
@@ -88,34 +98,44 @@ class Federation(View):
         self._history: History | None = None
         self._uncovered = Uncovered()
 
+    def __repr__(self) -> str:
+        done = max((lane.rounds for lane in self.lanes.values()), default=0)
+        parts = [f"{len(self.members if self._history else self.data)} clients of {self.data.name!r}"]
+        parts += [f"{done} rounds so far", *(f"{one.told(self.data.label)} pending" for one in self.pending)]
+        return f"Federation({self.method.name} ({self.method.guarantee.value}): {', '.join(parts)})"
+
     # What a person calls -------------------------------------------------------------------------
 
     def run(
         self,
         rounds: int | Length | None = None,
         *,
-        requests: Request | Iterable[Request] = (),
+        requests: Request | Named | Iterable[Request | Named] = (),
         **parts: Unpack[LengthParts],
     ) -> History:
-        """Train for so many more rounds, or simulated seconds, or until the accuracy is reached: a `Length`.
+        """Train for so many more rounds, or simulated seconds, or until a goal is reached: a `Length`.
 
         Requests that cannot be served are refused before training starts; one whose moment does not come
         waits for the next run.
         """
         length = Length.of(rounds, parts)
-        new = self._inbox.unknown([requests] if isinstance(requests, Erase | Join) else requests)
+        asked = [requests] if isinstance(requests, Erase | Join | Named) else requests
+        new = self._inbox.unknown(resolved(asked, self.data))
         members = self.members if self._history else self._first_members(new)
         self._check(new, members)
-        if length.accuracy is not None and "validation" not in self.scores.watched:
+        length.check(self.metrics[0])
+        if length.target is not None and "validation" not in self.scores.watched:
             raise ConfigError(
-                "stopping at an accuracy needs validation data, and evaluate_on with 'validation' in it"
+                f"stopping at {'an accuracy' if length.goal is None else 'a goal'} needs validation data, "
+                "and evaluate_on with 'validation' in it"
             )
         started = time.perf_counter()
-        limit = None if length.seconds is None else self.desk.now + round(length.seconds * SECOND)
+        limit = None if length.seconds is None else self.state.now + round(length.seconds * SECOND)
         history = self._history or self._open(members)
         self._inbox.put(new)
         self._uncovered.timed |= limit is not None
-        self._uncovered.judged |= length.accuracy is not None
+        if length.target is not None:
+            self._uncovered.judged = self.metrics[0].name
         goals: dict[str, int] = {}
         if length.rounds is not None:
             goals = {name: lane.rounds - lane.ahead + length.rounds for name, lane in self.lanes.items()}
@@ -131,10 +151,10 @@ class Federation(View):
             if not active or (self.members and not any(lane.members for lane in short)):
                 history.stopped = "rounds"
                 break
-            if length.reached(history) and not self._inbox.may_come(self.desk, goals, limit):
-                history.stopped = "accuracy"
+            if length.reached(history) and not self._inbox.may_come(self.state, goals, limit):
+                history.stopped = "accuracy" if length.goal is None else "goal"
                 break
-            halted = self._inbox.halted(self.desk, goals)
+            halted = self._inbox.halted(self.state, goals)
             active = [lane for lane in active if lane.name not in halted]
             for lane in active:
                 self._launch(lane)
@@ -146,16 +166,18 @@ class Federation(View):
             ready |= self._led_on(wakes, ready, short, halted)
             at = min([*ready.values(), *wakes])
             if limit is not None and at > limit:
-                self.desk.now, history.stopped = max(self.desk.now, limit), "seconds"
+                self.state.now, history.stopped = max(self.state.now, limit), "seconds"
                 break
-            self.desk.now = at
+            self.state.now = at
             if at not in wakes:
                 self._absorb([self.lanes[name] for name, due in ready.items() if due == at], history)
 
-        self.desk.now = max([self.desk.now, *(lane.at for lane in self.lanes.values())])
+        self.state.now = max([self.state.now, *(lane.at for lane in self.lanes.values())])
         for name, lane in self.lanes.items():
             lane.ahead = max(0, lane.rounds - goals.get(name, lane.rounds))
-        history.unserved = [f"{request} at {request.at}" for request in self._inbox.requests]
+        history.unserved = [
+            f"{request.told(self.data.label)} at {request.at}" for request in self._inbox.requests
+        ]
         self.method.conclude(self.desk)
         self._finish(history, time.perf_counter() - started)
         return history
@@ -167,27 +189,27 @@ class Federation(View):
             model = self.method.serve(self.desk) if self._history else self.initial
         model = model.carrying(read())
         self.ledger.check(model, "serve the model")
-        return model
+        return model.named(self.data.names) if self.data.names else model
 
     @property
     def pending(self) -> tuple[Request, ...]:
         """The requests whose moment has not come yet, or that a method failed to serve."""
         return self._inbox.requests
 
-    # What the desk hands on ----------------------------------------------------------------------
+    # What the state hands on ----------------------------------------------------------------------
 
     def _train_apart(self, jobs: Sequence[Job]) -> list[Update]:
         for job in jobs:
-            self.ledger.check(job, f"train client {job.client}")
+            self.ledger.check(job, f"train {self.data.label(job.client)}")
         good, bad = sort_out(jobs, self.engine.train(jobs, self.data))
-        self.desk.count(jobs, len(bad))
-        now = self.desk.now
-        times = [self.desk.duration(job.client, job.samples_read(self.data)) for job in jobs]
+        self.state.count(jobs, len(bad))
+        now = self.state.now
+        times = [self.state.duration(job.client, job.samples_read(self.data)) for job in jobs]
         self._apart += [
             Trip(job.client, job.node, now / SECOND, (now + took) / SECOND)
             for job, took in zip(jobs, times, strict=True)
         ]
-        self.desk.now += max(times, default=0)
+        self.state.now += max(times, default=0)
         return good
 
     def _train_alone(self, lane: Lane, rounds: int) -> None:
@@ -197,12 +219,22 @@ class Federation(View):
             self._launch(lane)
             if not lane.flights:
                 break
-            self.desk.now = lane.ready
+            self.state.now = lane.ready
             self._absorb([lane], self._history)
-        self.desk.cancel(lane, lane.flights)
+        self.state.cancel(lane, lane.flights)
 
     def _validate(self, model: Weights) -> float:
-        return self.scores.of(model, "validation").accuracy if "validation" in self.scores.there else 0.0
+        if "validation" not in self.scores.there:
+            return 0.0
+        return self.metrics[0].merit(self.scores.of(model, "validation").value)
+
+    def _distill(self, student: Weights, teacher: Weights, recipe: Recipe, key: Key) -> Weights:
+        for weights in (student, teacher):
+            self.ledger.check(weights, "distil a model")
+        made, read = distilled(self.engine, self.data, student, teacher, recipe, key)
+        self.state.costs = self.costs.plus(server_samples=read, set_aside=made is None)
+        self.state.now += round(self.clock.seconds_per_sample * read * SECOND)
+        return (student if made is None else made).carrying(teacher.lineage)
 
     def _led_on(
         self, wakes: Sequence[int], ready: Mapping[str, int], short: Sequence[Lane], halted: set[str]
@@ -215,7 +247,7 @@ class Federation(View):
             lane.name
             for request in self.pending
             if request.at.time is not None and round(request.at.time * SECOND) == asked
-            for lane in concerned_by(self.desk, request)
+            for lane in concerned_by(self.state, request)
         }
         busy = {lane.name for lane in short} | halted
         found: dict[str, int] = {}
@@ -241,17 +273,36 @@ class Federation(View):
         if room < 1:
             return
         idle = pool[~np.isin(pool, list(lane.flying))] if lane.flights else pool
-        for client in self.method.choose(self.desk, lane, idle, room):
+        chosen = list(self.method.choose(self.desk, lane, idle, room))
+        self._check_chosen(lane, chosen, idle)
+        for client in chosen:
             # Who is asked must not depend on what it holds: a client with nothing to train on takes
             # its place in the round and comes back with nothing.
             self._send(lane, client, self.method.jobs(self.desk, lane, client))
+
+    def _check_chosen(self, lane: Lane, chosen: Sequence[int], idle: NDArray[np.int64]) -> None:
+        """Refuse whom nobody may ask now: somebody who is out, is no member, or was named before."""
+        free = set(idle.tolist())
+        for client in chosen:
+            if client in free:
+                free.remove(client)
+                continue
+            own = getattr(self.method.choose, "__func__", None) is not Method.choose
+            names = [f"the method {self.method.name}"] if own else []
+            names += [f"the selector {type(lane.selector).__name__}"] if self.method.selects else []
+            who = ", with ".join(names)
+            why = "it was chosen already" if client in idle else "it is not among the idle clients"
+            raise ConfigError(
+                f"{who} chose {self.data.label(client)}, but {why}: choose(...) must give some of those "
+                "that it is handed, each once"
+            )
 
     def _send(self, lane: Lane, client: int, asked: Sequence[Job]) -> None:
         read = [job.samples_read(self.data) for job in asked]
         jobs = tuple(job for job, samples in zip(asked, read, strict=True) if samples)
         for job in jobs:
-            self.ledger.check(job, f"send a model to client {client}")
-        due = lane.at + self.desk.duration(client, sum(read))
+            self.ledger.check(job, f"send a model to {self.data.label(client)}")
+        due = lane.at + self.state.duration(client, sum(read))
         lane.flights.append(Flight(client, jobs, lane.version, lane.at, due))
         lane.sent.update((client, *(other for job in asked for other in job.clients)))
 
@@ -266,11 +317,11 @@ class Federation(View):
 
     def _absorb(self, lanes: Sequence[Lane], history: History) -> None:
         """Train what is due, in one call for all lanes, and put it into the models."""
-        now = self.desk.now
+        now = self.state.now
         landed = {lane.name: [f for f in lane.flights if f.due <= now] for lane in lanes}
         jobs = [job for lane in lanes for flight in landed[lane.name] for job in flight.jobs]
         for job in jobs:
-            self.ledger.check(job, f"train client {job.client}")
+            self.ledger.check(job, f"train {self.data.label(job.client)}")
         started = time.perf_counter()
         updates = self.engine.train(jobs, self.data) if jobs else []
         history.seconds["train"] += time.perf_counter() - started
@@ -301,21 +352,21 @@ class Federation(View):
     ) -> Round:
         with one_thread():
             good, bad = sort_out(jobs, updates)
-            with self.desk.absorbing(good):
+            with self.state.absorbing(good):
                 self.method.absorb(self.desk, lane, good)
             if lane.selector.learns and "validation" in self.scores.there:
-                accuracy = self.scores.of(lane.model, "validation").accuracy
+                merit = self._validate(lane.model)
                 key = self.key.child("learn", lane.name, lane.version)
-                # The accuracy is as much of those whose rows it was measured on as of the model.
-                judged = lane.model.carrying(self.desk.validators)
+                # The merit is as much of those whose rows it was measured on as of the model.
+                judged = lane.model.carrying(self.state.validators)
                 lane.learn(judged, good)
-                lane.selector.observe(judged, good, accuracy, key)
+                lane.selector.observe(judged, good, merit, key)
         staleness = float(np.mean([lane.version - flight.version for flight in flights]))
         gone = set(flights)
         lane.flights = [flight for flight in lane.flights if flight not in gone]
         lane.version += 1
         lane.rounds += 1
-        self.desk.count(jobs, len(bad))
+        self.state.count(jobs, len(bad))
         reasons: dict[str, int] = {}
         for _, reason in bad:
             reasons[reason] = reasons.get(reason, 0) + 1
@@ -323,7 +374,7 @@ class Federation(View):
             lane=lane.name,
             round=lane.rounds,
             version=lane.version,
-            time=self.desk.now / SECOND,
+            time=self.state.now / SECOND,
             clients=tuple(sorted(flight.client for flight in flights)),
             staleness=staleness,
             train_loss=float(np.mean([u.loss for u in good])) if good else float("nan"),
@@ -342,29 +393,29 @@ class Federation(View):
             lane.learn(lane.model, good)
             lane.selector.meet(lane.model, good, self.key.child("meet", lane.name, lane.version))
         lane.flights, lane.meeting = [], False
-        self.desk.count(jobs, len(bad))
+        self.state.count(jobs, len(bad))
         self._apart += [lane.trip(flight, flight.due) for flight in flights]
 
     # Requests ------------------------------------------------------------------------------------
 
     def _check(self, new: Sequence[Request], members: set[int]) -> None:
         inherited = self.initial.lineage.clients
-        known = inherited | self.desk.select_knows.clients
+        known = inherited | self.state.select_knows.clients
         check_requests(new, self._inbox.untouched, self.data, members, known)
         named = {t.client for r in new if isinstance(r, Erase) for t in r.targets}
         if self._restart is None and (shaped := sorted(named & inherited)):
             raise RequestError(
-                f"client {shaped[0]} had a part in the weights that this federation began with, and there "
-                "are no others to begin again from: give the model by name or as a function"
+                f"{self.data.label(shaped[0])} had a part in the weights that this federation began with, "
+                "and there are no others to begin again from: give the model by name or as a function"
             )
 
     def _serve_due(self, history: History, goals: Mapping[str, int]) -> None:
         """Serve the requests whose moment has come, in the order of their moments."""
-        while (due := self._inbox.next_due(self.desk, goals)) is not None:
-            waiting, self.desk.now = due
+        while (due := self._inbox.next_due(self.state, goals)) is not None:
+            waiting, self.state.now = due
             if waiting.request.at.round is not None and not waiting.begun:
-                for lane in concerned_by(self.desk, waiting.request):
-                    lane.wait_until(self.desk.now)
+                for lane in concerned_by(self.state, waiting.request):
+                    lane.wait_until(self.state.now)
             record = self._serve(waiting, len(history.rounds))
             self._inbox.remove(waiting)
             history.served.append(record)
@@ -372,35 +423,37 @@ class Federation(View):
 
     def _serve(self, waiting: Waiting, place: int) -> Served:
         """Serve a request. Should the method fail, it stays the first to be served."""
-        request, desk = waiting.request, self.desk
+        request, state = waiting.request, self.state
         self._uncovered.timed |= request.at.time is not None
         if not waiting.begun:
             waiting.held = members_of(self.lanes)
-            waiting.lanes = tuple(lane.name for lane in held_by(desk, request))
+            waiting.lanes = tuple(lane.name for lane in held_by(state, request))
             waiting.round = max(
-                (lane.rounds for lane in held_by(desk, request) or self.lanes.values()), default=0
+                (lane.rounds for lane in held_by(state, request) or self.lanes.values()), default=0
             )
             waiting.before = self._scores()
         flying = [(lane, flight) for lane in self.lanes.values() for flight in lane.flights]
-        desk.restarted.clear()
+        state.restarted.clear()
         self._pools.clear()
         clients = self._forget(waiting, request) if isinstance(request, Erase) else self._admit(request)
         still = {flight for lane in self.lanes.values() for flight in lane.flights}
-        trips = [lane.trip(flight, desk.now) for lane, flight in flying if flight not in still]
+        trips = [lane.trip(flight, state.now) for lane, flight in flying if flight not in still]
+        told = request.told(self.data.label)
         return Served(
-            request=str(request) if clients else f"{request} (nothing was left to do)",
+            request=told if clients else f"{told} (nothing was left to do)",
             kind="erase" if isinstance(request, Erase) else "join",
             clients=clients,
-            time=desk.now / SECOND,
+            time=state.now / SECOND,
             round=waiting.round,
             place=place,
-            restarted=tuple(desk.restarted),
+            restarted=tuple(state.restarted),
             cancelled=tuple(sorted(trip.client for trip in trips)),
             purged=waiting.purged,
             before=waiting.before,
             after=self._scores(),
             costs=self.costs,
             trips=tuple(trips),
+            visits=tuple(waiting.visits),
             lanes=waiting.lanes,
             samples=counts(waiting.left),
             entered=beyond(members_of(self.lanes), waiting.held),
@@ -408,13 +461,15 @@ class Federation(View):
         )
 
     def _forget(self, waiting: Waiting, request: Erase) -> tuple[int, ...]:
-        """Close the door on the data, drop what carries it, and have the method repair the rest."""
+        """A last visit; close the door on the data, drop what carries it, have the method repair the rest."""
         if not waiting.begun:
-            left = left_to_erase(self.desk, request)
+            left = left_to_erase(self.state, request)
             if left is None:
                 return ()
+            waiting.tried = True
+            self._say_farewell(waiting, left)
             here = tuple(target for target in left.targets if target.client in self.members)
-            waiting.touched, waiting.purged = close(self.desk, left.targets)
+            waiting.touched, waiting.purged = close(self.state, left.targets)
             waiting.begun = True
             waiting.left = replace(left, targets=here or left.targets)
             waiting.idle = not (here or waiting.touched)
@@ -426,20 +481,28 @@ class Federation(View):
         assert waiting.left is not None
         if not waiting.idle:
             touched = [lane for lane in waiting.touched if lane in self.lanes.values()]
-            waiting.purged += repair(self.desk, self.method, waiting.left, touched, self._restart)
+            waiting.purged += repair(self.state, self.method, waiting.left, touched, self._restart)
         return tuple(target.client for target in waiting.left.targets)
 
+    def _say_farewell(self, waiting: Waiting, request: Erase) -> None:
+        before = len(self._apart)
+        try:
+            last_visit(self.state, self.method, request)
+        finally:  # what was done was done, also where it failed
+            waiting.visits += self._apart[before:]
+            del self._apart[before:]
+
     def _admit(self, request: Join) -> tuple[int, ...]:
-        left = left_to_join(self.desk, request)
+        left = left_to_join(self.state, request)
         if left is None:
             return ()
-        with attempt(self.desk):
+        with attempt(self.state):
             held = {name: set(lane.members) for name, lane in self.lanes.items()}
-            self.desk.members.update(left.clients)
+            self.state.members.update(left.clients)
             self.method.admit(self.desk, left.clients)
         for name, lane in self.lanes.items():
             if lane.members != held.get(name):  # there is somebody to ask from now on
-                lane.at = max(lane.at, self.desk.now)
+                lane.at = max(lane.at, self.state.now)
         return left.clients
 
     # Small print ---------------------------------------------------------------------------------
@@ -450,20 +513,23 @@ class Federation(View):
         return set(self.data.clients) - late
 
     def _open(self, members: set[int]) -> History:
-        self.desk.members = set(members)
+        self.state.members = set(members)
         self.method.open(self.desk)
-        if not self.method.aggregates and not isinstance(self.desk.aggregate, FedAvg):
+        if not self.method.aggregates and not isinstance(self.state.aggregate, FedAvg):
             raise ConfigError(f"{self.method.name} puts updates together itself: leave aggregate out")
-        self._history = History(self.method.name, self._uncovered.promise(self.method, self.desk), self.seed)
-        self._history.setup, self._history.members = describe(self.method, self.desk), members_of(self.lanes)
+        promise = self._uncovered.promise(self.method, self.state)
+        self._history = History(self.method.name, promise, self.seed, self.metrics[0])
+        self._history.setup = describe(self.method, self.state, self.metrics)
+        self._history.members = members_of(self.lanes)
+        self._history.names = dict(self.data.names)
         return self._history
 
     def _finish(self, history: History, elapsed: float) -> None:
         started = time.perf_counter()
         history.environment = environment(self.engine)  # by now the engine knows which path it took
-        history.guarantee = self._uncovered.promise(self.method, self.desk)
+        history.guarantee = self._uncovered.promise(self.method, self.state)
         history.model = self.model
-        history.waived = self.desk.waived.describe()
+        history.waived = self.state.waived.describe(self.data.label)
         history.apart = list(self._apart)
         history.scores = self.scores.all(history.model)
         with one_thread():

@@ -5,15 +5,16 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from typing import Any
 
 from unknot.core.ensemble import Model
 from unknot.core.jobs import Score
+from unknot.core.metrics import ACCURACY, Metric
 
 NOBODY_LEFT = "no clients left"
 REGAINED = 0.99
-"""The share of the accuracy before an erasure at which it counts as regained."""
+"""The share of the main metric before an erasure at which it counts as regained."""
 TOO_MANY = 0.5
 """The share of updates that are set aside from which on a run is not well."""
 IDLE = 3
@@ -33,6 +34,8 @@ class Costs:
     bytes_stored: int = 0
     cancelled: int = 0
     set_aside: int = 0
+    server_samples: int = 0
+    """What the server itself read of public samples, each reading counted."""
 
     def plus(self, **more: float) -> Costs:
         return replace(self, **{name: getattr(self, name) + value for name, value in more.items()})
@@ -71,9 +74,14 @@ class Round:
     trips: tuple[Trip, ...] = ()
 
     @property
+    def value(self) -> float | None:
+        """The served model's main metric, as `value_of` has it."""
+        return value_of(self.scores)
+
+    @property
     def accuracy(self) -> float | None:
-        """The served model's, as `accuracy_of` has it."""
-        return accuracy_of(self.scores)
+        """The served model's accuracy, where that is a metric of the run."""
+        return value_of(self.scores, "accuracy")
 
 
 @dataclass(frozen=True)
@@ -83,7 +91,8 @@ class Served:
     `lanes` held its clients when it came, and `round` is their count; that of all lanes, where none
     did. `place` is the number of rounds that had been recorded before it: lanes count and keep time
     on their own, so it alone says what came after. `samples` says of each client how many of its
-    samples were erased, None where all of it was; `entered` and `left`, who is where since.
+    samples were erased, None where all of it was; `entered` and `left`, who is where since. `visits` are
+    what clients did for a last time before their data was closed, where the method has them do something.
     """
 
     request: str
@@ -99,6 +108,7 @@ class Served:
     after: dict[str, Score]
     costs: Costs
     trips: tuple[Trip, ...] = ()
+    visits: tuple[Trip, ...] = ()
     lanes: tuple[str, ...] = ()
     samples: tuple[int | None, ...] = ()
     entered: dict[str, tuple[int, ...]] = field(default_factory=dict)
@@ -118,9 +128,9 @@ class Served:
 
 @dataclass(frozen=True)
 class Recovery:
-    """What it took, after a request, to have regained `fraction` of the accuracy before it.
+    """What it took, after a request, to have regained `fraction` of the main metric before it.
 
-    `rounds` is the most that any one lane made.
+    `target` is what counts as that: see `Metric.regained`. `rounds` is the most that any one lane made.
     """
 
     request: str
@@ -142,6 +152,8 @@ class History:
     method: str
     guarantee: str
     seed: int
+    metric: Metric = ACCURACY
+    """What models are compared by: the main one."""
     environment: dict[str, Any] = field(default_factory=dict)
     setup: dict[str, Any] = field(default_factory=dict)
     """What the federation was made of: method, recipe, pace, clock, model, data, as plain values."""
@@ -149,6 +161,8 @@ class History:
     """The file that the run came from, with what was changed on the way: it can be run again from this."""
     members: dict[str, tuple[int, ...]] = field(default_factory=dict)
     """The clients of each lane at the start; requests say who came and went."""
+    names: dict[int, str] = field(default_factory=dict)
+    """What clients are called, where they have names and not numbers alone."""
     rounds: list[Round] = field(default_factory=list)
     served: list[Served] = field(default_factory=list)
     apart: list[Trip] = field(default_factory=list)
@@ -159,15 +173,25 @@ class History:
     unserved: list[str] = field(default_factory=list)
     """Requests whose moment has not come yet."""
     waived: list[str] = field(default_factory=list)
-    """Erased units that an approximate method's keepsakes had been shaped by, and that were let pass."""
+    """Erased units that what an approximate method kept had been shaped by, and that were let pass."""
     choices: dict[str, dict[str, Score]] = field(default_factory=dict)
     """Where what is served is a choice: how each of the models that could be did, at the end."""
     model: Model | None = None
 
     def __repr__(self) -> str:
-        scores = ", ".join(f"{split} accuracy {score.accuracy:.3f}" for split, score in self.scores.items())
+        scores = [f"{split} {self.metric.name} {score.value:.3f}" for split, score in self.scores.items()]
         requests = "; ".join(f"{s.request} at round {s.round}" for s in self.served) or "no requests"
-        return f"History({self.method}, {len(self.rounds)} rounds, {self.time:.1f} s, {requests}, {scores})"
+        parts = [self.method, f"{len(self.rounds)} rounds", f"{self.time:.1f} s", requests, *scores]
+        return f"History({', '.join([*parts, *filter(None, [self.let_pass])])})"
+
+    def label(self, client: int) -> str:
+        """What a client is called: its name, or ``client 3``."""
+        return self.names.get(client, f"client {client}")
+
+    @property
+    def let_pass(self) -> str:
+        """What an approximate method used although it knows erased data, for people; nothing if nothing."""
+        return f"kept although erased data had a part in it: {', '.join(self.waived)}" if self.waived else ""
 
     @property
     def events(self) -> list[Event]:
@@ -191,11 +215,18 @@ class History:
 
     @property
     def costs(self) -> Costs:
-        return max((event.costs for event in self.events), key=lambda c: c.jobs, default=Costs())
+        return max(
+            (event.costs for event in self.events), key=lambda c: (c.jobs, c.server_samples), default=Costs()
+        )
+
+    @property
+    def value(self) -> float | None:
+        """The main metric as it was last measured during the run."""
+        return next((r.value for r in reversed(self.rounds) if r.value is not None), None)
 
     @property
     def accuracy(self) -> float | None:
-        """The last one measured during the run."""
+        """The accuracy that was last measured during the run, where that is a metric of it."""
         return next((r.accuracy for r in reversed(self.rounds) if r.accuracy is not None), None)
 
     @property
@@ -216,17 +247,15 @@ class History:
         return found
 
     def recovery(self, served: Served, fraction: float = REGAINED) -> Recovery | None:
-        """The cost of getting back to `fraction` of the accuracy before a request."""
-        before = accuracy_of(served.before)
+        """The cost of getting back to `fraction` of the main metric before a request."""
+        before = value_of(served.before)
         if before is None:
             return None
-        target = fraction * before
-        after = accuracy_of(served.after)
-        reached, taken = after is not None and after >= target, 0
+        target = self.metric.regained(before, fraction)
+        reached, taken = self.metric.reached(value_of(served.after), target), 0
         later = self.rounds[served.place :]
         while not reached and taken < len(later):
-            accuracy = later[taken].accuracy
-            reached, taken = accuracy is not None and accuracy >= target, taken + 1
+            reached, taken = self.metric.reached(later[taken].value, target), taken + 1
         by_lane = Counter(record.lane for record in later[:taken])
         # A lane may be behind the others' time: what is reached is there when the last of them is.
         seconds = max((record.time - served.time for record in later[:taken]), default=0.0)
@@ -252,30 +281,32 @@ class History:
             "unserved": list(self.unserved),
             "waived": list(self.waived),
             "time": self.time,
-            "scores": {split: asdict(score) for split, score in self.scores.items()},
-            "choices": {
-                name: {split: asdict(score) for split, score in scores.items()}
-                for name, scores in self.choices.items()
-            },
-            "costs": asdict(self.costs),
+            "metric": self.metric.name,
+            "scores": self.scores,
+            "choices": self.choices,
+            "costs": self.costs,
             "model": None if self.model is None else self.model.digest(),
-            "lineage": None if self.model is None else self.model.lineage.describe(),
-            "requests": [asdict(served) for served in self.served],
-            "recoveries": [asdict(r) for s in self.served if s.kind == "erase" and (r := self.recovery(s))],
+            "lineage": None if self.model is None else self.model.lineage.describe(self.label),
+            "requests": self.served,
+            "recoveries": [r for s in self.served if s.kind == "erase" and (r := self.recovery(s))],
             "members": self.members,
-            "rounds": [asdict(record) for record in self.rounds],
-            "apart": [asdict(trip) for trip in self.apart],
+            "names": {str(client): name for client, name in self.names.items()},
+            "rounds": self.rounds,
+            "apart": self.apart,
             "seconds": dict(self.seconds),
             "environment": self.environment,
             "setup": self.setup,
             "experiment": self.experiment,
         }
-        return {name: _finite(value) for name, value in record.items()}
+        return {name: _plain(value) for name, value in record.items()}
 
 
-def accuracy_of(scores: Mapping[str, Score]) -> float | None:
-    """The accuracy that is shown: on the validation data, on the test data where there is no other."""
-    return next((scores[split].accuracy for split in ("validation", "test") if split in scores), None)
+def value_of(scores: Mapping[str, Score], metric: str | None = None) -> float | None:
+    """A metric, or the main one: on the validation data, on the test data where there is no other."""
+    score = next((scores[split] for split in ("validation", "test") if split in scores), None)
+    if score is None:
+        return None
+    return score.value if metric is None else score.metrics.get(metric)
 
 
 def _mostly_aside(rounds: Sequence[Round], when: str = "") -> str:
@@ -309,11 +340,15 @@ def _hint(aside: Counter[str]) -> str:
     return "".join(f": {hint}" for hint in hints)
 
 
-def _finite(value: Any) -> Any:
+def _plain(value: Any) -> Any:
+    if isinstance(value, Score):
+        value = value.to_dict()
+    if is_dataclass(value):
+        value = {item.name: getattr(value, item.name) for item in fields(value)}
     if isinstance(value, dict):
-        return {name: _finite(item) for name, item in value.items()}
+        return {name: _plain(item) for name, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_finite(item) for item in value]
+        return [_plain(item) for item in value]
     if isinstance(value, float) and not math.isfinite(value):
         return None
     return value

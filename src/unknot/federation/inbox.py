@@ -12,8 +12,9 @@ from unknot.core.jobs import Score
 from unknot.core.requests import Erase, Join, Request
 from unknot.federation.clock import SECOND
 from unknot.federation.describe import Members
-from unknot.federation.desk import Desk
+from unknot.federation.history import Trip
 from unknot.federation.lanes import Lane
+from unknot.federation.state import State
 
 Goals = Mapping[str, int]
 """The round at which each lane rests in this run; none where it goes by time."""
@@ -23,17 +24,20 @@ Goals = Mapping[str, int]
 class Waiting:
     """A request, and how far it has been served.
 
-    Once it is `begun`, the erased data is out of reach; the method may still fail to repair what it
-    spoilt (the lanes that are `touched`), and then it stays the first of all that is due. `left` is
-    what had not been erased before, `idle` says that no model here had a part in it.
+    An erasure that was `tried` and failed is the first of all that is due. Once it is `begun`, the erased
+    data is out of reach; the method may still fail to repair what it spoilt (the lanes that are `touched`).
+    `left` is what had not been erased before, `idle` says that no model here had a part in it.
     """
 
     request: Request
+    tried: bool = False
     begun: bool = False
     idle: bool = False
     left: Erase | None = None
     touched: list[Lane] = field(default_factory=list)
     purged: int = 0
+    visits: list[Trip] = field(default_factory=list)
+    """What its clients did at their last visit."""
     lanes: tuple[str, ...] = ()
     """The lanes that held who is named, when it came."""
     round: int = 0
@@ -42,7 +46,7 @@ class Waiting:
 
     def covers(self, request: Request) -> bool:
         """Whether what is asked for is being served already."""
-        if not self.begun or not isinstance(request, Erase) or not isinstance(self.request, Erase):
+        if not self.tried or not isinstance(request, Erase) or not isinstance(self.request, Erase):
             return False
         mine = {target.client: target.samples for target in self.request.targets}
         return all(
@@ -80,7 +84,7 @@ class Inbox:
         """Those that are not being served already: a request that failed may be asked again."""
         return [r for r in requests if not any(waiting.covers(r) for waiting in self._waiting)]
 
-    def next_due(self, desk: Desk, goals: Goals) -> tuple[Waiting, int] | None:
+    def next_due(self, state: State, goals: Goals) -> tuple[Waiting, int] | None:
         """The request whose moment came first, and that moment, in simulated nanoseconds.
 
         Requests at rounds that concern a lane in common are served in the order of their rounds, and in
@@ -88,29 +92,29 @@ class Inbox:
         """
         due = []
         for place, waiting in enumerate(self._waiting):
-            concerned = concerned_by(desk, waiting.request)
-            latest = max((lane.at for lane in concerned), default=desk.now)
+            concerned = concerned_by(state, waiting.request)
+            latest = max((lane.at for lane in concerned), default=state.now)
             at = waiting.request.at
-            if waiting.begun:
-                due.append((-1, place, waiting, max(desk.now, latest)))
+            if waiting.tried:
+                due.append((-1, place, waiting, max(state.now, latest)))
             elif at.time is not None:
-                if (asked := round(at.time * SECOND)) <= desk.now:
+                if (asked := round(at.time * SECOND)) <= state.now:
                     due.append((asked, place, waiting, max(asked, latest)))
-            elif _reached(concerned, at.round or 0) and not self._preceded(place, desk, goals):
+            elif _reached(concerned, at.round or 0) and not self._preceded(place, state, goals):
                 due.append((latest, place, waiting, latest))
         if not due:
             return None
         _, _, waiting, moment = min(due, key=lambda item: item[:2])
         return waiting, moment
 
-    def _preceded(self, place: int, desk: Desk, goals: Goals) -> bool:
+    def _preceded(self, place: int, state: State, goals: Goals) -> bool:
         """Whether a request at a round has to wait for another one that comes before it."""
         mine = self._waiting[place].request
-        names = {lane.name for lane in concerned_by(desk, mine)}
+        names = {lane.name for lane in concerned_by(state, mine)}
         for other, request in enumerate(self.requests):
             if request.at.round is None or (request.at.round, other) >= (mine.at.round, place):
                 continue
-            concerned = concerned_by(desk, request)
+            concerned = concerned_by(state, request)
             if names & {lane.name for lane in concerned} and _comes(request.at.round, concerned, goals):
                 return True
         return False
@@ -119,7 +123,7 @@ class Inbox:
         """The times at which somebody asks for something."""
         return [round(r.at.time * SECOND) for r in self.requests if r.at.time is not None]
 
-    def halted(self, desk: Desk, goals: Goals) -> set[str]:
+    def halted(self, state: State, goals: Goals) -> set[str]:
         """The lanes that wait for others: a request at a round finds all whom it concerns in that round.
 
         Otherwise the moment would depend on which lane is faster, and so on what its clients hold.
@@ -128,37 +132,37 @@ class Inbox:
         for request in self.requests:
             if request.at.round is None:
                 continue
-            concerned = concerned_by(desk, request)
+            concerned = concerned_by(state, request)
             if _comes(request.at.round, concerned, goals):
                 found |= {lane.name for lane in concerned if lane.rounds >= request.at.round}
         return found
 
-    def may_come(self, desk: Desk, goals: Goals, limit: int | None) -> bool:
+    def may_come(self, state: State, goals: Goals, limit: int | None) -> bool:
         """Whether a run with these goals, or this limit in nanoseconds, may see a request's moment."""
         for request in self.requests:
             if request.at.time is not None:
                 if limit is None or round(request.at.time * SECOND) <= limit:
                     return True
-            elif _comes(request.at.round or 0, concerned_by(desk, request), goals):
+            elif _comes(request.at.round or 0, concerned_by(state, request), goals):
                 return True
         return False
 
 
-def held_by(desk: Desk, request: Request) -> list[Lane]:
+def held_by(state: State, request: Request) -> list[Lane]:
     """The lanes that hold who is to be erased."""
     named = _named(request)
-    return [lane for lane in desk.lanes.values() if lane.members & named]
+    return [lane for lane in state.lanes.values() if lane.members & named]
 
 
-def concerned_by(desk: Desk, request: Request) -> list[Lane]:
+def concerned_by(state: State, request: Request) -> list[Lane]:
     """The lanes that have to be at a request's round: those that it may touch, or all where it touches none.
 
     Beside those that hold who is named: where a selector learns from clients' held-out rows, and all of
     them where the client had a part in what the federation was given to begin with.
     """
-    lanes, named = desk.lanes.values(), _named(request)
-    judges = desk.data.validation_owner is not None
-    given = desk.initial.lineage | desk.select_knows
+    lanes, named = state.lanes.values(), _named(request)
+    judges = state.data.validation_owner is not None
+    given = state.initial.lineage | state.select_knows
     if named and not (given and named & given.clients):
         mine = [lane for lane in lanes if lane.members & named or (judges and lane.selector.learns)]
         if any(lane.members & named for lane in mine):
@@ -230,7 +234,7 @@ class _Rehearsal:
 
     def _erase(self, client: int, samples: Sequence[int] | None) -> None:
         if client in self.gone:
-            raise RequestError(f"client {client} was already erased")
+            raise RequestError(f"{self.data.label(client)} was already erased")
         if client in self.data or client not in self.remembered:
             self.data.check_erasable(client, samples)
         if samples is None:
@@ -238,16 +242,16 @@ class _Rehearsal:
             return
         taken = self.taken.setdefault(client, set())
         if twice := sorted(taken & set(samples)):
-            raise RequestError(f"client {client} holds no sample {twice[0]} by then: it was already erased")
+            who = self.data.label(client)
+            raise RequestError(f"{who} holds no sample {twice[0]} by then: it was already erased")
         taken.update(samples)
 
     def _join(self, client: int) -> None:
+        who = self.data.label(client)
         if client in self.data.erased:
-            raise RequestError(f"client {client} cannot join again: its data was erased")
+            raise RequestError(f"{who} cannot join again: its data was erased")
         if client not in self.data:
-            raise RequestError(
-                f"cannot join client {client}: there is data of {self.data.describe_clients()}"
-            )
+            raise RequestError(f"cannot join {who}: there is data of {self.data.describe_clients()}")
         if client in self.present:
-            raise RequestError(f"client {client} is a member already")
+            raise RequestError(f"{who} is a member already")
         self.present.add(client)

@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 
 from unknot.core.jobs import Job, Update
 from unknot.core.lineage import NOBODY, Ledger, Lineage
-from unknot.core.recipe import Recipe
 from unknot.core.selection import Selector
+from unknot.core.training import Recipe
 from unknot.core.weights import Weights
-from unknot.federation.aggregate import Aggregate
+from unknot.federation.aggregators import Aggregate
 from unknot.federation.clock import SECOND
 from unknot.federation.history import Trip
 from unknot.federation.pace import Pace

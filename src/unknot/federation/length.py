@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import math
-import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TypedDict
 
 from unknot.core.errors import ConfigError
+from unknot.core.fields import convert
+from unknot.core.metrics import Metric
 from unknot.federation.history import History, Round
 
 
 @dataclass(frozen=True)
 class Length:
-    """The length of a run: so many more rounds, so many simulated seconds, or until a steady accuracy.
+    """The length of a run: so many more rounds, so many simulated seconds, or until a steady `goal`.
 
-    The accuracy is on validation data, of what is "served" or, as KNOT's paper has it, of the "best"
-    lane: the greatest of the latest that each lane's own model had. It counts once it has been steady
-    for `window` rounds: their standard deviation is at most `deviation`.
+    The goal is the main metric's, and is called `accuracy` where that is it. It is on validation data, of
+    what is "served" or, as KNOT's paper has it, of the "best" lane: the best of the latest that each lane's
+    own model had. It counts once it has been steady for `window` rounds: their standard deviation (of
+    perplexities that of the logarithms) is at most `deviation`.
     """
 
     rounds: int | None = None
@@ -27,8 +29,10 @@ class Length:
     window: int = 1
     deviation: float | None = None
     judge: str = "served"
+    goal: float | None = None
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "rounds", convert(self.rounds, int | None, "rounds"))
         if self.rounds is None and self.seconds is None:
             raise ConfigError(
                 "a run needs a length: give rounds or seconds (an accuracy alone may never be reached)"
@@ -39,6 +43,10 @@ class Length:
             raise ConfigError(f"seconds must be positive and finite, not {self.seconds}")
         if self.accuracy is not None and not 0 < self.accuracy <= 1:
             raise ConfigError(f"accuracy is a share: between 0 and 1, not {self.accuracy}")
+        if self.accuracy is not None and self.goal is not None:
+            raise ConfigError("a run stops at an accuracy or at a goal, not at both")
+        if self.goal is not None and not math.isfinite(self.goal):
+            raise ConfigError(f"goal must be finite, not {self.goal}")
         if self.window < 1:
             raise ConfigError(f"window must be at least 1, not {self.window}")
         if self.deviation is not None and not self.deviation >= 0:
@@ -53,24 +61,38 @@ class Length:
             return replace(length, **parts)
         return Length(length, **parts)
 
-    def reached(self, history: History) -> bool:
-        """Whether validation accuracy is at its target since the last request and, if asked for, settled."""
-        if self.accuracy is None:
-            return False
-        recent = self._accuracies(history.since_request)[-self.window :]
-        if len(recent) < self.window or recent[-1] < self.accuracy:
-            return False
-        return self.deviation is None or statistics.pstdev(recent) <= self.deviation
+    @property
+    def target(self) -> float | None:
+        """What the main metric is to reach, by either name."""
+        return self.accuracy if self.goal is None else self.goal
 
-    def _accuracies(self, rounds: Sequence[Round]) -> list[float]:
+    def check(self, metric: Metric) -> None:
+        """Raise `ConfigError` for a target that is not the main metric's."""
+        if self.accuracy is not None and metric.name != "accuracy":
+            raise ConfigError(
+                f"the main metric of this run is {metric.name}: stop at goal = ..., or name accuracy first"
+            )
+        if self.goal is not None:
+            metric.check_goal(self.goal, "goals")
+
+    def reached(self, history: History) -> bool:
+        """Whether the main metric is at its target since the last request and, if asked for, settled."""
+        if self.target is None:
+            return False
+        recent = self._values(history.since_request, history.metric)[-self.window :]
+        if len(recent) < self.window or not history.metric.reached(recent[-1], self.target):
+            return False
+        return self.deviation is None or history.metric.spread(recent) <= self.deviation
+
+    def _values(self, rounds: Sequence[Round], metric: Metric) -> list[float]:
         found, latest = [], {}
         for record in rounds:
             if "validation" not in record.scores:
                 continue
             # Where there is one lane, its model is what is served.
             scores = record.own if self.judge == "best" and record.own else record.scores
-            latest[record.lane if self.judge == "best" else ""] = scores["validation"].accuracy
-            found.append(max(latest.values()))
+            latest[record.lane if self.judge == "best" else ""] = scores["validation"].value
+            found.append(metric.best(latest.values()))
         return found
 
 
@@ -82,3 +104,4 @@ class LengthParts(TypedDict, total=False):
     window: int
     deviation: float | None
     judge: str
+    goal: float | None

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unknot.core.ensemble import Model
+from unknot.core.errors import ConfigError
 from unknot.core.jobs import Job, Update
 from unknot.core.requests import Erase
 from unknot.federation.desk import Desk
@@ -50,6 +51,11 @@ class Method:
         return False
 
     @property
+    def takes_leave(self) -> bool:
+        """Whether it acts at a leaver's last visit: what comes of that is not exact."""
+        return getattr(self.farewell, "__func__", None) is not Method.farewell
+
+    @property
     def promise(self) -> str:
         """The guarantee in words, with what it does not cover."""
         return self.guarantee.value
@@ -83,6 +89,16 @@ class Method:
             if name in lane.nodes:  # a tree may have changed while they were under way
                 desk.combine(lane, lane.nodes[name], mine)
 
+    def farewell(self, desk: Desk, request: Erase) -> None:
+        """What is done at the last visit of who is about to be erased: for approximate methods alone.
+
+        The data is still there, and whom it belongs to are members; `request` names only such. Jobs on
+        it may be trained (`desk.train_apart`), and what comes of them be kept as nobody's
+        (``desk.keepsakes.put(name, None, weights)``) for `forget`, where it is given out without the
+        forbidden part of its lineage, which is on record as waived. Should this fail, nothing is kept or
+        changed, nothing has been erased yet, and the request is served again.
+        """
+
     def forget(self, desk: Desk, request: Erase, touched: Sequence[Lane]) -> None:
         """Repair what an erasure spoiled.
 
@@ -114,3 +130,17 @@ class Method:
     def choices(self, desk: Desk) -> dict[str, Model]:
         """Models that could be served instead: reported side by side at the end of a run."""
         return {}
+
+
+def check_method(said: str, thing: object) -> None:
+    """Refuse, before it runs, a method that does not say who it is or what it does."""
+    kind = thing if isinstance(thing, type) else type(thing)
+    if not issubclass(kind, Method):  # a function that makes one: it is looked at when it has
+        return
+    if not isinstance(kind.name, str) or kind.name == Method.name:
+        raise ConfigError(f"{said} has no name of its own: name = ...")
+    declared = any("guarantee" in vars(base) for base in kind.__mro__ if base is not Method)
+    if not declared or not isinstance(kind.guarantee, Guarantee):
+        raise ConfigError(f"{said} does not say what it promises: guarantee = Guarantee.EXACT, say")
+    if kind.forget is Method.forget:
+        raise ConfigError(f"{said} does not say how it forgets: it has no forget(desk, request, touched)")

@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from unknot.federation.desk import Desk
 from unknot.federation.method import Method
 from unknot.federation.pace import Synchronous
+from unknot.federation.state import State
 
 WHOM = "whom the selector asked, which it knew the erased client for"
 WHEN = "when the others were asked, which depends on how long the erased client took"
 HOW_MANY = "how many rounds came before and after a request, which the erased client had a part in"
-STOPPED = "when training stopped at its accuracy, which the erased data had a part in"
+
+
+def stopped(metric: str = "accuracy") -> str:
+    return f"when training stopped at its {metric}, which the erased data had a part in"
 
 
 def qualified(promise: str, exact: bool, uncovered: Sequence[str]) -> str:
@@ -35,17 +38,17 @@ class Uncovered:
     """Whether anything was erased at all."""
     timed: bool = False
     """Whether a run went for so many seconds, or a request came at a time."""
-    judged: bool = False
-    """Whether a run was to stop at an accuracy."""
+    judged: str = ""
+    """The metric at which a run was to stop, if at one."""
 
-    def promise(self, method: Method, desk: Desk) -> str:
+    def promise(self, method: Method, state: State) -> str:
         """What the method promises, and what that does not cover in this federation's runs."""
         found = []
         if method.keeps:  # models that go on were shaped by whom was asked, and when
-            if desk.select.curious or desk.select.learns:
+            if state.select.curious or state.select.learns:
                 found.append(WHOM)
-            if not isinstance(desk.pace, Synchronous):
+            if not isinstance(state.pace, Synchronous):
                 found.append(WHEN)
         if self.erased:
-            found += [HOW_MANY] * self.timed + [STOPPED] * self.judged
+            found += [HOW_MANY] * self.timed + [stopped(self.judged)] * bool(self.judged)
         return qualified(method.promise, method.exact, found)

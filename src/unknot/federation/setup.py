@@ -6,11 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TypedDict
 
+from unknot.core import registry
 from unknot.core.errors import ConfigError
-from unknot.core.fields import field_names, refuse_unknown
-from unknot.core.recipe import Recipe
+from unknot.core.fields import convert, field_names, refuse_unknown
+from unknot.core.metrics import Metric, MetricFunction, as_metrics
 from unknot.core.selection import WHEN, AtRandom, Selector
-from unknot.federation.aggregate import Aggregate, FedAvg
+from unknot.core.task import Task
+from unknot.core.training import Recipe
+from unknot.federation.aggregators import Aggregate, FedAvg
 from unknot.federation.clock import Clock
 from unknot.federation.pace import Pace, Synchronous
 
@@ -20,7 +23,9 @@ class Setup:
     """What a client does, who is asked when, how updates are put together, and how often is measured.
 
     `select_when` is "always", or "unlearning": a lane's rounds from the first request that touches it.
-    The served model is measured every `evaluate_every` rounds (0: never) on `evaluate_on`.
+    The served model is measured every `evaluate_every` rounds (0: never) on `evaluate_on`, by `metrics`:
+    names, metrics or functions of your own, the main one first; else by the usual one for the data.
+    Pace, aggregator, clock (its slowness) and selector may be given by name, or as "package.module:Thing".
     """
 
     recipe: Recipe = field(default_factory=Recipe)
@@ -32,12 +37,25 @@ class Setup:
     seed: int = 0
     evaluate_every: int = 1
     evaluate_on: Sequence[str] = ("validation",)
+    metrics: Sequence[Metric] = ()
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "metrics", as_metrics(self.metrics))
+        object.__setattr__(self, "clock", _clock(self.clock))
+        object.__setattr__(self, "seed", convert(self.seed, int, "seed"))
+        for name, known in _BY_NAME.items():
+            object.__setattr__(self, name, known.given(getattr(self, name), name))
+        if not isinstance(self.recipe, Recipe):
+            raise ConfigError(f"recipe must be a Recipe: write unknot.Recipe(...), not {self.recipe!r}")
         if self.select_when not in WHEN:
             raise ConfigError(f"select_when is 'always' or 'unlearning', not {self.select_when!r}")
         if self.evaluate_every < 0:
             raise ConfigError(f"evaluate_every must be 0 (never) or more, not {self.evaluate_every}")
+
+    @property
+    def task(self) -> Task:
+        """What models are trained and judged by."""
+        return Task(self.recipe.loss, tuple(self.metrics))
 
     @staticmethod
     def of(setup: Setup | None, recipe: Recipe | None, parts: SetupParts) -> Setup:
@@ -49,14 +67,28 @@ class Setup:
         return setup or Setup(**{name: part for name, part in given.items() if part is not None})  # type: ignore[arg-type]
 
 
+_BY_NAME = {"pace": registry.paces, "aggregate": registry.aggregators, "select": registry.selectors}
+
+
+def _clock(given: object) -> Clock:
+    """A clock, or one that goes by the slowness of this name."""
+    if isinstance(given, Clock):
+        return given
+    slowness = registry.clocks.given(given, "clock")
+    if not isinstance(given, str):
+        raise ConfigError(f"clock is a Clock, or the name of a slowness: write unknot.Clock({given!r})")
+    return Clock(slowness)
+
+
 class SetupParts(TypedDict, total=False):
     """The fields of `Setup` but for the recipe, as keyword arguments."""
 
-    pace: Pace | None
-    aggregate: Aggregate | None
-    clock: Clock | None
-    select: Selector | None
+    pace: Pace | str | None
+    aggregate: Aggregate | str | None
+    clock: Clock | str | None
+    select: Selector | str | None
     select_when: str
     seed: int
     evaluate_every: int
     evaluate_on: Sequence[str]
+    metrics: Sequence[Metric | MetricFunction | str]

@@ -1,4 +1,4 @@
-"""What a person may look at of a federation's desk without reaching onto it."""
+"""What a person may look at of a federation, by the names that its state has."""
 
 from __future__ import annotations
 
@@ -6,72 +6,78 @@ from unknot.core.archive import Archive, Keepsakes, Memo
 from unknot.core.data import FederatedData
 from unknot.core.keys import Key
 from unknot.core.lineage import Ledger
-from unknot.core.recipe import Recipe
+from unknot.core.training import Recipe
 from unknot.core.weights import Weights
 from unknot.federation.clock import Clock
 from unknot.federation.desk import Desk
 from unknot.federation.history import Costs
 from unknot.federation.lanes import Lane
+from unknot.federation.state import State
 
 
 class View:
-    """The desk's things by the same names."""
+    """The state's things by the same names."""
 
-    desk: Desk
+    state: State
+
+    @property
+    def desk(self) -> Desk:
+        """Where its method works."""
+        return self.state.desk
 
     @property
     def initial(self) -> Weights:
-        return self.desk.initial
+        return self.state.initial
 
     @property
     def data(self) -> FederatedData:
-        return self.desk.data
+        return self.state.data
 
     @property
     def ledger(self) -> Ledger:
-        return self.desk.ledger
+        return self.state.ledger
 
     @property
     def archive(self) -> Archive:
-        return self.desk.archive
+        return self.state.archive
 
     @property
     def memo(self) -> Memo:
-        return self.desk.memo
+        return self.state.memo
 
     @property
     def keepsakes(self) -> Keepsakes:
-        return self.desk.keepsakes
+        return self.state.keepsakes
 
     @property
     def lanes(self) -> dict[str, Lane]:
-        return self.desk.lanes
+        return self.state.lanes
 
     @property
     def members(self) -> set[int]:
-        return self.desk.members
+        return self.state.members
 
     @property
     def costs(self) -> Costs:
-        return self.desk.costs
+        return self.state.costs
 
     @property
     def clock(self) -> Clock:
-        return self.desk.clock
+        return self.state.clock
 
     @property
     def key(self) -> Key:
-        return self.desk.key
+        return self.state.key
 
     @property
     def recipe(self) -> Recipe:
-        return self.desk.recipe
+        return self.state.recipe
 
     @property
     def seed(self) -> int:
-        return self.desk.seed
+        return self.state.seed
 
     @property
     def now(self) -> int:
         """Simulated nanoseconds."""
-        return self.desk.now
+        return self.state.now

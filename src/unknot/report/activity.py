@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from unknot.core.requests import Target
 from unknot.federation import History, Round, Served, Trip
 from unknot.federation.clustered import JOINT
-from unknot.federation.history import accuracy_of
+from unknot.federation.history import value_of
 
 NOWHERE = "in none"  # profiled, or asked in joint rounds alone, and a member of no lane
 Point = tuple[float, float]
@@ -27,7 +27,10 @@ class Row:
 
 @dataclass(frozen=True)
 class Bar:
-    """A trip in its row. `kind` is "lane", "joint", "apart", or "cut" where a request ended it."""
+    """A trip in its row.
+
+    `kind` is "lane", "joint", "apart", "visit" before an erasure, or "cut" where a request ended it.
+    """
 
     row: int
     kind: str
@@ -104,8 +107,8 @@ def erased(history: History, of: Sequence[Row]) -> dict[int, str]:
         samples.update(served.parts)
         whole.update(served.leavers)
     first = _first_rows(of)
-    words = {client: str(Target(client, tuple(range(count)))) for client, count in samples.items()}
-    words |= {client: str(Target(client)) for client in whole}
+    words = {client: Target(client, tuple(range(n))).told(history.label) for client, n in samples.items()}
+    words |= {client: history.label(client) for client in whole}
     return {first[client]: text for client, text in words.items() if client in first}
 
 
@@ -121,40 +124,40 @@ def restarts(history: History) -> list[tuple[float, str]]:
 
 
 def served_curve(history: History) -> list[Point]:
-    """The served model's accuracy; a request has two points, before it and after it."""
+    """The served model's main metric; a request has two points, before it and after it."""
     points: list[Point] = []
     now = 0.0
     for event in history.events:
         # A lane may be behind the others' time; what is served has it from when the last of them is there.
         now = max(now, event.time)
         for scores in (event.scores,) if isinstance(event, Round) else (event.before, event.after):
-            accuracy = accuracy_of(scores)
-            if accuracy is not None:
-                points.append((now, accuracy))
+            value = value_of(scores)
+            if value is not None:
+                points.append((now, value))
     return points
 
 
 def own_curves(history: History) -> dict[str, list[Point]]:
-    """Each lane's own accuracy. A lane that begins again has none (NaN) until it is measured again."""
+    """Each lane's own value of it. A lane that begins again has none (NaN) until it is measured again."""
     found: dict[str, list[Point]] = {name: [] for name in lanes(history)}
     for event in history.events:
         if not isinstance(event, Round):
             for name in found.keys() & set(event.restarted):
                 found[name].append((event.time, math.nan))
-        elif event.lane in found and (accuracy := accuracy_of(event.own)) is not None:
-            found[event.lane].append((event.time, accuracy))
+        elif event.lane in found and (value := value_of(event.own)) is not None:
+            found[event.lane].append((event.time, value))
     return found if len(found) > 1 else {}
 
 
 def band(history: History) -> list[tuple[float, float, float]]:
-    """From each moment on, the least and the greatest of the lanes' latest own accuracies.
+    """From each moment on, the least and the greatest of the lanes' latest own values.
 
     NaN where fewer than two lanes have one: there is nothing between them.
     """
     changes: dict[float, dict[str, float]] = {}
     for name, points in own_curves(history).items():
-        for time, accuracy in points:
-            changes.setdefault(time, {})[name] = accuracy
+        for time, value in points:
+            changes.setdefault(time, {})[name] = value
     latest: dict[str, float] = {}
     found = []
     for time in sorted(changes):
@@ -171,6 +174,7 @@ def _trips(history: History) -> Iterator[tuple[Trip, str]]:
     for record in history.rounds:
         yield from ((trip, "joint" if record.lane == JOINT else "lane") for trip in record.trips)
     for served in history.served:
+        yield from ((trip, "visit") for trip in served.visits)
         yield from ((trip, "cut") for trip in served.trips)
 
 
@@ -180,7 +184,7 @@ def _placed(history: History) -> set[Row]:
     listed = {
         Row(lane, client) for members in lists for lane, clients in members.items() for client in clients
     }
-    asked = {Row(trip.lane, trip.client) for trip, kind in _trips(history) if kind != "apart"}
+    asked = {Row(trip.lane, trip.client) for trip, kind in _trips(history) if kind not in ("apart", "visit")}
     return {row for row in listed | asked if row.lane != JOINT}
 
 

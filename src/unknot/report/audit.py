@@ -94,7 +94,7 @@ def tables(audit: Shown) -> RenderableType:
     """The sentence, what was compared, and the figures."""
     verdict = Text.assemble((f"{audit['outcome']}: ", STYLES[audit["outcome"]]), sentence(audit))
     about = Text(
-        f"{audit['experiment']}: {audit['erased']} erased by {audit['method']}; {asked(audit)}{given(audit)}"
+        f"{audit['experiment']}: {audit['erased']} erased by {served_by(audit)}; {asked(audit)}{given(audit)}"
     )
     meaning = Text("\n".join(f"{name:9} {words}" for name, words in MEANING.items()), style="dim")
     parts: list[RenderableType] = [verdict, Text(""), about, meaning]
@@ -111,8 +111,17 @@ def asked(audit: Shown) -> str:
 
 
 def given(audit: Shown) -> str:
-    """What was audited, if it is not what the run serves."""
-    return "" if audit["model"] is None else f". Audited, in place of what this run serves: {audit['model']}"
+    """What was audited, if it is not what the run serves; what it kept of the erased, if it is."""
+    if audit["model"] is not None:
+        return f". Audited, in place of what this run serves: {audit['model']}"
+    waived = ", ".join(audit.get("waived", ()))
+    return f". Kept although erased data had a part in it: {waived}" if waived else ""
+
+
+def served_by(audit: Shown) -> str:
+    """``pga (approximate: ...)``."""
+    promise = audit.get("guarantee")
+    return f"{audit['method']} ({promise})" if promise else str(audit["method"])
 
 
 def notes(audit: Shown) -> list[str]:

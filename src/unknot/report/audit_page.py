@@ -7,7 +7,18 @@ from html import escape
 from pathlib import Path
 
 from unknot.core.errors import ConfigError
-from unknot.report.audit import MEANING, MODELS, Shown, asked, estimate, given, notes, percent, sentence
+from unknot.report.audit import (
+    MEANING,
+    MODELS,
+    Shown,
+    asked,
+    estimate,
+    given,
+    notes,
+    percent,
+    sentence,
+    served_by,
+)
 from unknot.report.audit_plot import svg
 from unknot.report.plots import load_matplotlib
 
@@ -58,7 +69,7 @@ def page(audit: Shown) -> str:
             f"<h1>{escape(title)}</h1>",
             f'<p class="verdict {outcome.replace(" ", "-")}"><b>{escape(outcome.capitalize())}.</b> '
             f"{escape(sentence(audit))}</p>",
-            f"<h2>What was compared</h2><p>Served by {escape(audit['method'])}; ",
+            f"<h2>What was compared</h2><p>Served by {escape(served_by(audit))}; ",
             f"{escape(asked(audit) + given(audit))}.</p>",
             _pairs(MEANING),
             *_shown(audit),

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from unknot.core.metrics import METRICS
+
 Shown = Mapping[str, Any]
 Rows = list[list[str]]
 
@@ -29,19 +31,32 @@ def count(stat: Shown | None, digits: int = 1) -> str:
     return f"{stat['mean']:.{0 if whole else digits}f}{spread}{part}"
 
 
+def in_percent(metric: str) -> bool:
+    """Whether a metric is a share; of one that is not ours nothing is known."""
+    return metric in METRICS and METRICS[metric].share
+
+
+def shown(value: float | None, metric: str) -> str:
+    """``83.4%``; ``0.7312``."""
+    if value is None:
+        return NONE
+    return f"{value:.1%}" if in_percent(metric) else f"{value:.4g}"
+
+
 def quality(stat: Shown | None, metric: str) -> str:
     """An accuracy in per cent, or a perplexity."""
-    if metric == "accuracy" or stat is None:
+    if in_percent(metric) or stat is None:
         return percent(stat)
-    if stat["mean"] >= 1e5:  # a model that has diverged
+    if abs(stat["mean"]) >= 1e5:  # a model that has diverged
         return f"{stat['mean']:.0e}"
-    spread = "" if stat["std"] is None else f" ± {stat['std']:.1f}"
-    return f"{stat['mean']:.1f}{spread}"
+    digits = 1 if metric == "perplexity" else 3
+    spread = "" if stat["std"] is None else f" ± {stat['std']:.{digits}f}"
+    return f"{stat['mean']:.{digits}f}{spread}"
 
 
 def target(threshold: float, metric: str) -> str:
     """``to 75 %``; ``to perplexity 120``."""
-    return f"to {100 * threshold:g} %" if metric == "accuracy" else f"to perplexity {threshold:g}"
+    return f"to {100 * threshold:g} %" if in_percent(metric) else f"to {metric} {threshold:g}"
 
 
 def against(stat: Shown | None, base: Shown | None) -> str:

@@ -1,7 +1,8 @@
-"""Accuracy as a picture of characters, with the requests marked."""
+"""The main metric as a picture of characters, with the requests marked."""
 
 from __future__ import annotations
 
+import math
 from itertools import accumulate
 
 from unknot.federation import History
@@ -15,12 +16,12 @@ def curve(history: History, width: int = 64, height: int = 10) -> str:
     By round; over simulated time where there are several lanes, since their rounds interleave.
     """
     by_time = len({record.lane for record in history.rounds}) > 1
-    rounds = [(r, r.accuracy) for r in history.rounds if r.accuracy is not None]
+    rounds = [(r, r.value) for r in history.rounds if r.value is not None and math.isfinite(r.value)]
     if len(rounds) < 2:
         return ""
     # A lane may be behind the others' time; what is served has it from when the last of them is there.
     places = accumulate((r.time for r, _ in rounds), max) if by_time else (r.round for r, _ in rounds)
-    points = [(at, accuracy) for at, (_, accuracy) in zip(places, rounds, strict=True)]
+    points = [(at, value) for at, (_, value) in zip(places, rounds, strict=True)]
     first, last = (0.0, history.time) if by_time else (points[0][0], points[-1][0])
     low = min(a for _, a in points)
     high = max(a for _, a in points)
@@ -29,13 +30,13 @@ def curve(history: History, width: int = 64, height: int = 10) -> str:
     def column(at: float) -> int:
         return round((at - first) / ((last - first) or 1) * (2 * width - 1))
 
-    def row(accuracy: float) -> int:
-        return round((high - accuracy) / span * (4 * height - 1))
+    def row(value: float) -> int:
+        return round((high - value) / span * (4 * height - 1))
 
     cells = [[0] * width for _ in range(height)]
     previous: tuple[int, int] | None = None
-    for at, accuracy in points:
-        x, y = column(at), row(accuracy)
+    for at, value in points:
+        x, y = column(at), row(value)
         x0, y0 = previous or (x, y)
         steps = max(abs(x - x0), abs(y - y0), 1)
         for i in range(steps + 1):
@@ -47,7 +48,7 @@ def curve(history: History, width: int = 64, height: int = 10) -> str:
         marks[min(max(column(served.time if by_time else served.round), 0) // 2, width - 1)] = "▾"
     lines = [" " * 7 + "".join(marks).rstrip()]
     for i, line in enumerate(cells):
-        label = f"{high:6.1%}" if i == 0 else f"{low:6.1%}" if i == height - 1 else ""
+        label = history.metric.shown(high if i == 0 else low) if i in (0, height - 1) else ""
         lines.append(f"{label:>6} " + "".join(chr(0x2800 + cell) for cell in line))
     start, end = ("0 s", _seconds(last)) if by_time else (f"round {first}", str(last))
     lines.append(" " * 7 + start.ljust(width - len(end)) + end)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from unknot.core.errors import ConfigError
+from unknot.report.cells import in_percent
 
 Shown = Mapping[str, Any]
 
@@ -144,7 +145,7 @@ def _looks(panels: Sequence[Shown]) -> dict[str, dict[str, Any]]:
 
 
 def _curves(axes: Any, panel: Shown, looks: Mapping[str, Any], over_time: bool) -> None:
-    factor = 100.0 if panel["metric"] == "accuracy" else 1.0
+    factor = 100.0 if in_percent(panel["metric"]) else 1.0
     for line in panel["lines"]:
         curve = line["curve"]
         x, mean, low, high = (
@@ -165,10 +166,8 @@ def _curves(axes: Any, panel: Shown, looks: Mapping[str, Any], over_time: bool) 
     axes.set_title(textwrap.fill(panel["title"], 36), fontsize=10, pad=8)
     axes.set_xlim(left=0 if over_time else None, right=panel["until"])
     axes.set_xlabel("simulated seconds" if over_time else "round")
-    if panel["metric"] == "accuracy":
-        axes.set_ylabel(f"{panel['split']} accuracy (%)")
-    else:
-        axes.set_ylabel(f"{panel['split']} {panel['metric']}")
+    axes.set_ylabel(f"{panel['split']} {panel['metric']}{' (%)' if in_percent(panel['metric']) else ''}")
+    if panel["metric"] == "perplexity":
         _logarithmic(axes)
 
 
@@ -195,7 +194,7 @@ def _bars(axes: Any, panels: Sequence[Shown], measure: str, looks: Mapping[str, 
     width = 0.8 / len(names)
     places: list[float]
     for group, panel in enumerate(panels):
-        shares = panel["metric"] == "accuracy" and measure in (*QUALITIES, "rise")
+        shares = in_percent(panel["metric"]) and measure in (*QUALITIES, "rise")
         factor = 100.0 if shares else 1.0
         for line in panel["lines"]:
             stat = line["measures"].get(measure)

@@ -1,4 +1,4 @@
-"""A live line while a run goes on: accuracy and simulated time, and the requests as they come."""
+"""A live line while a run goes on: the main metric and simulated time, and the requests as they come."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TaskProgressColumn
 
 from unknot.federation import Event, Round
 from unknot.federation.clustered import JOINT
-from unknot.report.summary import share, where
+from unknot.report.cells import shown
+from unknot.report.summary import where
 
 
 class Live:
@@ -25,11 +26,13 @@ class Live:
             TextColumn("{task.description}"),
             BarColumn(),
             TaskProgressColumn(),
-            TextColumn("accuracy [bold]{task.fields[accuracy]}[/]  simulated {task.fields[time]}"),
+            TextColumn("{task.fields[metric]} [bold]{task.fields[value]}[/]  simulated {task.fields[time]}"),
             console=console,
             transient=True,
         )
-        self._task = self._progress.add_task("training", total=rounds, accuracy="–", time="0 s")
+        self._task = self._progress.add_task(
+            "training", total=rounds, metric="accuracy", value="–", time="0 s"
+        )
 
     def __enter__(self) -> Live:
         self._progress.start()
@@ -42,8 +45,9 @@ class Live:
 
     def __call__(self, event: Event) -> None:
         if isinstance(event, Round):
-            if event.accuracy is not None:
-                self._progress.update(self._task, accuracy=share(event.accuracy))
+            if event.value is not None:
+                name = next(iter(event.scores.values())).name
+                self._progress.update(self._task, metric=name, value=shown(event.value, name))
             if event.lane != JOINT:
                 self._done[event.lane] = event.round
             whose = f"{event.lane}, " if len(self._done) > 1 else ""
@@ -57,6 +61,8 @@ class Live:
         note = f"[yellow]▾[/] {where(event, len(self._done) > 1)}: {event.request}"
         if event.restarted:
             note += f"; started again: {', '.join(event.restarted)}"
+        if event.visits:
+            note += f"; {len(event.visits)} last visit{'' if len(event.visits) == 1 else 's'}"
         if event.cancelled:
             note += f"; {len(event.cancelled)} in flight called back"
         self._progress.console.print(note)

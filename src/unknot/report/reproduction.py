@@ -19,8 +19,7 @@ from rich.text import Text
 
 from unknot.core.errors import ConfigError
 from unknot.report import exposure, times, utilities
-from unknot.report.cells import NONE, Rows, Shown, count, not_run, quality, target
-from unknot.report.summary import share
+from unknot.report.cells import NONE, Rows, Shown, count, not_run, quality, shown, target
 
 COSTS = {
     "client_epochs": "client epochs",
@@ -152,10 +151,11 @@ def tables(findings: Shown) -> RenderableType:
 def scenario_table(scenario: Shown) -> Table:
     """What became of the requests of one run."""
     outcomes = scenario["outcomes"]
-    title = f"after each request, {scenario['split']} accuracy"
+    metric = scenario["metric"]
+    title = f"after each request, {scenario['split']} {metric}"
     table = Table("request", "before", "round 0", title=title, title_justify="left")
     for reached in outcomes[0]["reached"] if outcomes else ():
-        table.add_column(f"to {share(reached['threshold'])}")
+        table.add_column(f"to {shown(reached['threshold'], metric)}")
     for outcome in outcomes:
         cells = [
             "not reached"
@@ -165,7 +165,7 @@ def scenario_table(scenario: Shown) -> Table:
             for reached in outcome["reached"]
         ]
         what = f"{outcome['request']}, round {outcome['round']}"
-        table.add_row(what, share(outcome["before"]), share(outcome["after"]), *cells)
+        table.add_row(what, shown(outcome["before"], metric), shown(outcome["after"], metric), *cells)
     return table
 
 

@@ -9,8 +9,9 @@ from rich.text import Text
 
 from unknot.federation import History, Served
 from unknot.federation.clustered import JOINT
-from unknot.federation.history import accuracy_of
+from unknot.federation.history import value_of
 from unknot.report.activity import lanes
+from unknot.report.cells import shown
 from unknot.report.curve import curve
 
 
@@ -31,12 +32,15 @@ def summary(history: History) -> RenderableType:
     parts: list[RenderableType] = []
     drawn = curve(history)
     if drawn:
-        parts += [Text("accuracy of the served model (▾ a request)"), Text(drawn, style="cyan"), Text("")]
+        head = f"{history.metric.name} of the served model (▾ a request)"
+        parts += [Text(head), Text(drawn, style="cyan"), Text("")]
     parts.append(_result(history))
     if history.choices:
         parts += [Text(""), _choices(history)]
     if history.served:
         parts += [Text(""), _requests(history)]
+    if history.waived:
+        parts += [Text(""), Text(history.let_pass, style="yellow")]
     parts += [Text(text, style="bold red") for text in (*_pending(history), *history.warnings)]
     return Padding(Group(*parts), (1, 0))
 
@@ -58,18 +62,20 @@ def _result(history: History) -> Table:
     table.add_column(style="bold")
     table.add_column(justify="right")
     for split, score in history.scores.items():
-        table.add_row(f"{split} accuracy", share(score.accuracy))
+        for name, value in score.metrics.items():
+            main = name == history.metric.name
+            table.add_row(f"{split} {name}", history.metric.shown(value) if main else shown(value, name))
     table.add_row("rounds", _rounds(history))
     table.add_row("simulated time", f"{history.time:.1f} s")
     table.add_row("client epochs", f"{costs.client_epochs:.0f}")
+    if costs.server_samples:
+        table.add_row("samples read by the server", str(costs.server_samples))
     table.add_row("sent down / up", f"{size(costs.bytes_down)} / {size(costs.bytes_up)}")
     table.add_row("stored on the server", size(costs.bytes_stored))
     if costs.set_aside:
         table.add_row("updates set aside", str(costs.set_aside))
     if costs.cancelled:
         table.add_row("flights cancelled", str(costs.cancelled))
-    if history.waived:
-        table.add_row("influence let pass", ", ".join(history.waived))
     path = history.environment.get("engine", {})
     engine = " / ".join(str(path[k]) for k in ("engine", "path", "device") if k in path)
     table.add_row("engine", engine)
@@ -93,14 +99,14 @@ def _choices(history: History) -> Table:
     table.add_column("model", style="bold")
     splits = list(dict.fromkeys(split for scores in history.choices.values() for split in scores))
     for split in splits:
-        table.add_column(f"{split} accuracy", justify="right")
+        table.add_column(f"{split} {history.metric.name}", justify="right")
         table.add_column("loss", justify="right")
     chosen = next((name for name, scores in history.choices.items() if scores == history.scores), None)
     for name, scores in history.choices.items():
         cells = []
         for split in splits:
             score = scores.get(split)
-            cells += ["–", "–"] if score is None else [share(score.accuracy), f"{score.loss:.3f}"]
+            cells += ["–", "–"] if score is None else [history.metric.shown(score.value), f"{score.loss:.3f}"]
         table.add_row(f"{name} ◂ served" if name == chosen else name, *cells)
     return table
 
@@ -112,9 +118,13 @@ def _requests(history: History) -> Text:
     for served in history.served:
         text.append(f"▾ {served.request}", style="bold yellow")
         text.append(f"  at {where(served, several)}\n")
-        before, after = accuracy_of(served.before), accuracy_of(served.after)
+        before, after = value_of(served.before), value_of(served.after)
         if before is not None and after is not None:
-            text.append(f"  accuracy {share(before)} before, {share(after)} right after\n")
+            metric = history.metric
+            text.append(f"  {metric.name} {metric.shown(before)} before, {metric.shown(after)} right after\n")
+        if visitors := sorted({trip.client for trip in served.visits}):
+            who = ", ".join(history.label(client) for client in visitors)
+            text.append(f"  at a last visit, {who} worked for the method that forgets\n")
         if served.cancelled:
             text.append(f"  {len(served.cancelled)} clients in flight were called back\n")
         text.append(_regained(history, served))
@@ -126,7 +136,10 @@ def _regained(history: History, served: Served) -> str:
     recovery = history.recovery(served) if served.kind == "erase" else None
     if recovery is None:
         return ""
+    metric = history.metric
     share_of_it = f"  {recovery.fraction:.0%} of it"
+    if metric.falls or recovery.target < 0:  # then it is not a share of it
+        share_of_it = f"  {metric.name} {metric.shown(recovery.target)}"
     if recovery.reached and not recovery.rounds:
         return f"{share_of_it} was still there right after\n"
     rounds = f"{recovery.rounds} round{'' if recovery.rounds == 1 else 's'}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -22,6 +23,7 @@ SAMPLES: Any = {"color": RED, "markeredgecolor": "white", "markeredgewidth": 0.6
 DATES = {".png": {}, ".svg": {"Date": None}, ".pdf": {"CreationDate": None}}  # the same run, the same file
 WIDTH, CURVE, TALLEST = 8.0, 2.3, 6.4  # inches
 NAMED = 40  # rows, and then the clients' ids no longer fit
+LONG = 16  # letters of a client's name
 THIN = 400  # rows, and then there is no room between them
 MANY = 5000  # bars, and then an SVG of them would be megabytes
 
@@ -125,6 +127,12 @@ class Sheet:
         names = activity.lanes(self.history)
         return {activity.NOWHERE: SILVER} | {name: LANES[i % len(LANES)] for i, name in enumerate(names)}
 
+    @cached_property
+    def called_clients(self) -> list[str]:
+        """By row, the client's name, cut where it is long, or its id."""
+        names = [self.history.names.get(row.client, str(row.client)) for row in self.rows]
+        return [name if len(name) <= LONG else f"{name[: LONG - 1]}…" for name in names]
+
     @property
     def called(self) -> str:
         names = activity.lanes(self.history)
@@ -132,11 +140,12 @@ class Sheet:
 
     @property
     def title(self) -> str:
-        """Who took part, in how many lanes, for how long."""
+        """Who took part, in how many lanes, for how long; what was kept of the erased."""
         many = len(activity.lanes(self.history))
         among = f" in {many} {self.called}" if many > 1 else ""
         clients = _count(len({row.client for row in self.rows}), "client")
-        return f"{self.history.method}: {clients}{among}, {_count(len(self.history.rounds), 'round')}"
+        said = f"{self.history.method}: {clients}{among}, {_count(len(self.history.rounds), 'round')}"
+        return "\n".join([said, *textwrap.wrap(self.history.let_pass, 110)])
 
 
 def _count(many: int, what: str) -> str:
@@ -151,26 +160,28 @@ def _accuracies(axes: Any, sheet: Sheet) -> None:
     edges, own, points = activity.band(history), activity.own_curves(history), activity.served_curve(history)
     if edges:
         times, low, high = zip(*edges, (history.time, *edges[-1][1:]), strict=True)
-        axes.fill_between(times, _percent(low), _percent(high), step="post", color=GREY, alpha=0.18, lw=0)
+        edge = {"step": "post", "color": GREY, "alpha": 0.18, "lw": 0}
+        axes.fill_between(times, _scaled(history, low), _scaled(history, high), **edge)
     if len(own) <= len(LANES):
         for name, curve in own.items():
-            _steps(axes, curve, history.time, color=sheet.colours[name], linewidth=0.9, alpha=0.9)
-    _steps(axes, points, history.time, color=BLACK, linewidth=1.8)
+            _steps(axes, curve, history, color=sheet.colours[name], linewidth=0.9, alpha=0.9)
+    _steps(axes, points, history, color=BLACK, linewidth=1.8)
     if not points:
         axes.text(0.5, 0.5, "not measured", color=GREY, ha="center", transform=axes.transAxes)
     split = "validation" if any("validation" in record.scores for record in history.rounds) else "test"
-    axes.set_ylabel(f"{split} accuracy (%)")
+    axes.set_ylabel(f"{split} {history.metric.axis}")
 
 
-def _steps(axes: Any, points: Sequence[Point], end: float, **look: Any) -> None:
+def _steps(axes: Any, points: Sequence[Point], history: History, **look: Any) -> None:
     """A model stays as it is until it is measured again."""
     if points:
-        times, values = zip(*points, (end, points[-1][1]), strict=True)
-        axes.plot(times, _percent(values), drawstyle="steps-post", solid_joinstyle="round", **look)
+        times, values = zip(*points, (history.time, points[-1][1]), strict=True)
+        axes.plot(times, _scaled(history, values), drawstyle="steps-post", solid_joinstyle="round", **look)
 
 
-def _percent(values: Iterable[float]) -> list[float]:
-    return [100 * value for value in values]
+def _scaled(history: History, values: Iterable[float]) -> list[float]:
+    """As the axis has them: shares in per cent."""
+    return [100 * value if history.metric.share else value for value in values]
 
 
 # The lower axes.
@@ -185,7 +196,7 @@ def _timeline(axes: Any, sheet: Sheet) -> None:
     for bar in sheet.bars:
         groups.setdefault((bar.kind, sheet.rows[bar.row].lane if bar.kind == "lane" else ""), []).append(bar)
     for (kind, lane), alike in groups.items():
-        colour = {"apart": SILVER, "joint": BLACK}.get(kind) or sheet.colours.get(lane)
+        colour = {"apart": SILVER, "joint": BLACK, "visit": RED}.get(kind) or sheet.colours.get(lane)
         edges = [colour if bar.end - bar.start < fine else "white" for bar in alike]
         look = {"facecolor": colour, "edgecolor": edges, "linewidth": 0.4 if few else 0.15}
         if kind == "cut":
@@ -215,16 +226,17 @@ def _boxes(axes: Any, sheet: Sheet, items: Sequence[Bar | Gone], thick: float, *
 
 
 def _names(axes: Any, sheet: Sheet) -> None:
-    """Lanes on the left, with their clients' ids where they fit; what was erased on the right."""
+    """Lanes on the left, with their clients' names or ids where they fit; what was erased on the right."""
     line = 0.13 / sheet.tall * (sheet.lowest + 1.6)  # of text, in rows
     few = len(sheet.rows) <= NAMED
     if few:
-        axes.set_yticks(sheet.heights, [str(row.client) for row in sheet.rows], minor=True)
+        axes.set_yticks(sheet.heights, sheet.called_clients, minor=True)
         axes.yaxis.remove_overlapping_locs = False  # a lane's name takes no client's id away
     middles = {lane: (top + bottom) / 2 for lane, (top, bottom) in sheet.spans.items()}
     shown = apart(middles, line)
     axes.set_yticks([middles[lane] for lane in shown], shown, fontsize=8.5, fontweight="bold")
-    axes.tick_params(axis="y", which="major", length=0, pad=20 if few else 5)
+    longest = max(map(len, sheet.called_clients), default=0)
+    axes.tick_params(axis="y", which="major", length=0, pad=max(20, 8 + 4 * longest) if few else 5)
     axes.tick_params(axis="y", which="minor", length=0, pad=3, labelsize=7)
     for label, lane in zip(axes.get_yticklabels(), shown, strict=True):
         label.set_color(sheet.colours[lane])
@@ -254,6 +266,7 @@ def _legend(figure: Any, sheet: Sheet) -> None:
         f"{sheet.called}, worst to best": activity.band(sheet.history) and Patch(color=GREY, alpha=0.18),
         "profiling": "apart" in kinds and Patch(color=SILVER),
         "joint round": "joint" in kinds and Patch(color=BLACK),
+        "last visit": "visit" in kinds and Patch(color=RED),
         "called back": "cut" in kinds and Patch(**CUT),
         "begins again": activity.restarts(sheet.history) and Line2D([], [], color=RED, linewidth=1.8),
         "erased": sheet.gone and Patch(color=PALE),

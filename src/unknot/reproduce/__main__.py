@@ -46,7 +46,7 @@ def _follow(event: Event) -> None:
     if isinstance(event, Served):
         _say(f"  {event.time:.0f} s: {event.request}")
     elif event.round % 10 == 0:
-        found = ", ".join(f"{split} accuracy {score.accuracy:.3f}" for split, score in event.scores.items())
+        found = ", ".join(f"{split} {score.name} {score.value:.3f}" for split, score in event.scores.items())
         _say(f"  {event.time:.0f} s: round {event.round} of {event.lane}, {found}")
 
 

@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from unknot.experiments.metrics import METRICS
+from unknot.core.metrics import METRICS
 from unknot.reproduce.measures import LineFindings, PanelFindings
 from unknot.reproduce.parts import ARRIVALS, BETRAYALS, EXPOSURES, QUALITIES, Claim
 
@@ -129,7 +129,7 @@ def _falls(claim: Claim, metric: str) -> bool:
 
 def _factor(claim: Claim, panel: PanelFindings) -> float:
     """Accuracies are shown in per cent, everything else as it is."""
-    return 100.0 if claim.measure in QUALITIES and not METRICS[panel.metric].falls else 1.0
+    return 100.0 if claim.measure in QUALITIES and METRICS[panel.metric].share else 1.0
 
 
 def _score(value: float | None, falls: bool) -> float:

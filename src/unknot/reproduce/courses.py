@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from unknot.experiments.metrics import Metric
+from unknot.core.metrics import Metric
 from unknot.experiments.scenario import Asked, LearningCurve, Point
 
 POINTS = 300
@@ -32,9 +32,9 @@ def served(trace: LearningCurve, metric: Metric) -> Steps:
     found = []
     for moment in _moments(trace):
         if isinstance(moment, Asked):
-            value = metric.of(moment.after, moment.after_loss)
+            value = trace.of_metric(metric, moment.after, moment.after_loss)
         else:
-            value = metric.of(moment.accuracy, moment.loss)
+            value = trace.of_metric(metric, moment.value, moment.loss)
         if value is not None:
             found.append((moment.time, value))
     return found
@@ -58,8 +58,10 @@ def lanes_between(
         if isinstance(moment, Asked):
             for lane in moment.restarted:
                 steps.setdefault(lane, []).append((moment.time, np.nan))
-        elif moment.lane is not None and (value := metric.of(moment.own, moment.own_loss)) is not None:
-            steps.setdefault(moment.lane, []).append((moment.time, value))
+        elif moment.lane is not None:
+            value = trace.of_metric(metric, moment.own, moment.own_loss)
+            if value is not None:
+                steps.setdefault(moment.lane, []).append((moment.time, value))
     lanes = np.array([on_grid(own, grid) for own in steps.values()])
     known = ~np.isnan(lanes)
     fallback = on_grid(served(trace, metric), grid)

@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 
-from unknot.experiments.metrics import METRICS, Metric
+from unknot.core.metrics import METRICS, Metric
 from unknot.experiments.scenario import Outcome, Rates
 from unknot.reproduce.courses import grid_of, lanes_between, on_grid, served
 from unknot.reproduce.parts import EXPOSURES, MEASURES, Panel
@@ -146,7 +146,7 @@ def panel_findings(
 
 
 def _line(panel: Panel, pairs: Sequence[Pair], plain: Rates | None, over_time: bool) -> LineFindings:
-    line, record, metric = pairs[0][0].line, pairs[0][1], METRICS[panel.metric]
+    line, record, metric = pairs[0][0].line, pairs[0][1], METRICS[panel.metric]()
     outcomes = {run.key: r.trace.outcomes(panel.thresholds, metric=metric) for run, r in pairs}
     count = max((len(found) for found in outcomes.values()), default=0)
     after = tuple(_after(i, pairs, outcomes, len(panel.thresholds)) for i in range(count))
@@ -261,7 +261,7 @@ def _choices(pairs: Sequence[Pair], metric: Metric) -> dict[str, dict[int, float
 
 
 def _final(record: Record, name: str, metric: Metric) -> float | None:
-    return metric.of(record.extra.get(name), record.extra.get(f"{name} loss"))
+    return record.trace.of_metric(metric, record.extra.get(name), record.extra.get(f"{name} loss"))
 
 
 def _with_speedups(lines: Sequence[LineFindings], baseline: str | None) -> list[LineFindings]:

@@ -11,7 +11,7 @@ import numpy as np
 from unknot.core.errors import ConfigError
 from unknot.core.fields import choose
 from unknot.core.keys import Key
-from unknot.experiments.metrics import METRICS
+from unknot.core.metrics import METRICS
 
 MEASURES = {
     "recovering": "mean accuracy over the rounds after a client has left",

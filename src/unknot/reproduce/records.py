@@ -21,7 +21,7 @@ import torch
 
 from unknot.core.errors import DataError
 from unknot.core.jobs import Score
-from unknot.experiments.metrics import finite
+from unknot.core.metrics import finite
 from unknot.experiments.scenario import LearningCurve, Rates
 from unknot.federation import History
 from unknot.reproduce.reproduction import Run
@@ -170,7 +170,7 @@ def _finals(history: History) -> dict[str, float]:
     found: dict[str, float] = {}
     for name, scores in named.items():
         if "test" in scores:
-            found |= {name: scores["test"].accuracy, f"{name} loss": finite(scores["test"].loss)}
+            found |= {name: scores["test"].value, f"{name} loss": finite(scores["test"].loss)}
     return found
 
 

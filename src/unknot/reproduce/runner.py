@@ -124,7 +124,7 @@ def _record(
         engine,
         device=device or engine.device,
         threads=threads or engine.threads,
-        rows=rows or engine.rows,
+        options={**engine.options, **({"rows": rows} if rows and engine.name == "stacked" else {})},
     )
     placed = dataclasses.replace(experiment, engine=engine)
     found: dict[str, float] = {}

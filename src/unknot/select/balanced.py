@@ -74,7 +74,7 @@ class Balanced:
             drawn, rows = np.delete(drawn, place), np.delete(rows, place)
         return np.sort(np.asarray(chosen, dtype=np.int64))
 
-    def observe(self, model: Weights, updates: Sequence[Update], accuracy: float, key: Key) -> None:
+    def observe(self, model: Weights, updates: Sequence[Update], merit: float, key: Key) -> None:
         """The descriptions stay as they were met."""
 
     def _next(self, rows: Ids) -> int:

@@ -28,15 +28,19 @@ from unknot.core.selection import Ids
 from unknot.core.weights import Weights
 
 _KIND = "unknot policy 1"
+MOST = 10.0
+"""By so much a metric without bounds may exceed its target and be rewarded for it."""
 
 
 @dataclass(frozen=True)
 class DQNSettings:
     """The paper's network and rates; the reward is `sensitivity` ^ (accuracy − `target`) − 1.
 
-    It does not name `discount`, nor `renew`: the learning steps between copies to the target network. For
-    many clients, the network looks at the state along so many principal `components` of the clients' first
-    updates, not at each client.
+    By another main metric it is that one in place of accuracy, negated where it falls: choose `target` so.
+
+    The paper does not name `discount`, nor `renew`: the learning steps between copies to the target network.
+    For many clients, the network looks at the state along so many principal `components` of the clients'
+    first updates, not at each client.
     """
 
     hidden: tuple[int, ...] = (8, 256)
@@ -60,8 +64,8 @@ class DQNSettings:
             if not getattr(self, name) > 0:
                 raise ConfigError(f"DQN: {name} must be above 0, not {getattr(self, name)}")
 
-    def reward(self, accuracy: float) -> float:
-        return float(self.sensitivity ** (accuracy - self.target) - 1)
+    def reward(self, merit: float) -> float:
+        return float(self.sensitivity ** min(merit - self.target, MOST) - 1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -197,11 +201,11 @@ class DQN:
             self._asked.update((int(c), seen) for c in chosen if int(c) in self.policy.clients)
         return chosen
 
-    def observe(self, model: Weights, updates: Sequence[Update], accuracy: float, key: Key) -> None:
+    def observe(self, model: Weights, updates: Sequence[Update], merit: float, key: Key) -> None:
         if self.policy is None:
             return
         self._look(model, updates)
-        after, reward = self._seen(), self.settings.reward(accuracy)
+        after, reward = self._seen(), self.settings.reward(merit)
         for update in updates:
             before = self._asked.pop(update.client, None)
             if before is not None:
@@ -233,6 +237,14 @@ class DQN:
     def _seen(self) -> Tensor:
         assert self.policy is not None
         return torch.tensor([self._state.get(client, 0.0) for client in self.policy.clients])
+
+
+_USUAL = DQNSettings()
+
+
+def dqn(*, settings: DQNSettings = _USUAL, policy: str | None = None) -> DQN:
+    """As a file has it: the settings, and the file of a policy to go on with."""
+    return DQN(settings, None if policy is None else Policy.load(policy, settings))
 
 
 def _network(sizes: Sequence[int]) -> nn.Module:

@@ -64,5 +64,5 @@ class KCenter:
             chosen += [queues[group].pop(0) for group in turns if queues[group]]
         return np.sort(np.asarray(chosen[:k], dtype=np.int64))
 
-    def observe(self, model: Weights, updates: Sequence[Update], accuracy: float, key: Key) -> None:
+    def observe(self, model: Weights, updates: Sequence[Update], merit: float, key: Key) -> None:
         """The groups stay as they were met."""

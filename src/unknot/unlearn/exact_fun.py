@@ -69,7 +69,7 @@ class ExactFun(Method):
 
     def absorb(self, desk: Desk, lane: Lane, updates: Sequence[Update]) -> None:
         for update in updates:
-            desk.memo.put(update)
+            desk.remember(update)
         exact, sent = lane.nodes["exact"], lane.nodes["global"]
         exact.weights, sent.weights = self._step(desk, exact.weights, sent.weights, updates)
 
@@ -95,10 +95,10 @@ class ExactFun(Method):
         """What the remaining clients answered to these bits in this round; None if one must be asked."""
         updates = []
         for client in self._chosen(desk, lane, version):
-            if not len(desk.data[client]):
+            if not desk.size(client):
                 continue
             unit, batch = desk.ledger.unit(client), self._batch(desk, version, client)
-            known = desk.memo.get(self._job(desk, lane, sent, version, unit, batch), desk.data)
+            known = desk.remembered(self._job(desk, lane, sent, version, unit, batch))
             if known is None:
                 return None
             updates.append(known)
@@ -128,7 +128,7 @@ class ExactFun(Method):
     @staticmethod
     def _batch(desk: Desk, version: int, client: int) -> NDArray[np.int64]:
         key = desk.key.child("batch", version, client)
-        return key.smallest(desk.data[client].ids, desk.recipe.batch_size)
+        return key.smallest(desk.ids(client), desk.recipe.batch_size)
 
     @staticmethod
     def _job(

@@ -84,7 +84,7 @@ class FATS(Method):
 
     def jobs(self, desk: Desk, lane: Lane, client: int) -> list[Job]:
         """One for each time that the client was drawn, on fresh samples in every step."""
-        node, version, ids = lane.nodes["global"], lane.version, desk.data[client].ids
+        node, version, ids = lane.nodes["global"], lane.version, desk.ids(client)
         jobs = []
         for slot, drawn in enumerate(lane.notes["drawn"][version]):
             if drawn != client or not len(ids):

@@ -17,8 +17,8 @@ import torch
 from unknot.core.ensemble import Model
 from unknot.core.errors import ConfigError, nearest
 from unknot.core.jobs import Job
-from unknot.core.recipe import Recipe
 from unknot.core.requests import Erase
+from unknot.core.training import Recipe
 from unknot.core.weights import Weights, weighted_sum
 from unknot.federation import Desk, Guarantee, Lane, Method
 from unknot.federation.clock import SECOND
@@ -123,7 +123,7 @@ class KNOT(Clustered):
         return super().inner if self.retrain is None else self.retrain
 
     def open(self, desk: Desk) -> None:
-        if self.served == "best" and not desk.data.validation:
+        if self.served == "best" and not desk.validated:
             raise ConfigError('served = "best" needs validation data')
         super().open(desk)
         if self.reassign == "keep":  # what nobody will read again is not kept
@@ -147,7 +147,7 @@ class KNOT(Clustered):
 
     def choices(self, desk: Desk) -> dict[str, Model]:
         """Every way to serve that needs no further training, and that has what it needs."""
-        there = {"joint": self.served == "joint", "best": bool(desk.data.validation)}
+        there = {"joint": self.served == "joint", "best": desk.validated}
         return {name: serve(desk) for name, serve in SERVED.items() if there.get(name, True)}
 
     def deal(self, desk: Desk) -> list[list[int]]:
@@ -164,7 +164,7 @@ class KNOT(Clustered):
         if self.by == "random":
             return random_clusters(clients, min(self.clusters, len(clients)), desk.key)
         if self.by == "shares":
-            sizes = {client: len(desk.data[client]) for client in clients}
+            sizes = {client: desk.size(client) for client in clients}
             return share_clusters(self.shares, populations_by_size(sizes, len(self.shares)), desk.key)
         recipe = replace(desk.recipe, epochs=self.profile_epochs)
         profiles = _profiles(desk, clients, recipe)
@@ -189,7 +189,7 @@ class KNOT(Clustered):
 
 def _profiles(desk: Desk, clients: Sequence[int], recipe: Recipe) -> dict[int, Weights]:
     """One round from the initial model, each client alone; kept, since each is of that client only."""
-    absent = [c for c in clients if ("profile", c) not in desk.archive and len(desk.data[c])]
+    absent = [c for c in clients if ("profile", c) not in desk.archive and desk.size(c)]
     jobs = [
         Job(desk.ledger.unit(c), desk.initial, desk.key.child("profile", c), recipe, "profile")
         for c in absent
@@ -205,7 +205,7 @@ def _profiles(desk: Desk, clients: Sequence[int], recipe: Recipe) -> dict[int, W
 def _disparities(desk: Desk, profiles: dict[int, Weights]) -> list[float]:
     """S = (1 − cos(ω₀ − ω₁, ω₀ − ωₖ))/2, ω₁ the data-weighted mean; a half where there is no direction."""
     clients = sorted(profiles)
-    sizes = {client: len(desk.data[client]) for client in clients}
+    sizes = {client: desk.size(client) for client in clients}
     total = sum(sizes.values()) or 1
     mean = weighted_sum([(sizes[c] / total, profiles[c]) for c in clients], desk.ledger, "profile clients")
     centre = (desk.initial - mean).vector.double()
@@ -215,7 +215,7 @@ def _disparities(desk: Desk, profiles: dict[int, Weights]) -> list[float]:
 
 
 def _seconds(desk: Desk, client: int, recipe: Recipe) -> float:
-    read = recipe.samples_seen(len(desk.data[client]))
+    read = recipe.samples_seen(desk.size(client))
     return desk.duration(client, read) / SECOND
 
 

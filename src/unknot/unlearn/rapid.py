@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from unknot.core.recipe import AdaHessian, Optimizer
 from unknot.core.requests import Erase
+from unknot.core.training import AdaHessian, Optimizer
 from unknot.federation import Desk, Guarantee, Lane, Method
 
 

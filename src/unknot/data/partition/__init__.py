@@ -7,17 +7,19 @@ from unknot.data.partition.iid import Iid
 from unknot.data.partition.kinds import PARTITIONS, make_partition
 from unknot.data.partition.labels import Labels
 from unknot.data.partition.owners import ByOwner
-from unknot.data.partition.pool import Partition
+from unknot.data.partition.pool import Deal, Partition, Pool
 
 __all__ = [
     "PARTITIONS",
     "ByOwner",
+    "Deal",
     "Dirichlet",
     "DominantClass",
     "Iid",
     "Labels",
     "MajorityClass",
     "Partition",
+    "Pool",
     "federate",
     "make_partition",
 ]

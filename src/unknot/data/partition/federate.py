@@ -5,13 +5,19 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from unknot.core.data import NOBODYS, FederatedData, Samples, Shard
+from unknot.core.data import NOBODYS, FederatedData, Shard
 from unknot.core.errors import ConfigError
 from unknot.core.keys import Key
 from unknot.data.dataset import Dataset, Ints
 from unknot.data.partition.apportion import apportion_like
 from unknot.data.partition.matching import matching_rows
 from unknot.data.partition.pool import Deal, Partition, Pool
+
+_INSTEAD = {
+    "classes": "a target for every character",
+    "labels": "several labels a sample",
+    "values": "numbers to predict",
+}
 
 
 def federate(
@@ -21,29 +27,33 @@ def federate(
     key: Key | int = 0,
     validation: int | float = 0.1,
     test_samples: int | None = None,
+    public: int = 0,
 ) -> FederatedData:
     """Deal a data set out to clients.
 
     1. `validation` training samples (a whole number, or a share below 1) become the server's own,
        each class by its frequency; 0: none. They belong to no client, unless clients are natural:
        then to the one whose they are, and are erased with it.
-    2. The partition deals the rest.
-    3. Each client gets a test share with its own label distribution (`test_samples` of them, by
+    2. `public` further ones give up their targets and are nobody's: inputs that the server may use.
+    3. The partition deals the rest.
+    4. Each client gets a test share with its own label distribution (`test_samples` of them, by
        default its part of the test samples; natural clients have their own). Natural clients'
        own rows are erased with them; rows that are only drawn to measure with are nobody's, and stay.
 
-    `key` is a key or a seed. Validation depends on the key and the data alone, not on the clients.
+    `key` is a key or a seed. What is held out depends on the key and the data alone, not on the clients.
     """
     base = (key if isinstance(key, Key) else Key.root(key)).child("partition")
     if partition.by_label and not dataset.labelled:
         raise ConfigError(
-            f"{partition.kind} goes by labels, and {dataset.name} has a target for every character instead. "
-            "Use iid or by-owner"
+            f"{partition.kind} goes by labels, and {dataset.name} has "
+            f"{_INSTEAD[dataset.train.kind]} instead. Use iid or by-owner"
         )
     _check_test_samples(partition, test_samples)
     held = _validation_rows(dataset, validation, base.child("validation"))
     free = np.ones(len(dataset.train), dtype=np.bool_)
     free[held] = False
+    shared = _public_rows(partition, public, np.flatnonzero(free), base.child("public"))
+    free[shared] = False
     deal = partition.deal(Pool(dataset, np.flatnonzero(free)), base.child("deal", partition.kind))
 
     test = dataset.test
@@ -51,8 +61,8 @@ def federate(
     if shares is None:
         shares = matching_rows(dataset, deal.rows, test_samples, base.child("test"))
     if deal.held_out is not None and len(deal.held_out):
-        extra = dataset.train.subset(deal.held_out)
-        test = Samples(torch.cat([test.x, extra.x]), torch.cat([test.y, extra.y]), test.classes)
+        test = test.extended(dataset.train.subset(deal.held_out))
+    owners = _held_out_owners(dataset, deal, held)
     return FederatedData(
         dataset.train,
         {client: Shard.of(rows) for client, rows in enumerate(deal.rows)},
@@ -60,7 +70,9 @@ def federate(
         dataset.train.subset(held) if len(held) else None,
         dict(enumerate(shares)),
         dataset.name,
-        **_held_out_owners(dataset, deal, held),
+        validation_owner=owners.get("validation_owner"),
+        test_owner=owners.get("test_owner"),
+        public=dataset.train.x[torch.from_numpy(shared)] if public else None,
     )
 
 
@@ -83,6 +95,17 @@ def _check_test_samples(partition: Partition, test_samples: int | None) -> None:
         raise ConfigError(f"test_samples must be a whole number of at least 1, not {test_samples!r}")
     if partition.kind == "by-owner":
         raise ConfigError("by-owner: a natural client's test share is its own rows. Leave test_samples out")
+
+
+def _public_rows(partition: Partition, public: int, free: Ints, key: Key) -> Ints:
+    """The rows whose inputs are nobody's."""
+    if isinstance(public, bool) or not isinstance(public, int) or not 0 <= public < max(len(free), 1):
+        raise ConfigError(
+            f"public must be a number of samples, and leave clients some of {len(free)}; not {public!r}"
+        )
+    if public and partition.kind == "by-owner":
+        raise ConfigError("by-owner: every sample is somebody's, and public ones are nobody's")
+    return key.smallest(free, public) if public else np.empty(0, dtype=np.int64)
 
 
 def _validation_rows(dataset: Dataset, validation: int | float, key: Key) -> Ints:

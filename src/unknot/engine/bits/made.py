@@ -6,11 +6,11 @@ They are drawn from a key of their own, by shapes and types alone.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from unknot.core.data import Samples
 from unknot.core.keys import Key
@@ -21,17 +21,18 @@ _KEY = Key.root(0).child("made by the engine")
 
 @dataclass(frozen=True)
 class Form:
-    """All that a decision may know of samples: shapes, types, and how many classes there are."""
+    """All that a decision may know of samples: shapes, types, kind, and how many classes there are."""
 
     inputs: tuple[int, ...]
     targets: tuple[int, ...]
     dtype: torch.dtype
     classes: int
+    kind: str = "classes"
 
     @staticmethod
     def of(samples: Samples) -> Form:
         shapes = tuple(samples.x.shape[1:]), tuple(samples.y.shape[1:])
-        return Form(*shapes, samples.x.dtype, samples.classes)
+        return Form(*shapes, samples.x.dtype, samples.classes, samples.kind)
 
     @property
     def flat(self) -> bool:
@@ -39,7 +40,7 @@ class Form:
 
     @property
     def texts(self) -> bool:
-        return bool(self.targets)
+        return self.kind == "classes" and bool(self.targets)
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,9 @@ class Maker:
     def of(model: nn.Module, form: Form) -> Maker:
         first = next(model.parameters())
         tables = [m.num_embeddings for m in model.modules() if isinstance(m, nn.Embedding | nn.EmbeddingBag)]
-        return Maker(Layout.of(model), form, min([form.classes, *tables]), first.device, first.dtype)
+        if form.kind == "classes":
+            tables.append(form.classes)
+        return Maker(Layout.of(model), form, min(tables, default=2), first.device, first.dtype)
 
     def weights(self, name: str) -> Weights:
         """Weights of an ordinary size: of variance 1 / inputs in a matrix or kernel, 1/4 in a vector."""
@@ -67,29 +70,34 @@ class Maker:
         return Weights(vector, self.layout)
 
     def samples(self, name: str, count: int) -> Samples:
-        """Inputs in 0..1, as pixels are (or words), with targets of every class."""
+        """Inputs in 0..1, as pixels are (or words), with targets of every class, or values in 0..1."""
         form, key = self.form, _KEY.child("samples", name)
         shape = count, *form.inputs
         if form.dtype.is_floating_point:
             x = torch.from_numpy(key.child("x").generator().random(shape, dtype=np.float32))
         else:
             x = torch.from_numpy(key.child("x").generator().integers(0, self.words, shape))
-        y = torch.from_numpy(key.child("y").generator().integers(0, form.classes, (count, *form.targets)))
-        return Samples(x.to(device=self.device, dtype=form.dtype), y.to(self.device), form.classes)
+        draw, shape = key.child("y").generator(), (count, *form.targets)
+        if form.kind == "values":
+            y = torch.from_numpy(draw.random(shape)).to(self.dtype)
+        elif form.kind == "labels":
+            y = torch.from_numpy(draw.integers(0, 2, shape)).to(self.dtype)
+        else:
+            y = torch.from_numpy(draw.integers(0, form.classes, shape))
+        return Samples(x.to(device=self.device, dtype=form.dtype), y.to(self.device), form.classes, form.kind)
 
     def wide(self, name: str, count: int) -> Samples:
         """The same far beyond 0..1, on both sides: what only ever keeps a maximum shows here."""
         made = self.samples(name, count)
         x = 64 * made.x - 32 if made.x.is_floating_point() else made.x
-        return Samples(x, made.y, made.classes)
+        return replace(made, x=x)
 
     def spoilt(self, count: int, value: float) -> Samples:
         """Samples that hold nothing but this number (words stay words)."""
         made = self.samples("spoilt", count)
         x = torch.full_like(made.x, value) if made.x.is_floating_point() else made.x
-        return Samples(x, made.y, made.classes)
+        return replace(made, x=x)
 
 
 def together(parts: list[Samples]) -> Samples:
-    x: Tensor = torch.cat([part.x for part in parts])
-    return Samples(x, torch.cat([part.y for part in parts]), parts[0].classes)
+    return parts[0].extended(*parts[1:])

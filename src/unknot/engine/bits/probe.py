@@ -18,29 +18,43 @@ from torch import Tensor, nn
 
 from unknot.core.data import Samples
 from unknot.core.errors import ConfigError
+from unknot.core.loss import Loss, OwnLoss
 from unknot.core.weights import Weights
 from unknot.engine import checks
+from unknot.engine.bits import own_loss
+from unknot.engine.bits.compare import close, same_bits
 from unknot.engine.bits.made import Form, Maker
+from unknot.engine.bits.own_loss import Given
 from unknot.engine.bits.state import Place, digest, generators_kept, global_generators, state_of
 from unknot.engine.checks import Vocabulary
-from unknot.engine.ways import lessons
+from unknot.engine.outputs import fitted, unwrapped
 from unknot.engine.workers import intra_op_threads
 
-CLOSE = 1e-4  # of the largest number: far above rounding, far below what company does to a sample
+
+@dataclass(frozen=True)
+class Examined:
+    """What is known of a model and a loss that were not refused."""
+
+    vocabulary: Vocabulary | None
+    """The number of words that the model knows."""
+    loss: Loss
+    """As it is to be computed."""
 
 
-def examine(template: nn.Module, form: Form) -> Vocabulary | None:
-    """Refuse a model with hidden state, by module and reason; gives the number of words that it knows.
+def examine(template: nn.Module, form: Form, loss: Loss) -> Examined:
+    """Refuse a model with hidden state, by module and reason; and a loss that does not go with it.
 
     The template is copied, never run; the generators that it can reach are put back.
     """
+    loss.check(form.kind, form.classes)
     maker = Maker.of(template, form)
     with generators_kept(template, maker.device), intra_op_threads(1):
-        probe = _Probe(template, maker)
+        probe = _Probe(template, maker, loss.on(maker.device, maker.dtype))
+        probe.check_loss()
         for training in (True, False):
             probe.check_state(training)
             probe.check_company(training)
-        return probe.vocabulary()
+        return Examined(probe.vocabulary(), probe.loss)
 
 
 @dataclass(frozen=True)
@@ -52,8 +66,9 @@ class _Pass:
 
 
 class _Probe:
-    def __init__(self, template: nn.Module, maker: Maker) -> None:
+    def __init__(self, template: nn.Module, maker: Maker, loss: Loss) -> None:
         self.template = template
+        self.loss = loss
         self.device = maker.device
         self.form = maker.form
         self.weights, self.others = maker.weights("start"), maker.weights("others")
@@ -62,6 +77,14 @@ class _Probe:
         self.company.x[0] = self.a.x[0]
         self.one, self.two = checks.copied(template), checks.copied(template)
         self._loaded: dict[nn.Module, Weights] = {}
+
+    def check_loss(self) -> None:
+        """A loss of one's own is looked at on what the model gives for made samples."""
+        if isinstance(self.loss, OwnLoss):
+            model = self.weights.load_into(checks.copied(self.template))
+            with self._explained(), torch.no_grad():
+                some, others = (Given(self._logits(model, b, True), b.y) for b in (self.a, self.company))
+            self.loss = own_loss.examine(self.loss, some, others, self.device)
 
     def check_state(self, training: bool) -> None:
         """The same batch must give the same and leave the same, whatever was computed before."""
@@ -86,10 +109,10 @@ class _Probe:
         batches = self.a, self.company
         with self._explained(), torch.no_grad():
             alone, among = (self._logits(self.one, b, training)[0] for b in batches)
-        if not _close(alone, among):
+        if not close(alone, among):
             calls = [self._calls(b, training) for b in batches]
             for (name, out), (_, changed) in zip(*calls, strict=False):
-                if len(out) == 3 and len(changed) == 4 and not _close(out[0], changed[0]):
+                if len(out) == 3 and len(changed) == 4 and not close(out[0], changed[0]):
                     self._refuse(name, "mixes the samples of a batch", MIXED)
             self._refuse("", "mixes the samples of a batch", MIXED)
 
@@ -118,20 +141,15 @@ class _Probe:
             given = [logits.detach()]
             if training:
                 trained = [p for p in model.parameters() if p.requires_grad]
-                total = lessons.sample_losses(logits, samples.y).sum()
+                total = self.loss(logits, samples.y).sum()
                 given += torch.autograd.grad(total, trained, materialize_grads=True)
         self._check_parameters(model, weights)
         return _Pass(given, state_of(model))
 
     def _logits(self, model: nn.Module, samples: Samples, training: bool) -> Tensor:
-        logits = model.train(training)(samples.x.clone())
-        if not isinstance(logits, Tensor):
-            raise ConfigError(
-                f"the model gives a {type(logits).__name__}, not a tensor of logits: let its forward give "
-                "logits alone"
-            )
-        checks.check_logits(logits, samples.y, lead=1)
-        if logits.shape[-1] < self.form.classes:
+        given = unwrapped(model.train(training)(samples.x.clone()))
+        logits = fitted(given, samples.y, self.form.kind, 1, self.loss.own)
+        if self.form.kind == "classes" and not self.loss.own and logits.shape[-1] < self.form.classes:
             what = "a target" if self.form.texts else "a sample"
             raise ConfigError(
                 f"the model gives {logits.shape[-1]} logits {what}, but there are {self.form.classes} "
@@ -142,7 +160,7 @@ class _Probe:
     def _check_parameters(self, model: nn.Module, weights: Weights) -> None:
         now = dict(model.named_parameters())
         for name, before in weights.tensors.items():
-            if name not in now or not _same_bits(now[name].data, before):
+            if name not in now or not same_bits(now[name].data, before):
                 where, _, own = name.rpartition(".")
                 self._refuse(where, f"changes its parameter {own!r} in its forward pass")
 
@@ -164,8 +182,8 @@ class _Probe:
 
     def _same(self, first: list[Tensor], again: list[Tensor]) -> bool:
         if self.device.type == "cpu":
-            return all(map(_same_bits, first, again))
-        return all(map(_close, first, again))  # a GPU may add up a gradient in any order
+            return all(map(same_bits, first, again))
+        return all(map(close, first, again))  # a GPU may add up a gradient in any order
 
     def _calls(self, samples: Samples, training: bool) -> list[tuple[str, Tensor]]:
         """What each module gives in one pass, the innermost first."""
@@ -237,22 +255,3 @@ _SAID = {
     "generator": "draws from a generator of its own, {!r}",
     "outside": "changes {!r}, which its class or its code shares with other models",
 }
-
-
-def _same_bits(a: Tensor, b: Tensor) -> bool:
-    """As whole numbers: NaN is no number, but has bits."""
-    if a.dtype != b.dtype or a.shape != b.shape:
-        return False
-    words = {2: torch.int16, 4: torch.int32, 8: torch.int64}.get(a.element_size(), torch.uint8)
-    parts = [tensor.detach().contiguous().view(-1).view(words) for tensor in (a, b)]
-    return torch.equal(*parts)
-
-
-def _close(a: Tensor, b: Tensor) -> bool:
-    """Whether two tensors are the same but for rounding; what is no number counts as itself."""
-    if a.shape != b.shape:
-        return False
-    if not a.is_floating_point():
-        return torch.equal(a, b)
-    largest = torch.cat([a.flatten(), b.flatten()]).nan_to_num(0.0, 0.0, 0.0).abs().max() if a.numel() else 0
-    return bool(torch.allclose(a, b, rtol=0.0, atol=CLOSE * float(largest), equal_nan=True))

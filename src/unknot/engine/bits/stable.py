@@ -10,7 +10,6 @@ multiplication, division and square root round the same way everywhere and need 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -19,8 +18,8 @@ from torch import Tensor
 from torch.nn import functional as F
 from torch.utils._python_dispatch import TorchDispatchMode
 
-LINE = 64  # bytes: a cache line, and the longest vector (AVX-512)
-VECTORS = 4 * LINE  # bytes: ATen's loops take up to four vectors at once
+from unknot.core.training.steady import LINE as LINE
+from unknot.core.training.steady import pointwise as pointwise
 
 
 def pad_up(size: int, unit: int) -> int:
@@ -50,17 +49,6 @@ def bmm(a: Tensor, b: Tensor, bias: Tensor | None = None) -> Tensor:
             bias = F.pad(bias, (0, n_padded - n))
         product = torch.baddbmm(bias, a, b)
     return product if n_padded == n else product[:, :, :n]
-
-
-def pointwise(function: Callable[..., Tensor], *tensors: Tensor) -> Tensor:
-    """Apply a function to tensors of one shape, so that no number falls to a scalar tail."""
-    shape, size = tensors[0].shape, tensors[0].numel()
-    extra = -size % (VECTORS // tensors[0].element_size())
-    flat = [t.contiguous().view(-1) for t in tensors]
-    if extra:
-        flat = [F.pad(t, (0, extra)) for t in flat]
-    result = function(*flat)
-    return (result[:size] if extra else result).view(shape)
 
 
 # Rounded correctly (or not at all) by scalar and vector code alike: no padding needed.

@@ -64,11 +64,23 @@ def _around(kind: type[nn.Module]) -> dict[str, Any]:
             continue
         held = {k: v for k, v in vars(owner).items() if not k.startswith("__")}
         for function in [v for v in held.values() if isinstance(v, types.FunctionType)]:
-            names = {*function.__code__.co_names}
-            held |= {k: v for k, v in function.__globals__.items() if k in names}
-            held |= _closure(function)
+            held |= _reached(function)
         found |= {k: v for k, v in held.items() if isinstance(v, (*GENERATORS, *_HOLDS))}
     return found
+
+
+def held_by(function: Any) -> dict[str, Any]:
+    """What a function can carry from one call to the next: closure, globals, defaults, its own attributes."""
+    if not isinstance(function, types.FunctionType):
+        return {"itself": function}
+    reached = {k: v for k, v in _reached(function).items() if isinstance(v, (*GENERATORS, *_HOLDS))}
+    return reached | {"defaults": (function.__defaults__, function.__kwdefaults__), "own": function.__dict__}
+
+
+def _reached(function: types.FunctionType) -> dict[str, Any]:
+    """The globals that a function names, and its closure."""
+    names = {*function.__code__.co_names}
+    return {k: v for k, v in function.__globals__.items() if k in names} | _closure(function)
 
 
 _HOLDS = (int, float, list, dict, set, deque, np.ndarray, Tensor)

@@ -21,7 +21,7 @@ from unknot.core.data import Samples, Shard
 from unknot.core.jobs import Job, Update
 from unknot.core.keys import Key
 from unknot.core.lineage import Unit
-from unknot.core.recipe import SGD, AdaHessian, Recipe
+from unknot.core.training import SGD, AdaHessian, Optimizer, Recipe
 from unknot.core.weights import Weights
 from unknot.engine.bits import stable
 from unknot.engine.bits.made import Maker, together
@@ -84,10 +84,16 @@ def try_widths(
     return passed
 
 
+def tried_with(recipe: Recipe) -> Optimizer:
+    """The optimiser of a trial's step: ours keep rows apart, and need none of their own; others are tried."""
+    if type(recipe.optimizer).__module__.partition(".")[0] != "unknot":
+        return recipe.optimizer
+    return _CURVATURE if recipe.optimizer.curvature else _GRADIENT
+
+
 def _rows(recipe: Recipe, maker: Maker, count: int) -> tuple[Samples, list[Lesson], list[Lesson]]:
     """Made samples; one-step lessons on them, each from weights of its own; lessons on NaN and infinity."""
-    second_order = isinstance(recipe.optimizer, AdaHessian)
-    step = Recipe(_CURVATURE if second_order else _GRADIENT, batch_size=recipe.batch_size)
+    step = Recipe(tried_with(recipe), batch_size=recipe.batch_size, loss=recipe.loss)
     size, start = recipe.batch_size, maker.weights("start")
     parts = [maker.samples(f"batch {i}", size) for i in range(count)]
     parts += [maker.spoilt(size, value) for value in (math.nan, math.inf)]

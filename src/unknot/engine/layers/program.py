@@ -14,6 +14,7 @@ from torch import Tensor, fx, nn
 from unknot.engine.layers.forms import Layer, Unsupported, to_rows
 from unknot.engine.layers.functions import FUNCTIONS, METHODS, PLAIN_MODULES
 from unknot.engine.layers.rules import KINDS, MODULES
+from unknot.engine.outputs import unwrapped
 
 
 class Forward(Protocol):
@@ -107,7 +108,11 @@ class _Compiler:
                 source = source or node.name
             elif node.op == "output":
                 if not isinstance(node.args[0], fx.Node):
-                    raise Unsupported("its forward gives more than one output")
+                    raise Unsupported(
+                        "its forward gives more than one output"
+                        if isinstance(node.args[0], tuple | list)
+                        else "its forward gives no tensor"
+                    )
                 result = node.args[0].name
             else:
                 instructions.append(self._instruction(node))
@@ -215,8 +220,8 @@ class Vmapped:
     stored: Mapping[str, tuple[int, ...]] = {}
 
     def __init__(self, model: nn.Module) -> None:
-        def alone(parameters: dict[str, Tensor], x: Tensor) -> Any:
-            return torch.func.functional_call(model, parameters, (x,))
+        def alone(parameters: dict[str, Tensor], x: Tensor) -> Tensor:
+            return unwrapped(torch.func.functional_call(model, parameters, (x,)))
 
         self._stacked = torch.vmap(alone, in_dims=(0, 0), randomness="error")
 

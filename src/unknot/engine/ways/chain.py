@@ -11,7 +11,6 @@ from typing import Any
 
 from torch import nn
 
-from unknot.core.recipe import SGD, Recipe
 from unknot.engine.bits import stable
 from unknot.engine.layers.program import Instruction, Program
 
@@ -49,14 +48,6 @@ class Chain:
             if widths[layer - 1] * widths[layer] % unit:
                 widths[layer] = stable.pad_up(widths[layer], unit)
         return widths
-
-
-def plain_sgd(recipe: Recipe) -> bool:
-    """Whether a step only adds the gradient: no momentum, no clipping, no proximal term."""
-    optimizer = recipe.optimizer
-    return (
-        isinstance(optimizer, SGD) and not optimizer.momentum and recipe.clip is None and not recipe.proximal
-    )
 
 
 def chain_of(model: nn.Module, program: Program) -> Chain | None:

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from unknot.core.recipe import AdaHessian, Recipe
-from unknot.engine import optim
+from unknot.core.training import Recipe
 from unknot.engine.ways.lessons import Lesson
 
 
@@ -18,8 +17,8 @@ def row_bytes(layout_size: int, activations: int, inputs: int, recipe: Recipe, i
     An estimate from above: activations count twice (forward and backward), and three times that where
     the backward pass is itself differentiated.
     """
-    second_order = isinstance(recipe.optimizer, AdaHessian)
-    copies = 3 + optim.states(recipe.optimizer) + (1 if recipe.proximal else 0) + (4 if second_order else 0)
+    second_order = recipe.optimizer.curvature
+    copies = 3 + recipe.kept + (4 if second_order else 0)
     passes = 6 if second_order else 2
     return itemsize * (layout_size * copies + recipe.batch_size * (activations * passes + 2 * inputs))
 

@@ -20,7 +20,7 @@ from torch import Tensor
 from unknot.core.data import Samples
 from unknot.core.errors import ConfigError
 from unknot.core.jobs import Update
-from unknot.core.recipe import SGD
+from unknot.core.training import only_adds
 from unknot.core.weights import Layout
 from unknot.engine.ways.chain import Chain
 from unknot.engine.ways.lessons import Lesson
@@ -65,9 +65,10 @@ def train_fused(
     chain: Chain, lessons: Sequence[Lesson], samples: Samples, setting: Stacking, stop: Event
 ) -> list[tuple[Lesson, Update]]:
     """As `train_stack`, for a chain and plain SGD."""
-    optimizer = lessons[0].job.recipe.optimizer
-    assert isinstance(optimizer, SGD)
-    keep, rate = 1 - optimizer.lr * optimizer.weight_decay, -optimizer.lr
+    job = lessons[0].job
+    addition = only_adds(job.recipe, job.version)
+    assert addition is not None
+    keep, rate = addition
     roster = Roster(lessons, setting)
     batch = roster.batch
     layers = LinearLayers(chain, roster.starts(), setting.layout, batch)

@@ -17,7 +17,7 @@ from torch.nn import functional as F
 from unknot.core.data import Samples
 from unknot.core.errors import ConfigError
 from unknot.core.jobs import Update
-from unknot.core.recipe import SGD
+from unknot.core.training import only_adds
 from unknot.engine.layers.forms import laid_apart, side_by_side
 from unknot.engine.ways.chain import Chain, Stage
 from unknot.engine.ways.fused import LinearLayers, descend, scripted
@@ -97,9 +97,10 @@ def train_fused_images(
     chain: Chain, lessons: Sequence[Lesson], samples: Samples, setting: Stacking, stop: Event
 ) -> list[tuple[Lesson, Update]]:
     """As `train_stack`, for a chain that starts with convolutions, and plain SGD."""
-    optimizer = lessons[0].job.recipe.optimizer
-    assert isinstance(optimizer, SGD)
-    keep, rate = 1 - optimizer.lr * optimizer.weight_decay, -optimizer.lr
+    job = lessons[0].job
+    addition = only_adds(job.recipe, job.version)
+    assert addition is not None
+    keep, rate = addition
     roster = Roster(lessons, setting)
     starts = roster.starts()
     convolutions = [_Convolution(stage, setting.layout.split(starts)) for stage in chain.stages]

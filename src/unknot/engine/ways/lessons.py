@@ -1,4 +1,4 @@
-"""What training a job means, said once for every engine: the batches, their order, the loss, the signs.
+"""What training a job means, said once for every engine: the batches, their order, the signs.
 
 Engines differ in how they compute this, never in what they compute.
 """
@@ -13,13 +13,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from torch.nn import functional as F
 
 from unknot.core.data import FederatedData, Shard
 from unknot.core.errors import ConfigError
 from unknot.core.jobs import Job, Update
 from unknot.core.weights import Layout
-from unknot.engine.checks import check_logits
 
 
 def batches(job: Job, shard: Shard) -> Iterator[NDArray[np.int64]]:
@@ -102,13 +100,6 @@ class Lesson:
 def untrained(job: Job, vector: Tensor) -> Update:
     """What a client without samples gives back: the weights it was sent, and no loss."""
     return job.done(vector, 0, math.nan)
-
-
-def sample_losses(logits: Tensor, targets: Tensor) -> Tensor:
-    """Cross-entropy of each sample, ``[n]``: for text the mean over its positions."""
-    check_logits(logits, targets, lead=1)
-    flat = F.cross_entropy(logits.flatten(0, -2), targets.flatten(), reduction="none")
-    return flat.view(len(targets), -1).mean(1)
 
 
 def signs(job: Job, step: int, layout: Layout) -> Tensor:

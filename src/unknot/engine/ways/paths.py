@@ -13,10 +13,11 @@ import torch
 from torch import nn
 
 from unknot.core.errors import ConfigError, nearest
-from unknot.core.recipe import Recipe
+from unknot.core.loss import Loss, OwnLoss
+from unknot.core.training import Recipe, only_adds
 from unknot.engine.layers.forms import Unsupported
 from unknot.engine.layers.program import Program, trace
-from unknot.engine.ways.chain import Chain, chain_of, plain_sgd
+from unknot.engine.ways.chain import Chain, chain_of
 
 Path = Literal["fused", "batched", "vmap", "loop"]
 
@@ -70,27 +71,47 @@ class Paths:
         recipe: Recipe | None = None,
         *,
         flat: bool = True,
-        texts: bool = False,
+        fusible: bool = True,
+        loss: Loss | None = None,
         unstable: Collection[Path] = (),
         why_not_vmap: str = "",
     ) -> Choice:
-        """The path for a recipe (by default plain SGD) on samples that are flat vectors, or texts.
+        """The path for a recipe (by default plain SGD) and a loss on samples that are flat vectors or not.
 
-        `unstable` are paths on which company would change bits: they are not taken. Nor is vmap, where
-        trying it has shown why not.
+        `fusible` says whether they have one class each, and the loss is cross-entropy. `unstable` are
+        paths on which company would change bits: they are not taken. Nor is vmap, where trying it has
+        shown why not.
         """
-        plain = plain_sgd(recipe or Recipe())
-        chained = self.chain is not None and not texts and (flat or self.chain.flattens)
+        choice = self._choose(recipe, flat, fusible, loss, unstable, why_not_vmap)
+        if not isinstance(loss, OwnLoss):
+            return choice
+        return Choice(choice.path, f"{choice.reason}; {loss.said()}")
+
+    def _choose(
+        self,
+        recipe: Recipe | None,
+        flat: bool,
+        fusible: bool,
+        loss: Loss | None,
+        unstable: Collection[Path],
+        why_not_vmap: str,
+    ) -> Choice:
+        plain = only_adds(recipe or Recipe()) is not None
+        chained = self.chain is not None and fusible and (flat or self.chain.flattens)
         if self.wanted == "fused":
             if not plain or not chained:
                 raise ConfigError(
-                    "path 'fused' is for single targets and SGD without momentum, clipping or proximal term"
+                    "path 'fused' is for one class a sample, cross-entropy without weights or smoothing, and "
+                    "steps that only add the gradient: SGD without momentum, at one rate, and nothing else "
+                    "in the recipe that changes a step"
                 )
             return Choice("fused", "asked for")
         if self.wanted != "auto":
             return Choice(self.wanted, "asked for")  # type: ignore[arg-type]
         if chained and plain and "fused" not in unstable:
             return Choice("fused", "a chain of layers with plain SGD")
+        if isinstance(loss, OwnLoss) and loss.way == "loop":
+            return Choice("loop", "a loss that cannot be stacked")
         if self.program is not None and "batched" not in unstable:
             if self.kernels >= MANY_KERNELS:
                 return Choice("loop", "its convolutions are large enough to be run one at a time")

@@ -17,10 +17,12 @@ from torch import Tensor
 
 from unknot.core.data import Samples
 from unknot.core.jobs import Update
-from unknot.core.recipe import AdaHessian
+from unknot.core.loss import Loss, loss_for
+from unknot.core.training import StepRule, Tensors
 from unknot.core.weights import Layout
-from unknot.engine import checks, optim
+from unknot.engine.bits.stable import Guard
 from unknot.engine.layers.program import Forward
+from unknot.engine.outputs import fitted
 from unknot.engine.ways import lessons
 from unknot.engine.ways.lessons import Lesson
 from unknot.engine.workers import Stopped
@@ -135,95 +137,69 @@ def train_stack(
     setting: Stacking,
     stop: Event,
     guard: Callable[[int], AbstractContextManager[object]] = lambda rows: nullcontext(),
+    loss: Loss | None = None,
 ) -> list[tuple[Lesson, Update]]:
-    """Train jobs of one recipe together; each result is as if the job had been alone."""
+    """Train jobs of one recipe together; each result is as if the job had been alone.
+
+    `loss` is the recipe's as an engine has examined it.
+    """
     recipe = lessons[0].job.recipe
+    loss = loss or recipe.loss or loss_for(samples)
+    careful = Guard if loss.guarded and guard is not Guard else lambda rows: nullcontext()
     roster = Roster(lessons, setting)
     parameters = Parameters(roster.starts(), setting, forward)
     trained = [parameters.tensors[name] for name in setting.trainable]
-    first = [p.clone() for p in trained] if recipe.proximal else []
-    optimizer = optim.RowOptimizer(recipe.optimizer, trained)
+    kernels = [parameters.kernel_axes(name) for name in setting.trainable]
+    rule = StepRule(recipe, lessons[0].job.version, trained, kernels)
     losses = torch.zeros_like(roster.weights)
     vectors: list[Tensor] = [torch.empty(0)] * len(roster.lessons)
     targets = samples.y.index_select(0, roster.reads.reshape(-1)).view(
         *roster.reads.shape, *samples.y.shape[1:]
     )
-    second_order = isinstance(recipe.optimizer, AdaHessian)
-    gradients: Sequence[Tensor] = ()
-    curvatures: list[Tensor] = []
-    width, leaves, here, active = 0, dict[str, Tensor](), list[Tensor](), list[Tensor]()
+    second_order = recipe.optimizer.curvature
+    gradients: Tensors = ()
+    products, signs = list[Tensor](), list[Tensor]()
+    width, leaves, active = 0, dict[str, Tensor](), list[Tensor]()
     for step in range(roster.steps):
         if stop.is_set():
             raise Stopped
         if roster.widths[step] != width:
             width = roster.widths[step]
             leaves = {name: tensor[:width].detach() for name, tensor in parameters.tensors.items()}
-            here = [leaves[name].detach() for name in setting.trainable]
             active = [leaves[name].requires_grad_() for name in setting.trainable]
         x = samples.x.index_select(0, roster.reads[step, :width].reshape(-1))
         x = x.view(width, roster.batch, *samples.x.shape[1:])
         y, weights = targets[step, :width], roster.weights[step, :width]
         with guard(width):
-            logits = forward(leaves, x)
-            checks.check_logits(logits, y, lead=2)
+            outputs = fitted(forward(leaves, x), y, samples.kind, 2, loss.own)
             if second_order:
-                reading = stacked_losses(logits.log_softmax(-1), y)
-                total = (reading * weights).sum()
-                gradients, curvatures = differentiate_twice(total, active, roster, step, parameters)
+                with careful(width):
+                    reading = loss.stacked(outputs, y)
+                    total = (reading * weights).sum()
+                    gradients, products, signs = differentiate_twice(total, active, roster, step, parameters)
             else:
-                reading, error = loss_and_error(logits.detach(), y, weights)
-                gradients = torch.autograd.grad(logits, active, error, materialize_grads=True)
-        with torch.no_grad():
-            losses[step, :width] = reading.detach()
-            if recipe.proximal:
-                gradients = [
-                    g + recipe.proximal * (p - p0[:width])
-                    for g, p, p0 in zip(gradients, here, first, strict=True)
-                ]
-            if recipe.clip is not None:
-                gradients = optim.clip(gradients, recipe.clip)
-            optimizer.step(step + 1, here, gradients, curvatures)
+                with careful(width):
+                    reading, error = loss.error(outputs.detach(), y, weights)
+                gradients = torch.autograd.grad(outputs, active, error, materialize_grads=True)
+        losses[step, :width] = reading.detach()
+        rule.take(step, gradients, products, signs)
         for row in roster.leaving.get(step, ()):
             vectors[row] = parameters.vector(row)
     return roster.updates(vectors, losses)
 
 
-def stacked_losses(logs: Tensor, targets: Tensor) -> Tensor:
-    """Cross-entropy of each sample of each row, ``[rows, batch]``, from log-probabilities."""
-    chosen = logs.gather(-1, targets.unsqueeze(-1)).squeeze(-1)
-    return -(chosen if chosen.dim() == 2 else chosen.flatten(2).mean(2))
-
-
-def loss_and_error(logits: Tensor, targets: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
-    """The losses, and the gradient of their weighted sum: probabilities, less one for the class."""
-    logs = logits.log_softmax(-1)
-    losses = stacked_losses(logs, targets)
-    positions = targets[0, 0].numel()
-    if positions > 1:
-        weights = (weights / positions).view(*weights.shape, *(1,) * (targets.dim() - 2))
-    places = targets.unsqueeze(-1)
-    error = logs.exp_().scatter_add_(-1, places, logs.new_full((1,), -1.0).expand(places.shape))
-    return losses, error.mul_(weights.unsqueeze(-1))
-
-
 def differentiate_twice(
     total: Tensor, active: list[Tensor], roster: Roster, step: int, parameters: Parameters
-) -> tuple[list[Tensor], list[Tensor]]:
-    """Gradients, and for AdaHessian the estimates of the Hessian's diagonal.
+) -> tuple[list[Tensor], list[Tensor], list[Tensor]]:
+    """Gradients, the Hessian's products with vectors of signs, and these.
 
     The rows' losses have no parameter in common, so the Hessian of their sum is block-diagonal: one
     backward pass gives every row its own product.
     """
     gradients = torch.autograd.grad(total, active, create_graph=True, materialize_grads=True)
     setting, width = parameters.setting, len(active[0])
-    recipe = roster.lessons[0].job.recipe
     drawn = torch.stack([lessons.signs(lesson.job, step, setting.layout) for lesson in roster.rows[:width]])
     split = setting.layout.split(drawn.to(device=setting.device, dtype=setting.dtype))
     signs = [parameters.store(name, split[name]) for name in setting.trainable]
     products = lessons.hessian_products(gradients, active, signs)
-    if recipe.proximal:
-        # The proximal term is part of the loss: its Hessian is μ on the diagonal.
-        products = [hv + recipe.proximal * v for hv, v in zip(products, signs, strict=True)]
-    kernels = [parameters.kernel_axes(name) for name in setting.trainable]
-    curvatures = optim.curvature([hv.detach() for hv in products], signs, kernels)
-    return [g.detach() for g in gradients], curvatures
+    return [g.detach() for g in gradients], [hv.detach() for hv in products], signs

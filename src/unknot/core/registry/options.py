@@ -1,0 +1,70 @@
+"""The options of a thing that has a name, read off its signature: the same rules for ours and for others'."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import inspect
+import typing
+from dataclasses import dataclass
+from typing import Any
+
+REQUIRED: Any = inspect.Parameter.empty
+"""The default of an option that has none."""
+
+
+@dataclass(frozen=True)
+class Option:
+    """What may be said of a thing: under which name, of what type, and what holds if nothing is said."""
+
+    name: str
+    hint: Any = Any
+    default: Any = REQUIRED
+
+
+def options_of(thing: Any, given: int | None = None) -> dict[str, Option]:
+    """The fields of a dataclass, the parameters of another class or of a function.
+
+    `given` is how many leading arguments unknot itself passes: they are no options. Of a function of which
+    that is not known, keyword-only parameters are. An object that is there already has no options.
+    """
+    if isinstance(thing, type):
+        maker = next(cls for cls in thing.__mro__ if "__init__" in vars(cls))
+        if "__dataclass_fields__" in vars(maker):
+            hints = _hints(maker)
+            fields = (field for field in dataclasses.fields(maker) if field.init)
+            return {f.name: Option(f.name, hints.get(f.name, Any), _default(f)) for f in fields}
+    elif not is_function(thing):
+        return {}
+    try:
+        parameters = list(inspect.signature(thing).parameters.values())
+    except (TypeError, ValueError):  # some builtins have none
+        return {}
+    hints = _hints(vars(maker)["__init__"] if isinstance(thing, type) else thing)
+    kinds: tuple[Any, ...] = (inspect.Parameter.KEYWORD_ONLY,)
+    if isinstance(thing, type) or given is not None:
+        kinds += (inspect.Parameter.POSITIONAL_OR_KEYWORD,)
+    return {
+        p.name: Option(p.name, hints.get(p.name, Any), p.default)
+        for place, p in enumerate(parameters)
+        if p.kind in kinds and (place >= (given or 0) or p.kind is p.KEYWORD_ONLY)
+    }
+
+
+def is_function(thing: object) -> bool:
+    """Whether it is a plain function, or one with some arguments filled in."""
+    return inspect.isroutine(thing) or isinstance(thing, functools.partial)
+
+
+def _hints(thing: Any) -> dict[str, Any]:
+    """What types its parameters have, as far as they can be found out."""
+    try:
+        return typing.get_type_hints(thing.func if isinstance(thing, functools.partial) else thing)
+    except Exception:  # a name that is imported for type checkers alone, say: then nothing is converted
+        return {}
+
+
+def _default(field: dataclasses.Field[Any]) -> Any:
+    if field.default_factory is not dataclasses.MISSING:
+        return field.default_factory()
+    return REQUIRED if field.default is dataclasses.MISSING else field.default

@@ -1,0 +1,39 @@
+"""How a client trains: the recipe and its step rule, optimisers, schedules of the learning rate."""
+
+from unknot.core.training.optimizers import (
+    SGD,
+    Adagrad,
+    AdaHessian,
+    Adam,
+    AdamW,
+    Curved,
+    Optimizer,
+    RMSprop,
+    Tensors,
+)
+from unknot.core.training.recipe import Recipe, StepRule, only_adds
+from unknot.core.training.schedules import SCHEDULES, Constant, Cosine, Schedule, StepDecay, WarmUp
+from unknot.core.training.steady import pointwise, row_norms
+
+__all__ = [
+    "SCHEDULES",
+    "SGD",
+    "AdaHessian",
+    "Adagrad",
+    "Adam",
+    "AdamW",
+    "Constant",
+    "Cosine",
+    "Curved",
+    "Optimizer",
+    "RMSprop",
+    "Recipe",
+    "Schedule",
+    "StepDecay",
+    "StepRule",
+    "Tensors",
+    "WarmUp",
+    "only_adds",
+    "pointwise",
+    "row_norms",
+]

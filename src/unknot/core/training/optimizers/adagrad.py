@@ -1,0 +1,67 @@
+"""Adagrad: each number's rate falls with the sum of its squared gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from unknot.core.training.limits import not_negative, positive
+from unknot.core.training.optimizers.base import Optimizer, Tensors
+
+
+@dataclass(frozen=True)
+class Adagrad(Optimizer):
+    """As `torch.optim.Adagrad` (Duchi, Hazan, Singer 2011): weight decay is added to the gradient."""
+
+    lr: float = 0.01
+    lr_decay: float = 0.0
+    weight_decay: float = 0.0
+    initial_accumulator_value: float = 0.0
+    eps: float = 1e-10
+
+    name: ClassVar[str] = "adagrad"
+
+    def __post_init__(self) -> None:
+        positive(self, lr=self.lr, eps=self.eps)
+        not_negative(
+            self,
+            lr_decay=self.lr_decay,
+            weight_decay=self.weight_decay,
+            initial_accumulator_value=self.initial_accumulator_value,
+        )
+
+    def plain(self, parameters: Sequence[Tensor]) -> torch.optim.Optimizer:
+        return torch.optim.Adagrad(
+            parameters,
+            lr=self.lr,
+            lr_decay=self.lr_decay,
+            weight_decay=self.weight_decay,
+            initial_accumulator_value=self.initial_accumulator_value,
+            eps=self.eps,
+        )
+
+    def stacked(
+        self,
+        step: int,
+        rate: float,
+        parameters: Tensors,
+        gradients: Tensors,
+        state: Sequence[Tensors],
+        curvatures: Tensors,
+    ) -> None:
+        (total,) = state
+        if step == 1 and self.initial_accumulator_value:
+            torch._foreach_add_(total, self.initial_accumulator_value)
+        if self.weight_decay:
+            gradients = torch._foreach_add(gradients, parameters, alpha=self.weight_decay)
+        torch._foreach_addcmul_(total, gradients, gradients)
+        bottom = torch._foreach_sqrt(total)
+        torch._foreach_add_(bottom, self.eps)
+        torch._foreach_addcdiv_(parameters, gradients, bottom, value=-rate / (1 + (step - 1) * self.lr_decay))
+
+    def states(self) -> int:
+        return 1

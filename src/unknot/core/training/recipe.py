@@ -1,0 +1,222 @@
+"""How a client trains, and the one step rule: what happens between a gradient and the next weights.
+
+Every way to train goes by this file: a field that is added to the recipe is made to count here, in
+`StepRule`, and nowhere else. What `only_adds` does not know of, it says no to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, field, fields
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from unknot.core import registry
+from unknot.core.errors import ConfigError
+from unknot.core.loss import Loss, as_loss
+from unknot.core.training.curvature import Kernel, diagonals
+from unknot.core.training.limits import at_least_one, not_negative, positive
+from unknot.core.training.optimizers import SGD, Curved, Optimizer, Tensors
+from unknot.core.training.schedules import Constant, Schedule
+from unknot.core.training.steady import by_row, row_norms
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What a client does with the model that it is sent.
+
+    `epochs` passes over its data in keyed random order, in batches of `batch_size` (the last one
+    may be smaller), at most `max_steps` of them. `clip` bounds the gradient's norm; `proximal` is
+    FedProx's μ: ``μ/2·‖w − w_start‖²`` is added to the loss. `schedule` is how the learning rate
+    changes. `radius`: after each step the weights are projected back into the ball of that radius
+    about the start. `ascent`: climb the loss instead of descending. `loss` is what is descended; None stands
+    for the usual one for the data. Optimiser, schedule and loss may be given by name: ``Recipe("adam")``.
+    """
+
+    optimizer: Optimizer = field(default_factory=SGD)
+    epochs: int = 1
+    batch_size: int = 32
+    clip: float | None = None
+    proximal: float = 0.0
+    max_steps: int | None = None
+    schedule: Schedule = field(default_factory=Constant)
+    radius: float | None = None
+    ascent: bool = False
+    loss: Loss | None = None
+
+    def __post_init__(self) -> None:
+        if self.loss is not None:
+            object.__setattr__(self, "loss", as_loss(self.loss))
+        for name, known in (("optimizer", registry.optimizers), ("schedule", registry.schedules)):
+            object.__setattr__(self, name, known.given(getattr(self, name), f"Recipe: {name}"))
+        at_least_one(self, epochs=self.epochs, batch_size=self.batch_size, max_steps=self.max_steps)
+        not_negative(self, proximal=self.proximal)
+        positive(self, **{n: v for n in ("clip", "radius") if (v := getattr(self, n)) is not None})
+
+    def steps(self, samples: int) -> int:
+        """How many optimiser steps a client with this many samples takes."""
+        steps = self.epochs * -(-samples // self.batch_size)
+        return steps if self.max_steps is None else min(steps, self.max_steps)
+
+    def samples_seen(self, samples: int) -> int:
+        """How many samples those steps read, each reading counted."""
+        steps = self.steps(samples)
+        epochs, rest = divmod(steps, -(-samples // self.batch_size)) if samples else (0, 0)
+        return epochs * samples + rest * self.batch_size
+
+    def rate(self, step: int, round: int) -> float:
+        """The learning rate of a local step (from 0) in a round (from 0)."""
+        return self.optimizer.lr * self.schedule.scale(step, round)
+
+    def together(self, round: int) -> Hashable:
+        """Jobs for which this is equal take the same steps, and can be trained in one stack."""
+        return self, self.rate(0, round) if self.schedule.over == "rounds" else None
+
+    @property
+    def anchored(self) -> bool:
+        """Whether a step looks back at the weights that the job started from."""
+        return bool(self.proximal) or self.radius is not None
+
+    @property
+    def kept(self) -> int:
+        """How many numbers are kept for each parameter from one step to the next."""
+        return self.optimizer.states() + self.anchored
+
+
+class StepRule:
+    """What happens between a gradient and the next weights, for all rows of a stack at once.
+
+    In this order: the sign of the loss, the proximal term, clipping, the optimiser at the schedule's
+    rate, the projection. `parameters` are stacks ``[rows, ...]`` and are changed in place; rows never
+    meet. `kernels` are the axes of convolutions' kernels, for the Hessian's diagonal. With `alone` there
+    is one row, and the optimiser's plain form does its part.
+    """
+
+    def __init__(
+        self,
+        recipe: Recipe,
+        round: int,
+        parameters: Sequence[Tensor],
+        kernels: Sequence[Kernel],
+        alone: bool = False,
+    ) -> None:
+        self.recipe = recipe
+        self.round = round
+        self.kernels = kernels
+        optimizer = recipe.optimizer
+        self._all = list(parameters)
+        self._starts = [p.clone() for p in parameters] if recipe.anchored else []
+        self._plain = _Plain(optimizer, self._all) if alone else None
+        count = 0 if alone else optimizer.states()
+        self._states = [[torch.zeros_like(p) for p in parameters] for _ in range(count)]
+        self._narrow(len(self._all[0]))
+
+    def _narrow(self, rows: int) -> None:
+        """Go on with the first rows."""
+        self._rows = rows
+        self._here = [p[:rows] for p in self._all]
+        self._first = [p[:rows] for p in self._starts]
+        self._state = [[part[:rows] for part in parts] for parts in self._states]
+
+    @torch.no_grad()
+    def take(
+        self,
+        step: int,
+        gradients: Tensors,
+        products: Sequence[Tensor] = (),
+        signs: Sequence[Tensor] = (),
+    ) -> None:
+        """Local step number `step` (from 0) of the first rows: as many as the gradients have.
+
+        Gradients are those of the loss alone, and are only read. `products` are its Hessian times
+        `signs`, where the optimiser wants curvature.
+        """
+        recipe = self.recipe
+        if len(gradients[0]) != self._rows:
+            self._narrow(len(gradients[0]))
+        if recipe.ascent:
+            gradients, products = [-g for g in gradients], [-hv for hv in products]
+        if recipe.proximal:
+            gradients = [
+                g + recipe.proximal * (p - p0)
+                for g, p, p0 in zip(gradients, self._here, self._first, strict=True)
+            ]
+            # The proximal term is part of the loss: its Hessian is μ on the diagonal.
+            products = [hv + recipe.proximal * v for hv, v in zip(products, signs, strict=True)]
+        if recipe.clip is not None:
+            gradients = clipped(gradients, recipe.clip)
+        curvatures = diagonals(products, signs, self.kernels) if recipe.optimizer.curvature else []
+        rate = recipe.rate(step, self.round)
+        if self._plain is not None:
+            self._plain.step(rate, gradients, curvatures)
+        else:
+            recipe.optimizer.stacked(step + 1, rate, self._here, gradients, self._state, curvatures)
+        if recipe.radius is not None:
+            project(self._here, self._first, recipe.radius)
+
+
+class _Plain:
+    """The plain form of an optimiser, at work on the one row of a stack."""
+
+    def __init__(self, optimizer: Optimizer, stacks: Sequence[Tensor]) -> None:
+        self.parameters = [stack[0] for stack in stacks]
+        self.optimizer = optimizer.plain(self.parameters)
+        if optimizer.curvature and not isinstance(self.optimizer, Curved):
+            raise ConfigError(
+                f"the plain form of {type(optimizer).__name__} has no place for the Hessian's diagonal: "
+                "make it a subclass of unknot.core.training.Curved"
+            )
+
+    def step(self, rate: float, gradients: Sequence[Tensor], curvatures: Sequence[Tensor]) -> None:
+        for parameter, gradient in zip(self.parameters, gradients, strict=True):
+            parameter.grad = gradient[0]
+        if isinstance(self.optimizer, Curved):
+            self.optimizer.diagonals = [diagonal[0] for diagonal in curvatures]
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate
+        self.optimizer.step()
+
+
+def clipped(gradients: Sequence[Tensor], bound: float) -> list[Tensor]:
+    """Scale each row's gradient to at most this norm, as `clip_grad_norm_` does (with its 1e-6)."""
+    factors = (bound / (row_norms(gradients) + 1e-6)).clamp(max=1.0)
+    return [g * by_row(factors, g) for g in gradients]
+
+
+def project(weights: Sequence[Tensor], starts: Sequence[Tensor], radius: float) -> None:
+    """Move each row that is farther than this from its start back to that distance, in place."""
+    moved = [p - p0 for p, p0 in zip(weights, starts, strict=True)]
+    norms = row_norms(moved)
+    outside, share = norms > radius, radius / norms
+    for p, p0, d in zip(weights, starts, moved, strict=True):
+        p.copy_(torch.where(by_row(outside, p), p0 + d * by_row(share, p), p))
+
+
+class Addition(NamedTuple):
+    """A step that is ``weights ← keep·weights + rate·gradient``."""
+
+    keep: float
+    rate: float
+
+
+_KNOWN = ("optimizer", "schedule", "epochs", "batch_size", "max_steps", "loss")
+
+
+def only_adds(recipe: Recipe, round: int = 0) -> Addition | None:
+    """The step of plain SGD at one rate, to be written out by hand; None where there is more to a step.
+
+    Of all fields but those that it knows, it wants the default.
+    """
+    optimizer = recipe.optimizer
+    if type(optimizer) is not SGD or optimizer != SGD(optimizer.lr, weight_decay=optimizer.weight_decay):
+        return None
+    if recipe.loss is not None and not recipe.loss.plain:
+        return None
+    if recipe.schedule != Constant() and recipe.schedule.over != "rounds":
+        return None
+    if any(f.name not in _KNOWN and getattr(recipe, f.name) != f.default for f in fields(recipe)):
+        return None
+    rate = recipe.rate(0, round)
+    return Addition(1 - rate * optimizer.weight_decay, -rate)

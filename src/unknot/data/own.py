@@ -1,0 +1,157 @@
+"""Data of your own: what each client holds, by its name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+
+from unknot.core.data import FederatedData, checked_names
+from unknot.core.errors import DataError, RequestError, nearest
+from unknot.core.ids import Id, client_id
+from unknot.core.samples import KINDS
+from unknot.data.dataset import Ints
+from unknot.data.form import Form
+from unknot.data.holdings import Held, gathered, read
+from unknot.data.text import CHARACTERS, check_vocabulary
+
+
+def clients(
+    held: Mapping[str, Any] | Mapping[int, Any] | Sequence[Any],
+    *,
+    test: Any = None,
+    validation: Any = None,
+    public: Any = None,
+    classes: int | None = None,
+    kind: str | None = None,
+    tokens: bool | None = None,
+    ids: Mapping[str, Id] | None = None,
+    vocabulary: str = CHARACTERS,
+    context: int = 80,
+    name: str = "data",
+) -> FederatedData:
+    """The data of a federation: ``clients({"Graz": (X, y), "Linz": (X2, y2)}, test=(X3, y3))``.
+
+    What somebody holds is a pair of NumPy arrays or tensors, a `torch.utils.data.Dataset` of pairs, or
+    texts: a list of strings, in which each character predicts the next. Clients go by name, or by
+    number: a mapping, or a list. `test` and `validation` are the server's, or a mapping of what is held
+    out of each client, which is erased with it. `public` are inputs without targets that are nobody's.
+
+    Targets that are whole numbers are classes, as many as the greatest label of anybody says, or
+    `classes`; floating-point ones are values to predict; a table of 0 and 1 is several labels at once.
+    `kind` ("classes", "labels", "values") says so where it cannot be seen. Whole numbers as inputs become
+    float32, unless they are `tokens`: so they are by default where each has a target of its own.
+
+    Draws go by a client's number: its place here, unless `ids` says which number each name has. It may
+    name clients who are not here: so a federation without somebody is otherwise the same.
+    """
+    check_vocabulary(vocabulary, context)
+    if kind is not None and kind not in KINDS:
+        raise DataError(f"there are no targets of kind {kind!r}.{nearest(str(kind), KINDS)}")
+    given, numbers = _roster(held, ids)
+    names = checked_names({numbers[key]: key for key in given if isinstance(key, str)})
+
+    def part(what: object, who: str) -> Held:
+        return read(what, who, vocabulary, context)
+
+    parts = {numbers[key]: part(what, _called(key)) for key, what in given.items()}
+    parts = dict(sorted(parts.items()))
+    tested = _held_out(test, "test", numbers, part)
+    validated = _held_out(validation, "validation", numbers, part)
+    everything = [*parts.values(), *(one for _, one in (*tested, *validated))]
+    form = Form.of(everything, kind, classes, tokens, len(vocabulary) + 1)
+    train, shards = form.joined(parts)
+    test_samples, test_owner = form.held_out(tested, train)
+    validation_samples, validation_owner = form.held_out(validated, train)
+    return FederatedData(
+        train,
+        shards,
+        test_samples,
+        validation_samples if validated else None,
+        {} if test_owner is None else _shares(test_owner),
+        name,
+        test_owner=test_owner,
+        validation_owner=validation_owner,
+        names=names,
+        public=None if public is None else _public(public, form),
+    )
+
+
+def _public(given: object, form: Form) -> Tensor:
+    if not isinstance(given, np.ndarray | Tensor):
+        raise DataError(f"public inputs must be an array or a tensor, not {type(given).__name__}")
+    return gathered([given], form.inputs)
+
+
+def _roster(held: object, ids: Mapping[str, Id] | None) -> tuple[dict[int | str, Any], dict[int | str, int]]:
+    """What is given by whom, and everybody's number."""
+    if not isinstance(held, Mapping):
+        if not isinstance(held, Sequence) or isinstance(held, str):
+            raise DataError(
+                f"clients are a mapping from names to what each holds, or a list; found {type(held).__name__}"
+            )
+        held = dict(enumerate(held))
+    if not held:
+        raise DataError("there are no clients: give what each holds, by its name")
+    if all(isinstance(key, str) for key in held):
+        return {**held}, _numbers([str(key) for key in held], ids)
+    if strange := [key for key in held if isinstance(key, str)]:
+        raise DataError(
+            f"clients have names or numbers: {strange[0]!r} is a name, and others have none. Name all of them"
+        )
+    if ids is not None:
+        raise DataError("ids are for clients with names; here clients are numbers already")
+    try:
+        found = {client_id(key): what for key, what in held.items()}
+    except RequestError as error:
+        raise DataError(f"a client is called by a name or a number: {error}") from None
+    return found, {key: key for key in found}  # type: ignore[return-value]
+
+
+def _numbers(names: Sequence[str], ids: Mapping[str, Id] | None) -> dict[int | str, int]:
+    if ids is None:
+        return {name: place for place, name in enumerate(names)}
+    found: dict[int | str, int] = {}
+    for name in names:
+        if name not in ids:
+            raise DataError(f"ids has no number for {name!r}: give one to every client, or leave ids out")
+        try:
+            found[name] = client_id(ids[name])
+        except RequestError as error:
+            raise DataError(f"ids, {name!r}: {error}") from None
+    taken: dict[int, int | str] = {}
+    for called, number in found.items():
+        if number in taken:
+            raise DataError(f"ids: {taken[number]!r} and {called!r} have the same number, {number}")
+        taken[number] = called
+    return found
+
+
+def _called(key: int | str) -> str:
+    return key if isinstance(key, str) else f"client {key}"
+
+
+def _held_out(
+    given: Any, split: str, numbers: Mapping[int | str, int], part: Any
+) -> list[tuple[int | None, Held]]:
+    """What is held out for `split`, and whose it is: a client's, or nobody's."""
+    if given is None:
+        return []
+    if not isinstance(given, Mapping):
+        return [(None, part(given, f"the {split} samples"))]
+    found: list[tuple[int | None, Held]] = []
+    for key, what in sorted(given.items(), key=lambda pair: numbers.get(pair[0], 0)):
+        if key not in numbers:
+            known = [_called(one) for one in numbers]
+            raise DataError(
+                f"{split} samples are given of {key!r}, who is no client.{nearest(str(key), known)}"
+            )
+        found.append((numbers[key], part(what, f"{_called(key)}, {split} samples")))
+    return found
+
+
+def _shares(owner: Ints) -> dict[int, Ints]:
+    """The test rows of each client."""
+    return {client: np.flatnonzero(owner == client) for client in np.unique(owner).tolist()}

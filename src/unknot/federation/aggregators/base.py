@@ -1,0 +1,99 @@
+"""What an aggregator is. Sums are taken in the order of client ids: the order is in the bits."""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Sequence
+from dataclasses import is_dataclass
+from typing import Protocol, cast
+
+from unknot.core.errors import ConfigError
+from unknot.core.jobs import Job, Update
+from unknot.core.keys import Key
+from unknot.core.lineage import Ledger, LedgerView, Unit
+from unknot.core.training import Recipe
+from unknot.core.weights import Weights
+
+ACTION = "aggregate an update"
+"""What the ledger refuses where an update carries erased data."""
+
+
+class Aggregate(Protocol):
+    """Every node has an aggregator of its own, made anew when the node begins again.
+
+    One with a state (momentum, say) has a method ``fresh()`` that gives one like it that has seen
+    nothing; without it, copies of the one that was given are made, which itself is never called. What
+    it returns is held to the lineage of all that the node's aggregator was ever given.
+    """
+
+    def __call__(
+        self, current: Weights, updates: Sequence[Update], version: int, ledger: LedgerView
+    ) -> Weights:
+        """The new model, from the current one and updates in the order of client ids."""
+        ...
+
+
+def new_aggregator(given: Aggregate) -> Aggregate:
+    """One like it that has seen nothing."""
+    fresh = getattr(given, "fresh", None)
+    if fresh is not None:
+        return cast(Aggregate, fresh())
+    return given if _plain(given) else copy.deepcopy(given)
+
+
+def check_aggregator(given: Aggregate, initial: Weights) -> None:
+    """Refuse an aggregator whose copies share a state: nothing could be forgotten exactly with it."""
+    if _plain(given):
+        return
+    job = Job(Unit(0), initial, Key.root(0), Recipe())
+    updates = [
+        Update(job, initial.like(initial.vector * factor), samples, 0.0)
+        for factor, samples in ((1.5, 2), (0.5, 1))
+    ]
+    first = new_aggregator(given)
+    once = first(initial, updates, 0, LedgerView(Ledger()))
+    first(once, updates, 1, LedgerView(Ledger()))
+    if not new_aggregator(given)(initial, updates, 0, LedgerView(Ledger())).equal(once):
+        raise ConfigError(
+            f"the aggregator {type(given).__name__} remembers what another one like it was given: "
+            "keep its state in attributes, and give it a method fresh() that returns one without any"
+        )
+
+
+def _plain(given: Aggregate) -> bool:
+    """Whether it is a value through and through, which cannot have a state."""
+    if not is_dataclass(given) or not given.__dataclass_params__.frozen:
+        return False
+    return all(isinstance(value, bool | int | float | str | None) for value in vars(given).values())
+
+
+def shares(
+    updates: Sequence[Update], version: int, exponent: float, by_samples: bool, scale: float = 1.0
+) -> list[float]:
+    """How much each change counts: one of τ versions ago by ``(1 + τ)^-exponent`` less than a fresh one.
+
+    At a synchronous pace no change is old, and the shares add up to `scale`.
+    """
+    counts = [update.samples if by_samples else 1 for update in updates]
+    discounts = [(1.0 + version - update.job.version) ** -exponent for update in updates]
+    return [scale * old * count / sum(counts) for old, count in zip(discounts, counts, strict=True)]
+
+
+def check_positive(owner: object, **values: float) -> None:
+    for name, value in values.items():
+        if not 0 < value < math.inf:
+            raise ConfigError(f"{type(owner).__name__}: {name} must be positive and finite, not {value}")
+
+
+def check_share(owner: object, below: float = 1.0, **values: float) -> None:
+    for name, value in values.items():
+        if not 0 <= value < below:
+            raise ConfigError(
+                f"{type(owner).__name__}: {name} must be at least 0 and below {below:g}, not {value}"
+            )
+
+
+def check_exponent(owner: object, exponent: float) -> None:
+    if not 0 <= exponent < math.inf:
+        raise ConfigError(f"{type(owner).__name__}: exponent must not be negative, not {exponent}")

@@ -1,0 +1,316 @@
+"""A federation's state: its books, its lanes, what is kept, what it costs. A method sees it from its desk."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, replace
+
+from unknot.core.archive import Archive, Keepsakes, Memo
+from unknot.core.data import FederatedData
+from unknot.core.errors import ConfigError, UnknotError
+from unknot.core.jobs import Job, Update
+from unknot.core.keys import Key
+from unknot.core.lineage import NOBODY, Ledger, LedgerView, Lineage
+from unknot.core.selection import AtRandom
+from unknot.core.store import MIB
+from unknot.core.training import Recipe
+from unknot.core.weights import Weights, weighted_sum
+from unknot.federation.aggregators import check_aggregator, new_aggregator
+from unknot.federation.desk import Desk
+from unknot.federation.history import Costs
+from unknot.federation.lanes import Changes, Flight, Lane, Node
+from unknot.federation.setup import Setup
+
+
+@dataclass(frozen=True)
+class Outside:
+    """What a federation does for its method: everything that takes time, data or an engine."""
+
+    train_apart: Callable[[Sequence[Job]], list[Update]]
+    train_alone: Callable[[Lane, int], None]
+    validate: Callable[[Weights], float]
+    distill: Callable[[Weights, Weights, Recipe, Key], Weights]
+
+
+class State:
+    """All of a federation but its engine: `now` is in simulated nanoseconds."""
+
+    def __init__(
+        self,
+        initial: Weights,
+        data: FederatedData,
+        setup: Setup,
+    ) -> None:
+        self.data = data.fork()
+        self.ledger = Ledger(self.data.label)
+        # Who had left before is forgotten here too: what comes from another run may know them.
+        for client in sorted(self.data.erased):
+            self.ledger.forbid(client)
+        for client, samples in sorted(self.data.reduced.items()):
+            self.ledger.forbid(client, samples)
+        self.initial = replace(initial, lineage=self.data.known(initial.lineage))
+        self.ledger.check(self.initial, "start from these weights")
+        self.recipe = setup.recipe
+        self.pace = setup.pace
+        self.aggregate = setup.aggregate
+        check_aggregator(self.aggregate, self.initial)
+        self.clock = setup.clock
+        self.select = setup.select
+        self.select_knows = self.select.lineage.inherited()
+        self.ledger.check(_Known(self.select_knows), "select clients by what was learned before")
+        self.select_when = setup.select_when
+        self.seed = setup.seed
+        self.key = Key.root(setup.seed)
+        self.archive = Archive(self.ledger)
+        self.memo = Memo(self.ledger)
+        self.lanes: dict[str, Lane] = {}
+        self.members: set[int] = set()
+        self.forgotten = set(self.data.erased)
+        self.costs = Costs()
+        self.now = 0
+        self.outside: Outside | None = None
+        self.restarted: list[str] = []
+        self._kept: Keepsakes | None = None
+        self._changes = Changes()
+        self.desk = Desk(self)
+
+    # What a method keeps -------------------------------------------------------------------------
+
+    @property
+    def keepsakes(self) -> Keepsakes:
+        """For approximate methods alone: what is kept although erased data had a part in it."""
+        if self._kept is None:
+            raise UnknotError("an exact method keeps nothing that erased data had a part in")
+        return self._kept
+
+    def allow_keepsakes(self) -> None:
+        self._kept = Keepsakes(self.ledger)
+
+    @property
+    def waived(self) -> Lineage:
+        """The erased units that keepsakes had been shaped by, and that were let pass."""
+        return self._kept.waived if self._kept else NOBODY
+
+    @contextmanager
+    def keeping(self) -> Iterator[None]:
+        """Within: should anything fail, the keepsakes are what they were."""
+        with self._kept.attempt() if self._kept else nullcontext():
+            yield
+
+    def limit_history(self, memory: float, disk: float) -> None:
+        """Let the archive and the memo take so many MiB each in memory and on disk, and no more."""
+        if not (memory >= 0 and disk >= 0):
+            raise ConfigError(f"a history's memory and disk are MiB, not {memory} and {disk}")
+        room = (int(memory * MIB), int(disk * MIB))
+        self.archive, self.memo = Archive(self.ledger, *room), Memo(self.ledger, *room)
+
+    def purge(self) -> int:
+        """Drop what is kept and carries a forbidden unit, before the method repairs the rest."""
+        return len(self.archive.purge()) + (self._kept.purge() if self._kept else 0)
+
+    def clear(self) -> None:
+        """Keep nothing: no lane, no model, no history."""
+        self.lanes.clear()
+        for name in self.archive:
+            del self.archive[name]
+        self.memo.clear()
+        if self._kept is not None:
+            self._kept.clear()
+
+    # Lanes and nodes -----------------------------------------------------------------------------
+
+    def add_lane(self, name: str, members: Iterable[int]) -> Lane:
+        lane = Lane(name, set(members), self.recipe, self.pace, AtRandom(), at=self.now)
+        if self.select_when == "always":
+            self.appoint(lane)
+        self.lanes[name] = lane
+        return lane
+
+    def appoint(self, lane: Lane) -> None:
+        """Give a lane a selector as the federation was given it."""
+        lane.appoint(copy.deepcopy(self.select), self.select_knows)
+
+    def add_node(self, lane: Lane, name: str, members: Iterable[int], weights: Weights | None = None) -> Node:
+        """A new model in a lane; it starts from the initial weights unless others are given."""
+        start = self.initial if weights is None else weights
+        node = Node(name, members, start, new_aggregator(self.aggregate), self.ledger, self._changes)
+        lane.nodes[name] = node
+        return node
+
+    def keep_node(self, lane: Lane, node: Node, name: str, members: Iterable[int]) -> Node:
+        """A model that goes on as it is, under this name and with these members."""
+        self.ledger.check(node.weights, f"keep the model of node {name!r}")
+        node.name, node.members = name, set(members)
+        lane.nodes[name] = node
+        return node
+
+    def copy_node(self, lane: Lane, node: Node, name: str, members: Iterable[int]) -> Node:
+        """A model that begins as another one is now, and goes its own way."""
+        twin = self.add_node(lane, name, members, node.weights)
+        twin.aggregate = copy.deepcopy(node.aggregate)
+        return twin
+
+    def begin_again(self, lane: Lane, name: str, members: Iterable[int], weights: Weights) -> Node:
+        """A node in place of one that was spoilt: recorded with the request that is being served."""
+        self.restarted.append(name)
+        return self.add_node(lane, name, members, weights)
+
+    def drop_node(self, lane: Lane, name: str) -> None:
+        del lane.nodes[name]
+
+    def restart(self, lane: Lane, recipe: Recipe | None = None) -> None:
+        """Begin a lane anew, from the initial weights, as if it had never run."""
+        lane.sent.clear()
+        lane.recipe = recipe or lane.recipe
+        self.rewind(lane, 0, dict.fromkeys(lane.nodes, self.initial))
+
+    def rewind(self, lane: Lane, version: int, weights: Mapping[str, Weights]) -> None:
+        """Go back to a version that this lane has had: the nodes' models as they were then."""
+        if version < lane.version or lane.flights:
+            self.restarted.append(lane.name)
+        self.cancel(lane, lane.flights)
+        lane.at = max(lane.at, self.now)
+        self.appoint(lane)
+        lane.meeting = False
+        lane.version = version
+        for name, old in weights.items():
+            lane.nodes[name].begin(old, new_aggregator(self.aggregate))
+
+    def cancel(self, lane: Lane, flights: Iterable[Flight]) -> None:
+        """Call clients back; what they would have sent is never trained."""
+        gone = set(flights)
+        if gone:  # there is room from now on
+            lane.at = max(lane.at, self.now)
+        lane.flights = [flight for flight in lane.flights if flight not in gone]
+        self.costs = self.costs.plus(cancelled=len(gone))
+
+    # Jobs and models -----------------------------------------------------------------------------
+
+    def job(self, lane: Lane, node: Node, client: int) -> Job:
+        """Train this node's model on this client, by the lane's recipe."""
+        key = self.key.child("train", node.name, lane.version, client)
+        return Job(self.ledger.unit(client), node.weights, key, lane.recipe, node.name, lane.version)
+
+    def combine(self, lane: Lane, node: Node, updates: Sequence[Update]) -> None:
+        """Put updates, in the order of client ids, into a node's model, as the federation aggregates."""
+        for update in updates:
+            self.ledger.check(update, "aggregate an update")
+        old = node.weights
+        new = node.aggregate(old, updates, lane.version, LedgerView(self.ledger))
+        if new.layout != old.layout or new.vector.dtype != old.vector.dtype:
+            raise UnknotError(f"the aggregator {type(node.aggregate).__name__} gave a model of another kind")
+        node.weights = new
+        node.hold(old, updates)
+
+    @contextmanager
+    def absorbing(self, updates: Sequence[Update]) -> Iterator[None]:
+        """Within: a node whose model is replaced carries, in the end, what it did and what went into it."""
+        by_node: dict[str, list[Update]] = {}
+        for update in updates:
+            by_node.setdefault(update.job.node, []).append(update)
+        with self._changes.noting() as changed:
+            yield
+        for node, old in changed.items():
+            node.hold(old, by_node.get(node.name, updates))
+
+    def trained(self, weights: Weights) -> bool:
+        """Whether anybody in this federation has had a part in them."""
+        return weights is not self.initial
+
+    def shares(self, models: Iterable[tuple[Iterable[int], Weights]]) -> list[tuple[float, Weights]]:
+        """Models with their members, as each one's share of the data behind all of them.
+
+        What nobody has trained yet, or nobody has data for, does not count. How much a member holds has a
+        part in the shares, whether it was ever asked or not: they carry everybody.
+        """
+        given = [(set(members), weights) for members, weights in models]
+        everybody = self.ledger.units(set().union(*(members for members, _ in given)))
+        held = [(sum(len(self.data[client]) for client in members), weights) for members, weights in given]
+        trained = [(n, weights) for n, weights in held if n and self.trained(weights)]
+        total = sum(n for n, _ in trained)
+        return [(n / total, weights.carrying(everybody)) for n, weights in trained]
+
+    def mean(self, models: Iterable[tuple[Iterable[int], Weights]], action: str) -> Weights:
+        """The mean of models, weighted by data as FedAvg is; the initial weights where there are none."""
+        terms = self.shares(models)
+        return weighted_sum(terms, self.ledger, action) if terms else self.initial
+
+    # What takes time -----------------------------------------------------------------------------
+
+    def duration(self, client: int, samples_read: int) -> int:
+        """How long a client takes to read so many samples, in simulated nanoseconds."""
+        return self.clock.duration(client, samples_read, self.key.child("slowness"))
+
+    def train_apart(self, jobs: Sequence[Job]) -> list[Update]:
+        """Train jobs that belong to no lane, at once, and wait for all of them.
+
+        For profiling, and for a leaver's last visit.
+        """
+        return self._outside.train_apart(jobs)
+
+    def train_alone(self, lane: Lane, rounds: int) -> None:
+        """Train one lane for some rounds while the others stand still: for what comes after a run."""
+        self._outside.train_alone(lane, rounds)
+
+    def validate(self, model: Weights) -> float:
+        """How a model does on the validation data, more is better: the main metric; 0 where none is left."""
+        return self._outside.validate(model)
+
+    def distill(self, student: Weights, teacher: Weights, recipe: Recipe, key: Key) -> Weights:
+        """Train a model on what another one says of the public samples: the server's own work.
+
+        `recipe.loss` are `SoftTargets`. The result carries both lineages; should it be no numbers, it is
+        the student as it was.
+        """
+        return self._outside.distill(student, teacher, recipe, key)
+
+    @property
+    def validators(self) -> Lineage:
+        """Whose data a choice by validation goes by.
+
+        Where held-out rows have owners, that is everybody: nobody is told from the others by having none.
+        """
+        if self.data.validation_owner is None:
+            return NOBODY
+        return self.ledger.units(self.data.clients)
+
+    @property
+    def _outside(self) -> Outside:
+        if self.outside is None:
+            raise UnknotError("this state belongs to no federation")
+        return self.outside
+
+    # What it costs -------------------------------------------------------------------------------
+
+    def count(self, jobs: Sequence[Job], set_aside: int) -> None:
+        """Put what these jobs cost on the bill, and what is stored by now."""
+        read = [job.samples_read(self.data) for job in jobs]
+        held = [sum(len(self.data[client]) for client in job.clients) / len(job.clients) for job in jobs]
+        epochs = sum(n / own for n, own in zip(read, held, strict=True))
+        stored = (
+            self.archive.nbytes
+            + self.memo.nbytes
+            + (self._kept.nbytes if self._kept else 0)
+            + sum(node.weights.nbytes for lane in self.lanes.values() for node in lane.nodes.values())
+        )
+        size = sum(job.start.nbytes for job in jobs)
+        self.costs = replace(
+            self.costs.plus(
+                jobs=len(jobs),
+                client_epochs=epochs,
+                samples_read=sum(read),
+                bytes_down=size,
+                bytes_up=size,
+                set_aside=set_aside,
+            ),
+            bytes_stored=stored,
+        )
+
+
+@dataclass(frozen=True)
+class _Known:
+    """What a selector was given, for the ledger to look at."""
+
+    lineage: Lineage

@@ -1,0 +1,343 @@
+"""Does a method keep its promise? The checks that ours pass."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from unknot.audit import gap, variants
+from unknot.core.data import FederatedData
+from unknot.core.ensemble import Model
+from unknot.core.errors import ConfigError, ErasedDataError
+from unknot.core.requests import Erase, Request, Target, erase, join
+from unknot.core.training import Recipe
+from unknot.experiments import simulate
+from unknot.federation import Federation, Guarantee, History, Lane, Method
+from unknot.select import Balanced
+from unknot.testing.reach import reached
+from unknot.testing.report import Checks, Report, named
+from unknot.testing.worlds import ServerMomentum, ToyEngine, paces, small_data, toy_weights
+from unknot.unlearn import make_method
+
+RECIPE = Recipe(batch_size=2)
+GONE = 1
+MARK = 0.70316231250762939
+"""What the leavers' inputs are filled with when they are looked for afterwards: nobody else has it."""
+
+
+@dataclass(frozen=True)
+class Script:
+    """Requests at rounds, and for how many rounds there is training in all."""
+
+    requests: tuple[Request, ...]
+    rounds: int
+
+    @property
+    def erased(self) -> tuple[Target, ...]:
+        """What is erased in all; who leaves after some samples is erased whole."""
+        targets = [t for r in self.requests if isinstance(r, Erase) for t in r.targets]
+        whole = {t.client for t in targets if t.samples is None}
+        some: dict[int, list[int]] = {}
+        for target in targets:
+            if target.client not in whole:
+                some.setdefault(target.client, []).extend(target.samples or ())
+        return (*(Target(c) for c in sorted(whole)), *(Target(c, tuple(ids)) for c, ids in some.items()))
+
+    def altered(self, data: FederatedData) -> list[Target]:
+        """The same, for variants of the data: who loses samples must hold them in every variant."""
+        partly = {
+            t.client
+            for r in self.requests
+            if isinstance(r, Erase)
+            for t in r.targets
+            if t.samples is not None
+        }
+        return [
+            Target(t.client, tuple(data[t.client].ids.tolist()))
+            if t.samples is None and t.client in partly
+            else t
+            for t in self.erased
+        ]
+
+
+def scripts(data: FederatedData) -> dict[str, Script]:
+    """What a method has to bear, with data of 8 clients or more."""
+    *early, late, _ = data.clients
+    few = early[GONE]
+    return {
+        "an erasure": Script((erase(few, round=3),), 6),
+        "an erasure before anything is trained": Script((erase(few, round=0),), 4),
+        "several at once": Script((erase(early[::2], round=3),), 6),
+        "requests in a row": Script(
+            (erase(few, round=2), erase(early[3], round=3), erase(early[0], round=5)), 8
+        ),
+        "some samples": Script((erase({few: data[few].ids[[0, 2]]}, round=3),), 6),
+        "some samples, then their client": Script(
+            (erase({few: data[few].ids[:1]}, round=2), erase(few, round=4)), 6
+        ),
+        "a newcomer before an erasure": Script((join(late, round=2), erase(few, round=4)), 7),
+        "a newcomer that leaves": Script((join(late, round=1), erase(late, round=4)), 7),
+        "all but one": Script((erase([*early, late], round=3),), 6),
+    }
+
+
+def check_method(
+    method: Method | str,
+    *,
+    data: FederatedData | None = None,
+    model: str | nn.Module | Callable[[], nn.Module] | None = None,
+    recipe: Recipe | None = None,
+    seed: int = 0,
+    never_had: bool = False,
+    isolated: bool = False,
+) -> Report:
+    """Put a method through requests of every kind, at synchronous and buffered paces; raise if it fails.
+
+    Of every method: the erased data is out of reach, nothing that it shaped is served, the same run gives
+    the same bits, and one federation does not notice another. Of an exact one: runs that differ in the
+    erased data alone serve the same bits, with a selector that knows clients and an aggregator that has a
+    state as well. Of another: if they do not, what was let pass is on record. A pace may be refused by a
+    `ConfigError`.
+
+    An author may promise more: that what is served is what a federation serves that `never_had` the erased
+    data, and that lanes without the erased client go on as if nothing had happened (`isolated`). The report's
+    notes say whether that is so. Training is a toy that takes no time; give a `model` for the real thing.
+    """
+    given = make_method(method) if isinstance(method, str) else method
+    trial = _Trial(given, data or small_data(), model, recipe or RECIPE, seed)
+    trial.says_what_it_is()
+    accepted = trial.paces()
+    trial.leaves_others_alone(isolated)
+    for pace in accepted:
+        trial.repeats_itself(pace)
+        trial.as_if_never_there(pace, never_had)
+        trial.forgets(pace)
+    trial.with_other_parts()
+    return trial.checks.report()
+
+
+class _Trial:
+    def __init__(self, method: Method, data: FederatedData, model: Any, recipe: Recipe, seed: int) -> None:
+        if len(data) < 8:
+            raise ConfigError(f"the checks of a method need 8 clients or more, not {len(data)}")
+        self.checks = Checks(f"method {named(method)}")
+        self.method = method
+        self.untouched = copy.deepcopy(method)
+        self.data, self.model, self.recipe, self.seed = data, model, recipe, seed
+        self.scripts = scripts(data)
+        # What a schedule tells of how much a leaver held is left open where models, or keepsakes, are kept.
+        self.worlds = paces(steady=method.keeps or not method.exact)
+
+    def open(self, data: FederatedData, parts: dict[str, Any], method: Method | None = None) -> Federation:
+        setup = {"seed": self.seed, "evaluate_every": 0, **parts}
+        method = method or self.method
+        if self.model is None:
+            return Federation(ToyEngine(), toy_weights(), data, method, self.recipe, **setup)
+        return simulate(self.model, data, method, self.recipe, threads=1, **setup)
+
+    def serve(
+        self, script: Script, data: FederatedData, parts: dict[str, Any], method: Method | None = None
+    ) -> tuple[Federation, History]:
+        """Run the script; where there is one lane, on until it is at the round that it was asked for.
+
+        How far a method goes back may depend on the erased data; the model of a round must not.
+        """
+        fed = self.open(data, parts, method)
+        history = fed.run(script.rounds, requests=script.requests)
+        if len(fed.lanes) == 1 and fed.members:
+            (lane,) = fed.lanes.values()
+            if lane.version < script.rounds:
+                history = fed.run(script.rounds - lane.version)
+        return fed, history
+
+    # What every method must bear -----------------------------------------------------------------
+
+    def says_what_it_is(self) -> None:
+        method = self.method
+        known = isinstance(method.guarantee, Guarantee) and method.name != Method.name
+        self.checks.hold("name and guarantee", known, "it needs a name of its own and a Guarantee")
+        exact = method.promise.startswith(Guarantee.EXACT.value)
+        self.checks.hold(
+            "its promise in words",
+            exact == method.exact,
+            f"it is {'' if method.exact else 'not '}exact, but promises: {method.promise}",
+        )
+        self.checks.notes["promise"] = method.promise
+
+    def paces(self) -> dict[str, dict[str, Any]]:
+        """Those that the method takes: it must take the synchronous one."""
+        found, refused = {}, {}
+        for name, parts in self.worlds.items():
+            try:
+                self.open(self.data, parts).run(1)
+                found[name] = parts
+            except ConfigError as error:
+                refused[name] = str(error)
+        self.checks.hold(
+            "it runs at a synchronous pace", "synchronous" in found, refused.get("synchronous", "")
+        )
+        if refused:
+            self.checks.notes["refused"] = refused
+        return found
+
+    def _is_gone(self, about: str, script: Script, fed: Federation) -> None:
+        """After an erasure nothing of the client is in what is served, kept, or reached from there."""
+        check = f"{about}: what is erased is gone"
+        gone = {target.client for target in script.erased if target.samples is None}
+        with self.checks.during(check):
+            models = {"is served": fed.model}
+        for lane in fed.lanes.values():
+            models |= {f"node {n.name!r} of lane {lane.name!r} has": n.weights for n in lane.nodes.values()}
+        for where, model in models.items():
+            still = sorted(gone & model.lineage.clients)
+            self.checks.hold(check, not still, f"clients {still} had a part in the model that {where}")
+        for client in gone:
+            self.checks.hold(check, _is_closed(fed.data, client), f"client {client}'s data can be read")
+        kept = reached(fed, MARK)
+        self.checks.hold(check, not kept, f"numbers of erased samples are still held, as {', '.join(kept)}")
+
+    def repeats_itself(self, pace: str) -> None:
+        parts = self.worlds[pace]
+        script, check = self.scripts["requests in a row"], f"the same run gives the same bits, {pace}"
+        with self.checks.during(check):
+            untouched = copy.deepcopy(self.untouched)
+            first = self.serve(script, self.data, parts, untouched)[0].model
+            again = self.serve(script, self.data, parts, copy.deepcopy(self.untouched))[0].model
+            after = self.serve(script, self.data, parts, untouched)[0].model
+        self._equal(check, first, again, "a draw without a key, perhaps")
+        self._equal(
+            f"one federation does not notice another, {pace}",
+            first,
+            after,
+            "the method remembers an earlier one; what it keeps belongs into desk.archive or lane.notes",
+        )
+
+    def forgets(self, pace: str) -> None:
+        """Runs that differ in the erased data alone serve the same bits, or what passed is on record."""
+        parts = self.worlds[pace]
+        for name, script in self.scripts.items():
+            self._non_interference(f"{name}, {pace}", script, parts)
+
+    def with_other_parts(self) -> None:
+        """The same with a selector that knows clients, and with an aggregator that has a state.
+
+        What an approximate method lets pass of others' choices is not in its keepsakes: it is not asked.
+        """
+        if not self.method.exact:
+            return
+        script, plain = self.scripts["requests in a row"], self.worlds["synchronous"]
+        if self.method.selects and not self.method.keeps:
+            self._non_interference(
+                "requests in a row, with a selector that knows clients",
+                script,
+                {**plain, "select": Balanced()},
+            )
+        if self.method.aggregates:
+            self._non_interference(
+                "requests in a row, with an aggregator that has a state",
+                script,
+                {**plain, "aggregate": ServerMomentum()},
+            )
+
+    def _non_interference(self, about: str, script: Script, parts: dict[str, Any]) -> None:
+        check = f"{about}: what is served does not depend on what was erased"
+        with self.checks.during(check):
+            marked = _marked(self.data, script.erased)
+            fed, history = self.serve(script, marked, parts)
+            self._is_gone(about, script, fed)
+            for variant, data in variants(marked, script.altered(self.data)).items():
+                plain = self.model is None and script is not self.scripts["an erasure"]
+                if plain and variant == "random labels":
+                    continue  # a training that takes no time sees labels as it sees inputs
+                found = gap(fed.model, self.serve(script, data, parts)[0].model)
+                if self.method.exact:
+                    self.checks.hold(
+                        check,
+                        found == 0.0,
+                        f"with {variant} in place of the erased data, weights differ by up to {found:.3g}. "
+                        "Something of it is still used: a number kept from before the request, a choice that "
+                        "was made by it, a model that went on",
+                    )
+                elif found != 0.0:
+                    self.checks.notes["depends on what was erased"] = True
+                    self.checks.hold(
+                        f"{about}: what was let pass is on record",
+                        bool(history.waived),
+                        f"with {variant} in place of the erased data, weights differ by up to {found:.3g}, "
+                        "but nothing is waived: what is kept although erased data had a part in it belongs "
+                        "into desk.keepsakes",
+                    )
+
+    # What an author may promise beyond that ------------------------------------------------------
+
+    def as_if_never_there(self, pace: str, promised: bool) -> None:
+        if not self.method.exact:
+            self.checks.hold(
+                "as if never there", not promised, "a method that is not exact cannot promise that"
+            )
+            return
+        parts = self.worlds[pace]
+        script, check = self.scripts["an erasure"], f"as if the erased client had never been there, {pace}"
+        with self.checks.during(check):
+            fed, _ = self.serve(script, self.data, parts)
+            rest = self.data.fork()
+            for target in script.erased:
+                rest.erase(target.client, target.samples)
+            twin = self.open(rest, parts)
+            twin.run(max(lane.version for lane in fed.lanes.values()))
+            found = gap(fed.model, twin.model)
+        if promised:
+            self.checks.hold(check, found == 0.0, f"weights differ by up to {found:.3g}")
+        always = bool(self.checks.notes.get("as if never there", True))
+        self.checks.notes["as if never there"] = always and found == 0.0
+
+    def leaves_others_alone(self, promised: bool) -> None:
+        script, parts = self.scripts["an erasure"], self.worlds["synchronous"]
+        check = "lanes without the erased client go on as if nothing had happened"
+        with self.checks.during(check):
+            asked, quiet = self.open(self.data, parts), self.open(self.data, parts)
+            quiet.run(script.rounds)
+            there = {lane.name for lane in quiet.lanes.values() if self.data.clients[GONE] in lane.members}
+            asked.run(script.rounds, requests=script.requests)
+            others = [name for name in quiet.lanes if name not in there and name in asked.lanes]
+            disturbed = [n for n in others if not _same(asked.lanes[n], quiet.lanes[n])]
+        if promised:
+            self.checks.hold(check, bool(others), "there is no lane that the erased client is not in")
+            self.checks.hold(check, not disturbed, f"lanes {disturbed} are not what they would have been")
+        if others:
+            self.checks.notes["isolated"] = not disturbed
+
+    def _equal(self, check: str, one: Model, other: Model, why: str) -> None:
+        found = gap(one, other)
+        self.checks.hold(check, found == 0.0, f"weights differ by up to {found:.3g}: {why}")
+
+
+def _marked(data: FederatedData, targets: Sequence[Target]) -> FederatedData:
+    """The same, with the inputs of what is erased filled with one number; words stay words."""
+    if not data.train.x.is_floating_point():
+        return data
+    x = data.train.x.clone()
+    for target in targets:
+        shard = data[target.client]
+        rows = shard.rows if target.samples is None else shard.rows_of(np.asarray(target.samples))
+        x[torch.from_numpy(rows)] = MARK
+    return data.replaced(train=replace(data.train, x=x))
+
+
+def _is_closed(data: FederatedData, client: int) -> bool:
+    try:
+        data[client]
+    except ErasedDataError:
+        return True
+    return False
+
+
+def _same(one: Lane, other: Lane) -> bool:
+    nodes = one.nodes.keys() == other.nodes.keys()
+    return nodes and all(one.nodes[n].weights.equal(other.nodes[n].weights) for n in one.nodes)

@@ -1,0 +1,134 @@
+"""Does a selector keep to its protocol, and does it forget?"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+from unknot.audit import interference
+from unknot.core.data import FederatedData
+from unknot.core.ensemble import Model
+from unknot.core.jobs import Job, Update
+from unknot.core.keys import Key
+from unknot.core.lineage import NOBODY, Unit
+from unknot.core.registry import selectors
+from unknot.core.requests import erase
+from unknot.core.selection import Ids, Selector
+from unknot.core.training import Recipe
+from unknot.federation import Federation
+from unknot.testing.report import Checks, Report, named
+from unknot.testing.worlds import ToyEngine, paces, small_data, toy_weights
+from unknot.unlearn import RFS
+
+KEY = Key.root(4).child("check selector")
+CLIENTS = np.arange(8)
+REQUESTS = (erase(1, round=3), erase(4, round=6))
+
+
+def check_selector(selector: Selector | str, data: FederatedData | None = None) -> Report:
+    """Ask it for clients, before and after it has met them; and have a federation forget with it.
+
+    It gives k of those who are idle (all, if there are fewer), each once, in the order of their ids, the
+    same by the same key; newcomers are no trouble; what it has seen is in its lineage, and `fresh()` has
+    seen nothing. In a federation that begins again on an erasure, what is served does not depend on what
+    was erased.
+    """
+    given: Selector = selectors.make(selector) if isinstance(selector, str) else selector
+    checks = Checks(f"selector {named(given)}")
+    with checks.during("it keeps to the protocol"):
+        _chooses(checks, given.fresh(), "before it has met anybody")
+        met = _acquainted(given.fresh())
+        _chooses(checks, met, "after it has met everybody")
+        _knows_whom_it_knows(checks, given)
+    for pace, parts in paces(steady=False).items():
+
+        def served(variant: FederatedData, parts: Any = parts) -> Model:
+            fed = Federation(ToyEngine(), toy_weights(), variant, RFS(), select=given, **parts)
+            fed.run(8, requests=REQUESTS)
+            return fed.model
+
+        targets = [target for request in REQUESTS for target in request.targets]
+        check = f"what is served does not depend on what was erased, {pace}"
+        with checks.during(check):
+            found = interference(served, data or small_data(), targets)
+        checks.hold(
+            check,
+            found.none,
+            f"weights differ by up to {max(found.gaps.values()):.3g}: fresh() must give one that has seen "
+            "nothing, and nothing may be kept elsewhere (in the class, in the module)",
+        )
+    return checks.report()
+
+
+def _chooses(checks: Checks, selector: Selector, when: str) -> None:
+    if selector.curious:
+        return  # it is introduced to everybody before it is asked
+    for turn, (idle, k) in enumerate(
+        [(CLIENTS, 3), (CLIENTS, 8), (CLIENTS[[0, 2, 5]], 5), (CLIENTS[::2], 1), (np.arange(4, 12), 4)]
+    ):
+        kept, twin, key = idle.copy(), copy.deepcopy(selector), KEY.child("choose", turn)
+        chosen = np.asarray(selector.choose(idle, k, key))
+        what = f"of {idle.tolist()}, {k} are asked for, {when}, and {chosen.tolist()} chosen"
+        right = len(chosen) == min(k, len(idle)) and not len(np.setdiff1d(chosen, idle))
+        checks.hold("it chooses k of those who are idle", right, what)
+        ordered = bool((np.diff(chosen) > 0).all())
+        checks.hold("each once, in the order of their ids", ordered, what)
+        checks.hold(
+            "the idle are only read", np.array_equal(idle, kept), "it changes the array that it is given"
+        )
+        again = np.asarray(twin.choose(kept, k, key))
+        checks.hold(
+            "the same key chooses the same",
+            np.array_equal(chosen, again),
+            f"{what}; a copy of it chose {again.tolist()}: all draws must come from the key",
+        )
+
+
+def _acquainted(selector: Selector) -> Selector:
+    """One that has met everybody, and has seen what came of a choice."""
+    model, updates = toy_weights(), _updates(CLIENTS)
+    if selector.curious:
+        selector.meet(model, updates, KEY.child("meet"))
+    if selector.learns:
+        for turn in range(3):
+            chosen: Ids = np.asarray(selector.choose(CLIENTS, 3, KEY.child("learn", turn)))
+            selector.observe(model, _updates(chosen), 0.5 + 0.1 * turn, KEY.child("observe", turn))
+    return selector
+
+
+def _knows_whom_it_knows(checks: Checks, given: Selector) -> None:
+    met = _acquainted(given.fresh())
+    if given.fresh().curious:
+        unknown = sorted(set(CLIENTS.tolist()) - met.lineage.clients)
+        checks.hold(
+            "whose updates it has seen is in its lineage",
+            not unknown,
+            f"it met all clients, but its lineage lacks {unknown}",
+        )
+        checks.hold(
+            "it meets everybody once", not met.curious, "it is still curious after it has met everybody"
+        )
+    fresh = met.fresh()
+    checks.hold("a fresh one has seen nothing", fresh.lineage == NOBODY, f"its lineage is {fresh.lineage}")
+    one, other = _acquainted(fresh), _acquainted(given.fresh())
+    for turn in range(3):
+        key = KEY.child("fresh", turn)
+        checks.hold(
+            "a fresh one chooses like a new one",
+            np.array_equal(one.choose(CLIENTS, 3, key), other.choose(CLIENTS, 3, key)),
+            "what another one has seen shows in whom it chooses",
+        )
+
+
+def _updates(clients: Sequence[int] | Ids) -> list[Update]:
+    found = []
+    for client in np.asarray(clients).tolist():
+        job = Job(Unit(client), toy_weights(), KEY, Recipe())
+        drawn = KEY.child("update", client).generator().standard_normal(job.start.layout.size)
+        vector = job.start.vector + 0.1 * torch.from_numpy(drawn).float()
+        found.append(job.done(vector, 3 + client % 4, 0.5))
+    return found
