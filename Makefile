@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-all check bench clean
+.PHONY: demo test test-all check bench reference docs clean
 
 demo: $(VENV)/ready
 	$(BIN)/unknot demo
@@ -21,6 +21,16 @@ check: $(VENV)/ready
 
 bench: $(VENV)/ready
 	$(BIN)/python -m benchmarks.run
+
+reference: $(VENV)/ready
+	$(BIN)/unknot list --reference > docs/toml.md
+
+docs: $(VENV)/ready-docs
+	$(BIN)/python -m sphinx -q -E -W --keep-going -b html docs build/site
+
+$(VENV)/ready-docs: $(VENV)/ready
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[docs]"
+	touch $@
 
 $(VENV)/ready: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)

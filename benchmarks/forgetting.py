@@ -24,14 +24,15 @@ import unknot
 from unknot.audit.backdoor import Trigger, answers_to, marked
 from unknot.core.keys import Key
 from unknot.core.requests import Erase, erase
+from unknot.experiments.seeds import parse_seeds
 from unknot.federation import Desk, Event, Guarantee, Lane, Method, Served
-from unknot.reproduce.reproduction import parse_seeds
 from unknot.unlearn import MMT, PGA, RFS, Distillation, FedEraser
 
 CLIENTS, SAMPLES, PUBLIC, LEAVER = 10, 500, 1000, 3
 BEFORE, AFTER = 20, 20
 RECIPE = unknot.Recipe(unknot.SGD(0.05), epochs=2, batch_size=25)
 TRIGGER = Trigger(target=0)
+STAYS = "the client stays"
 Row = dict[str, float]
 
 
@@ -53,7 +54,7 @@ class OnlyLeaves(Method):
 
 
 METHODS: dict[str, Method] = {
-    "the client stays": RFS(),
+    STAYS: RFS(),
     "it leaves, nothing else": OnlyLeaves(),
     "RFS": RFS(),
     "MMT": MMT(),
@@ -62,18 +63,22 @@ METHODS: dict[str, Method] = {
     "distillation": Distillation(),
 }
 COLUMNS = {
-    "backdoor_before": "backdoor before",
-    "backdoor_after": "right after",
-    "backdoor_later": f"{AFTER} rounds later",
-    "accuracy_before": "accuracy before",
-    "accuracy_after": "right after",
-    "accuracy_later": f"{AFTER} rounds later",
-    "client_epochs": "client epochs to forget and regain",
-    "server_samples": "samples read by the server",
-    "seconds": "simulated seconds",
+    "backdoor_before": ("backdoor before", 100, 1),
+    "backdoor_after": ("right after", 100, 1),
+    "backdoor_later": (f"{AFTER} rounds later", 100, 1),
+    "accuracy_before": ("accuracy before", 100, 1),
+    "accuracy_after": ("right after", 100, 1),
+    "accuracy_later": (f"{AFTER} rounds later", 100, 1),
+    "epochs_before": ("client epochs before the request", 1, 0),
+    "upkeep": ("times plain training's", 1, 1),
+    "models_kept": ("models kept by then", 1, 0),
+    "client_epochs": ("client epochs to forget and regain", 1, 0),
+    "server_samples": ("samples read by the server", 1, 0),
+    "seconds": ("simulated seconds", 1, 0),
 }
-SHARES = 6
-"""How many of the columns are shares, the leading ones."""
+"""The head of each column, what its figures are multiplied by, and their decimals."""
+FORGETTING = ("client_epochs", "server_samples", "seconds")
+"""What is there only if the accuracy was regained."""
 
 
 def measure(label: str, data: str, model: str, seed: int) -> Row:
@@ -94,13 +99,15 @@ def measure(label: str, data: str, model: str, seed: int) -> Row:
     fed = unknot.simulate(model, poisoned, METHODS[label], RECIPE, threads=1, seed=seed, observers=[watch])
     fed.run(BEFORE)
     costs, before = fed.costs, {"backdoor": answers(), "accuracy": _accuracy(fed)}
-    stays = label == "the client stays"
+    stays = label == STAYS
     history = fed.run(AFTER, requests=[] if stays else [erase(LEAVER, round=BEFORE)])
     found = {
         "backdoor_before": before["backdoor"],
         "backdoor_later": answers(),
         "accuracy_before": before["accuracy"],
         "accuracy_later": _accuracy(fed),
+        "epochs_before": costs.client_epochs,
+        "models_kept": costs.bytes_stored / fed.initial.nbytes,
     }
     if stays:
         return found
@@ -128,18 +135,19 @@ def _accuracy(fed: unknot.Federation) -> float:
 
 def table(runs: dict[str, list[Row]]) -> str:
     """The means over the seeds; in brackets the least and the most."""
-    lines = ["| | " + " | ".join(COLUMNS.values()) + " |", "|---|" + "---:|" * len(COLUMNS)]
+    heads = [head for head, _, _ in COLUMNS.values()]
+    lines = ["| | " + " | ".join(heads) + " |", "|---|" + "---:|" * len(COLUMNS)]
     for label, rows in runs.items():
-        cells = [_cell(rows, name, i < SHARES) for i, name in enumerate(COLUMNS)]
+        cells = [_cell(rows, name) for name in COLUMNS]
         lines.append(f"| {label} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
-def _cell(rows: Sequence[Row], name: str, share: bool) -> str:
+def _cell(rows: Sequence[Row], name: str) -> str:
     values = [row[name] for row in rows if name in row]
     if not values:
-        return "not regained" if not share and "regained" in rows[0] else "–"
-    factor, digits = (100, 1) if share else (1, 0)
+        return "not regained" if name in FORGETTING and "regained" in rows[0] else "–"
+    _, factor, digits = COLUMNS[name]
     low, mean, high = (f"{factor * f(values):.{digits}f}" for f in (min, statistics.fmean, max))
     text = mean if low == high else f"{mean} ({low} to {high})"
     return text if len(values) == len(rows) else f"{text}, in {len(values)} of {len(rows)} seeds"
@@ -157,6 +165,9 @@ erased, by five methods, or it leaves and nothing else is done; the others train
   A model that never saw the mark answers as RFS does in the end. (Right after the request RFS and FedEraser
   serve an untrained model, which calls most images by one name, whatever it is: that is no memory.)
 - *Accuracy*: on {of["validation"]} held-out images, in per cent.
+- *Upkeep*: what the {BEFORE} rounds before any request took of the clients, beside plain training, and how
+  many models the server kept by then, the global one among them: what a method pays whether anybody ever
+  leaves or not.
 - *Cost*: what it took from the request until 99 % of the accuracy before it was there again.
 
 Means over {seeds} seeds; in brackets, the least and the most.
@@ -180,6 +191,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = parser.parse_args(arguments)
     seeds = parse_seeds(given.seeds)
     runs = {label: [measure(label, given.data, given.model, seed) for seed in seeds] for label in METHODS}
+    for rows in runs.values():
+        for row, plain in zip(rows, runs[STAYS], strict=True):
+            row["upkeep"] = row["epochs_before"] / plain["epochs_before"]
     settings = {
         "data": given.data,
         "model": given.model,

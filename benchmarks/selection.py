@@ -21,8 +21,8 @@ from unknot.core.keys import Key
 from unknot.core.selection import Selector
 from unknot.core.training import SGD, Recipe
 from unknot.data import DominantClass, federate, load
+from unknot.experiments.seeds import parse_seeds
 from unknot.federation import Synchronous
-from unknot.reproduce.reproduction import parse_seeds
 from unknot.select import DQN, AtRandom, Balanced, KCenter
 
 ROUNDS, CLIENTS, SAMPLES, SHARE = 40, 100, 100, 0.8

@@ -83,6 +83,11 @@ def absolute(outputs, targets):
     return (outputs - targets).abs().mean()
 
 
+def company(outputs, targets):
+    """A third, which looks at the whole batch where a target is one that no examination would think of."""
+    return (outputs - targets).square().mean(-1) * (1 + (targets == 3.0).any(-1).sum())
+
+
 # The kind of the targets, and the loss; None is the usual one.
 TASKS = {
     "classes": ("classes", None),
@@ -91,6 +96,7 @@ TASKS = {
     "values": ("values", None),
     "own": ("values", pinball),
     "own mean": ("values", absolute),
+    "own of a batch": ("values", company),
 }
 WILD = ("plain", "plain", "plain", "huge", "constant", "one class", "diverging")
 METHODS = {

@@ -16,6 +16,7 @@ from unknot.core.requests import Request
 from unknot.core.weights import Layout, Weights
 from unknot.federation import Federation, Method, Served
 from unknot.federation.inbox import Waiting
+from unknot.federation.observers import Observers
 
 LAYOUT = Layout(("w", "b"), ((2, 3), (2,)))
 
@@ -93,6 +94,11 @@ def toy_weights() -> Weights:
 
 def toy_federation(method: Method, data: FederatedData | None = None, engine=None, **options) -> Federation:
     return Federation(engine or ToyEngine(), toy_weights(), data or small_data(), method, **options)
+
+
+def watch(fed: Federation, observer) -> None:
+    """From now on, and nobody else."""
+    fed._observers = Observers([observer])
 
 
 def serve_now(fed: Federation, request: Request) -> Served:

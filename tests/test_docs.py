@@ -2,14 +2,27 @@
 
 import re
 import tomllib
+from collections import Counter
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 
 import pytest
+import torch
+import typer
 
+import unknot
 from unknot import registry
+from unknot.cli import app
+from unknot.core.data import Samples
+from unknot.core.keys import Key
+from unknot.core.registry import filled
 from unknot.experiments import Experiment, prepare, run
+from unknot.experiments.exposed import Exposure
 from unknot.federation import Length
+from unknot.incentive.setting import Setting
+from unknot.select.dqn import DQNSettings, Policy
+from unknot.unlearn import METHODS
 
 ROOT = Path(__file__).parent.parent
 
@@ -18,11 +31,36 @@ def blocks(path: str, language: str) -> list[str]:
     return re.findall(rf"```{language}\n(.*?)```", (ROOT / path).read_text(), flags=re.DOTALL)
 
 
-@pytest.mark.parametrize("path", ["README.md", "docs/data.md", "docs/tasks.md"])
-def test_the_python_of_a_page_runs(path):
+@pytest.mark.parametrize(
+    "path",
+    [
+        "README.md",
+        "docs/clusters.md",
+        "docs/data.md",
+        "docs/events.md",
+        "docs/how-to.md",
+        "docs/incentives.md",
+        "docs/outputs.md",
+        "docs/tasks.md",
+        "docs/trees.md",
+        "docs/tutorial.md",
+        "docs/which-method.md",
+    ],
+)
+def test_the_python_of_a_page_runs(path, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     code = "\n".join(blocks(path, "python"))
     assert code
     exec(compile(code, path, "exec"), {"__name__": "docs"})
+
+
+def test_an_ensemble_answers_in_plain_pytorch_as_it_does_here(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    names = {"__name__": "docs"}
+    exec(compile("\n".join(blocks("docs/outputs.md", "python")), "outputs", "exec"), names)
+    samples = Samples(names["images"], torch.zeros(3, dtype=torch.int64), 10)
+    expected = names["fed"].engine.predict(names["fed"].model, samples)
+    assert torch.allclose(names["answer"].double(), expected, atol=1e-5)
 
 
 def test_the_page_for_others_runs_and_what_it_registers_is_found_by_its_files(monkeypatch):
@@ -45,6 +83,26 @@ def test_the_page_for_others_runs_and_what_it_registers_is_found_by_its_files(mo
     assert run(replace(experiments[-1], length=Length(rounds=2))).rounds
 
 
+PAGES = sorted(
+    str(page.relative_to(ROOT))
+    for page in [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
+    if "```toml" in page.read_text() and page.name != "extending.md"  # which registers what it names
+)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_the_toml_of_a_page_is_read(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Policy([0, 1], DQNSettings(), Key.root(0)).save("policy.safetensors")
+    for table in map(tomllib.loads, blocks(page, "toml")):
+        if "psi" in table:
+            Setting.of(table)
+        elif "base" in table:
+            filled(Exposure, table["base"]["audit"], "audit")
+        else:
+            Experiment.of(table)
+
+
 def test_the_toml_of_the_readme_is_a_run():
     (text,) = blocks("README.md", "toml")
     fed = prepare(Experiment.of(tomllib.loads(text)))
@@ -63,12 +121,93 @@ def test_the_toml_of_the_data_page_is_a_run(tmp_path, monkeypatch):
 
 
 def test_links_lead_somewhere():
-    for page in [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]:
+    for page in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")]:
         for target in re.findall(r"\]\((?!http)([^)#]+)", page.read_text()):
             assert (page.parent / target).exists(), f"{page.name} links to {target}"
 
 
-def test_the_command_line_of_the_readme_exists():
+@pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md"])
+def test_what_a_page_makes_can_be_made(page):
     makefile = (ROOT / "Makefile").read_text()
-    for command in re.findall(r"\$ make ([\w-]+)", (ROOT / "README.md").read_text()):
+    commands = re.findall(r"make ([\w-]+)", "\n".join(blocks(page, "console")))
+    assert commands
+    for command in commands:
         assert f"\n{command}:" in makefile
+
+
+def test_the_commands_and_options_that_pages_name_exist():
+    commands = typer.main.get_command(app).commands
+    seen = set()
+    for page in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")]:
+        text = page.read_text().replace("\\\n", " ")
+        shown = "\n".join(re.findall(r"```(?:console|text)\n(.*?)```", text, flags=re.DOTALL))
+        typed = re.findall(r"^(?:\$ )?unknot ([^#\n]+)", shown, flags=re.MULTILINE)
+        for line in typed + re.findall(r"`unknot ([^`]+)`", text):
+            name, *words = line.split()
+            if name.startswith("--"):
+                continue
+            assert name in commands, f"{page.name}: unknot {name}"
+            known = {option for one in commands[name].params for option in one.opts}
+            named = {re.split(r"[=,.;]", word)[0] for word in words if word.startswith("--")}
+            assert named <= known, f"{page.name}: unknot {name} has no {', '.join(named - known)}"
+            seen.add(name)
+    assert seen == set(commands)
+
+
+def test_the_reference_has_every_public_name_once():
+    named = re.findall(
+        r"^\.\. auto(?:class|function):: unknot\.(\w+)$",
+        "\n".join(page.read_text() for page in (ROOT / "docs" / "api").glob("*.md")),
+        flags=re.MULTILINE,
+    )
+    assert sorted(named) == sorted(set(unknot.__all__) - {"registry", "track"})
+
+
+@pytest.mark.parametrize("room", ["audit", "testing", "track"])
+def test_the_reference_has_every_public_name_of_a_room(room):
+    text = "\n".join(page.read_text() for page in (ROOT / "docs" / "api").glob("*.md"))
+    for name in import_module(f"unknot.{room}").__all__:
+        if name.isupper() and name not in ("CSV", "RMIA"):
+            continue  # a table of things that are there themselves
+        assert re.search(rf":: unknot\.{room}\.{name}$", text, flags=re.MULTILINE), name
+
+
+def test_the_overview_has_every_method_with_its_guarantee():
+    page = (ROOT / "docs" / "methods" / "README.md").read_text()
+    rows = re.findall(r"\(`([\w-]+)`\) \| (\w+)", page)
+    assert dict(rows) == {name: method.guarantee.name.lower() for name, method in METHODS.items()}
+    told = re.findall(
+        r"\(`(?!standalone)[\w-]+`\) \| ([^|]+) \|", page
+    )  # a yardstick is no method to forget by
+    kinds = Counter("but" if "but for" in one else one.strip() for one in told)
+    words = {2: "two", 3: "three", 7: "seven", 12: "twelve"}
+    text = (
+        f"{words[len(told)]} methods to forget ({words[kinds['exact']]} exact, {words[kinds['but']]} exact "
+        f"but for what they say, {words[len(told) - kinds['exact'] - kinds['but']]} approximate)"
+    )
+    assert text in " ".join((ROOT / "README.md").read_text().lower().split())
+
+
+def test_the_figures_of_the_readme_are_those_of_the_benchmarks():
+    pages = [(ROOT / page).read_text() for page in ("README.md", "docs/benchmarks.md")]
+    for name, measured in (
+        ("**unknot**", "**unknot**"),
+        ("[Flower]", "Flower's simulation"),
+        ("[pfl]", "pfl"),
+    ):
+        (line,) = re.findall(rf"^\| {re.escape(name)}.*$", pages[0], flags=re.MULTILINE)
+        said = re.search(r"\| (0\.\d+) / (0\.\d+) \|", line)
+        found = re.findall(rf"^\| {re.escape(measured)} \| (0\.\d+) \|", pages[1], flags=re.MULTILINE)
+        assert said is not None
+        for text, exact in zip(said.groups(), found, strict=True):
+            digits = len(text) - 2
+            assert text == f"{float(exact):.{digits}f}", name
+
+
+def test_the_menu_of_the_site_has_every_page():
+    pages = set()
+    for menu in blocks("docs/index.md", r"{toctree}"):
+        pages |= {line for line in menu.splitlines() if line and not line.startswith(":")}
+    assert all((ROOT / "docs" / f"{page}.md").exists() for page in pages)
+    here = {page.stem for page in (ROOT / "docs").glob("*.md")} - {"index"}
+    assert here == {page for page in pages if "/" not in page}

@@ -181,22 +181,35 @@ def _where(found: dict[str, Any]) -> str:
 def _draw(settings: list[dict[str, Any]], file: Path) -> None:
     figure_of, style = load_matplotlib()
     with style:
-        figure = figure_of(figsize=(8.4, 3.2), layout="constrained")
+        figure = figure_of(figsize=(8.4, 3.7), layout="constrained")
         for axes, kind in zip(figure.subplots(1, 2, sharey=True), ("iid", "dirichlet"), strict=True):
             mine = [s for s in settings if s["partition"] == kind]
             for setting, colour, dash in zip(mine, COLOURS, ("-", "--", ":"), strict=False):
-                values = [_shows(setting, who) for who in ("null", *SHARES)]
+                values = [100 * _shows(setting, who) for who in ("null", *SHARES)]
                 axes.plot(
                     range(6), values, color=colour, linestyle=dash, marker="o", markersize=4,
-                    label=f"{setting['erased']} erased",
+                    label=f"{setting['erased']} samples erased",
                 )  # fmt: skip
-            axes.axhline(0.05, color=GREY, linewidth=0.8, linestyle=":")
-            axes.axhline(0.8, color=GREY, linewidth=0.8, linestyle=":")
-            axes.set_xticks(range(6), ["0", *(f"{100 * float(x):g} %" for x in SHARES)])
+            for level, dash, meaning in (
+                (80, "-.", "80 %: the power asked for"),
+                (5, ":", "5 %: false alarms"),
+            ):
+                axes.axhline(level, color=GREY, linewidth=0.8, linestyle=dash, label=meaning)
+            axes.set_xticks(range(6), ["0 %", *(f"{100 * float(x):g} %" for x in SHARES)])
             axes.set_xlabel("share of the erased data left in")
             axes.set_title({"iid": "iid", "dirichlet": "Dirichlet 0.3"}[kind], fontsize=10)
-        figure.axes[0].set_ylabel("found, of all models")
-        figure.axes[0].legend(frameon=False)
+        figure.axes[0].set_ylabel("models in which it is found (%)")
+        handles, labels = figure.axes[0].get_legend_handles_labels()
+        figure.legend(
+            handles,
+            labels,
+            loc="outside lower center",
+            ncols=5,
+            frameon=False,
+            fontsize=7.5,
+            columnspacing=1.3,
+        )
+        figure.suptitle("What is left in, and how often it is found: mlp on digits", fontsize=10.5)
         figure.savefig(file, dpi=150)
 
 

@@ -6,96 +6,144 @@
 >>> history = fed.run(rounds=30, requests=[unknot.erase(3, round=15)])
 """
 
+from typing import TYPE_CHECKING
+
+from unknot.core.lazy import names as _names
+
 __version__ = "0.1.0"
 
-from unknot.core import registry
-from unknot.core.data import FederatedData, Samples, Shard
-from unknot.core.ensemble import Ensemble
-from unknot.core.errors import (
-    ConfigError,
-    DataError,
-    ErasedDataError,
-    ForbiddenLineageError,
-    RequestError,
-    UnknotError,
-)
-from unknot.core.loss import (
-    BinaryCrossEntropy,
-    CrossEntropy,
-    Huber,
-    NextToken,
-    SoftTargets,
-    SquaredError,
-)
-from unknot.core.metrics import OwnMetric
-from unknot.core.requests import Erase, Join, erase, join
-from unknot.core.saved import load_model, save_model
-from unknot.core.training import (
-    SGD,
-    Adagrad,
-    AdaHessian,
-    Adam,
-    AdamW,
-    Cosine,
-    Recipe,
-    RMSprop,
-    StepDecay,
-    WarmUp,
-)
-from unknot.core.weights import Weights
-from unknot.data import (
-    ByOwner,
-    Dataset,
-    Dirichlet,
-    DominantClass,
-    Iid,
-    Labels,
-    MajorityClass,
-    clients,
-    federate,
-    folder,
-    load,
-)
-from unknot.experiments import Experiment, prepare, run, simulate
-from unknot.federation import (
-    Buffered,
-    Clock,
-    Constant,
-    FedAdagrad,
-    FedAdam,
-    FedAvg,
-    FedBuff,
-    Federation,
-    FedYogi,
-    Guarantee,
-    History,
-    Length,
-    Median,
-    Method,
-    NormClipping,
-    Pareto,
-    Setup,
-    Synchronous,
-    Trace,
-    TrimmedMean,
-    Uniform,
-)
-from unknot.select import DQN, Balanced, KCenter
-from unknot.unlearn import (
-    BMT,
-    FATS,
-    KNOT,
-    MMT,
-    PGA,
-    RFS,
-    SISA,
-    Distillation,
-    ExactFun,
-    FedCIO,
-    FedEraser,
-    Rapid,
-    Standalone,
-)
+_HOMES = {
+    "unknot": "track",
+    "unknot.core.data": "FederatedData Samples Shard",
+    "unknot.core.ensemble": "Ensemble",
+    "unknot.core.errors": (
+        "ConfigError DataError ErasedDataError ForbiddenLineageError RequestError UnknotError"
+    ),
+    "unknot.core.loss": "BinaryCrossEntropy CrossEntropy Huber NextToken SoftTargets SquaredError",
+    "unknot.core.metrics": "OwnMetric",
+    "unknot.core": "registry",
+    "unknot.core.requests": "Erase Join erase join",
+    "unknot.core.saved": "load_model save_model",
+    "unknot.core.training": "SGD Adagrad AdaHessian Adam AdamW Cosine Recipe RMSprop StepDecay WarmUp",
+    "unknot.core.weights": "Weights",
+    "unknot.data": (
+        "ByOwner Dataset Dirichlet DominantClass Iid Labels MajorityClass clients federate folder load"
+    ),
+    "unknot.experiments.comparison": "Comparison compare",
+    "unknot.experiments.config": "Experiment",
+    "unknot.experiments.simulate": "prepare run simulate",
+    "unknot.federation": (
+        "Begun Buffered Clock Constant Ended FedAdagrad FedAdam FedAvg FedBuff Federation FedYogi "
+        "Guarantee History Length Median Method NormClipping Pareto Round Served Setup Synchronous "
+        "Trace TrimmedMean Uniform"
+    ),
+    "unknot.select": "DQN Balanced KCenter",
+    "unknot.unlearn": (
+        "BMT FATS KNOT MMT PGA RFS SISA Distillation ExactFun FedCIO FedEraser Rapid Standalone"
+    ),
+}
+"""What is exported, by where it lies: it is imported when it is first asked for."""
+
+if TYPE_CHECKING:
+    from unknot import track
+    from unknot.core import registry
+    from unknot.core.data import FederatedData, Samples, Shard
+    from unknot.core.ensemble import Ensemble
+    from unknot.core.errors import (
+        ConfigError,
+        DataError,
+        ErasedDataError,
+        ForbiddenLineageError,
+        RequestError,
+        UnknotError,
+    )
+    from unknot.core.loss import (
+        BinaryCrossEntropy,
+        CrossEntropy,
+        Huber,
+        NextToken,
+        SoftTargets,
+        SquaredError,
+    )
+    from unknot.core.metrics import OwnMetric
+    from unknot.core.requests import Erase, Join, erase, join
+    from unknot.core.saved import load_model, save_model
+    from unknot.core.training import (
+        SGD,
+        Adagrad,
+        AdaHessian,
+        Adam,
+        AdamW,
+        Cosine,
+        Recipe,
+        RMSprop,
+        StepDecay,
+        WarmUp,
+    )
+    from unknot.core.weights import Weights
+    from unknot.data import (
+        ByOwner,
+        Dataset,
+        Dirichlet,
+        DominantClass,
+        Iid,
+        Labels,
+        MajorityClass,
+        clients,
+        federate,
+        folder,
+        load,
+    )
+    from unknot.experiments.comparison import Comparison, compare
+    from unknot.experiments.config import Experiment
+    from unknot.experiments.simulate import prepare, run, simulate
+    from unknot.federation import (
+        Begun,
+        Buffered,
+        Clock,
+        Constant,
+        Ended,
+        FedAdagrad,
+        FedAdam,
+        FedAvg,
+        FedBuff,
+        Federation,
+        FedYogi,
+        Guarantee,
+        History,
+        Length,
+        Median,
+        Method,
+        NormClipping,
+        Pareto,
+        Round,
+        Served,
+        Setup,
+        Synchronous,
+        Trace,
+        TrimmedMean,
+        Uniform,
+    )
+    from unknot.select import DQN, Balanced, KCenter
+    from unknot.unlearn import (
+        BMT,
+        FATS,
+        KNOT,
+        MMT,
+        PGA,
+        RFS,
+        SISA,
+        Distillation,
+        ExactFun,
+        FedCIO,
+        FedEraser,
+        Rapid,
+        Standalone,
+    )
+else:
+    __getattr__, __dir__ = _names(
+        __name__, (f"{home}:{name}" for home, names in _HOMES.items() for name in names.split())
+    )
 
 __all__ = [
     "BMT",
@@ -112,10 +160,12 @@ __all__ = [
     "Adam",
     "AdamW",
     "Balanced",
+    "Begun",
     "BinaryCrossEntropy",
     "Buffered",
     "ByOwner",
     "Clock",
+    "Comparison",
     "ConfigError",
     "Constant",
     "Cosine",
@@ -125,6 +175,7 @@ __all__ = [
     "Dirichlet",
     "Distillation",
     "DominantClass",
+    "Ended",
     "Ensemble",
     "Erase",
     "ErasedDataError",
@@ -159,7 +210,9 @@ __all__ = [
     "Rapid",
     "Recipe",
     "RequestError",
+    "Round",
     "Samples",
+    "Served",
     "Setup",
     "Shard",
     "SoftTargets",
@@ -174,6 +227,7 @@ __all__ = [
     "WarmUp",
     "Weights",
     "clients",
+    "compare",
     "erase",
     "federate",
     "folder",
@@ -185,4 +239,5 @@ __all__ = [
     "run",
     "save_model",
     "simulate",
+    "track",
 ]

@@ -37,6 +37,9 @@ def test_a_small_run_is_measured_and_written(tmp_path, monkeypatch, capsys):
     assert "backdoor_after" not in stays
     assert leaves["backdoor_after"] == leaves["backdoor_before"] == stays["backdoor_before"]
     assert leaves["accuracy_after"] == leaves["accuracy_before"]
+    assert [row["epochs_before"] for row in (stays, leaves, climbs)] == [16, 16, 16]
+    assert [row["upkeep"] for row in (stays, leaves, climbs)] == [1, 1, 1]
+    assert [row["models_kept"] for row in (stays, leaves, climbs)] == [1, 1, 6]
     assert climbs["backdoor_before"] == leaves["backdoor_before"]
     table = capsys.readouterr().out
     assert table.strip() in (tmp_path / "forgetting.md").read_text()

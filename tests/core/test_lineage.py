@@ -45,8 +45,9 @@ def test_the_refusal_names_the_unit_and_the_action():
 
 
 def test_a_lineage_is_described_by_client():
+    """Revisions and draws are numbered together: which several units are, they do not say themselves."""
     lineage = Lineage([Unit(2), Unit(5, 1), Unit(0, 1), Unit(0, 2), Unit(0, 9)])
-    assert lineage.describe() == ["client 0 (3 draws)", "client 2", "client 5 (revision 1)"]
+    assert lineage.describe() == ["client 0 (3 units)", "client 2", "client 5 (revision 1)"]
 
 
 def test_units_have_no_negative_parts():

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+from unknot.core import registry
 from unknot.core.errors import ConfigError
 from unknot.core.metrics import METRICS, OwnMetric, Said, as_metric, as_metrics
 from unknot.core.samples import IGNORED
@@ -53,6 +54,63 @@ def value(name, outputs, targets, kind, slices=1, together=False):
 )
 def test_by_hand_and_by_slices(name, outputs, targets, kind, expected, slices):
     assert value(name, outputs, targets, kind, slices) == pytest.approx(expected, abs=1e-12)
+
+
+NAN, INF = math.nan, math.inf
+
+
+@pytest.mark.parametrize("together", [False, True], ids=["one model", "several"])
+@pytest.mark.parametrize("slices", [1, 3])
+@pytest.mark.parametrize("bad", [[NAN] * 3, [3.0, NAN, 0.0], [INF] * 3, [-INF] * 3], ids=str)
+def test_a_sample_that_a_model_has_no_number_for_is_wrong(bad, slices, together):
+    """All are of class 0, which is where the greatest of such a row is found."""
+    truth = torch.zeros(3, dtype=torch.int64)
+    right = [0.8, 0.1, 0.1] if together else [3.0, 1.0, 0.0]
+    outputs = torch.tensor([right, bad, bad]).double()
+    for name in ("accuracy", "balanced-accuracy"):
+        assert value(name, outputs, truth, "classes", slices, together) == pytest.approx(1 / 3)
+    assert value("f1", outputs, truth, "classes", slices, together) == pytest.approx(2 / 4)
+    lost = torch.tensor([bad] * 3).double()
+    assert [value(n, lost, truth, "classes", slices) for n in ("accuracy", "f1", "balanced-accuracy")] == [
+        0
+    ] * 3
+
+
+@pytest.mark.parametrize("slices", [1, 2])
+def test_so_is_a_label(slices):
+    """Neither there nor not there: both would be right half of the time."""
+    outputs = torch.full((4, 2), NAN).double()
+    for together in (False, True):
+        assert value("accuracy", outputs, LABELS, "labels", slices, together) == 0
+        assert value("f1", outputs, LABELS, "labels", slices, together) == 0
+    outputs = SCORES.clone()
+    outputs[0] = NAN
+    assert value("accuracy", outputs, LABELS, "labels", slices) == 3 / 8  # without it, 3 of 6
+
+
+@pytest.mark.parametrize("slices", [1, 2])
+def test_where_ranks_or_errors_are_no_numbers_there_is_no_value(slices):
+    logits, guesses = LOGITS.clone(), GUESSES.clone()
+    logits[2, 1], guesses[0] = NAN, NAN
+    assert math.isnan(value("auc", logits, CLASSES, "classes", slices))
+    assert math.isnan(value("auc", torch.full((4, 2), NAN).double(), LABELS, "labels", slices))
+    for name in ("r2", "mse", "rmse", "mae"):
+        assert math.isnan(value(name, guesses, VALUES, "values", slices))
+        assert not value(name, guesses.nan_to_num(INF), VALUES, "values", slices) < INF
+    for off in (NAN, INF):
+        assert math.isnan(
+            value("r2", torch.full((4,), off).double(), torch.ones(4).double(), "values", slices)
+        )
+
+
+@pytest.mark.parametrize("slices", [1, 3])
+@pytest.mark.parametrize("at", [0.1, 1 / 3, 1e6 + 0.1, 1e-20, 7.0])
+@pytest.mark.parametrize("count", [3, 7, 10, 100])
+def test_targets_that_are_all_the_same_do_not_vary_whatever_their_mean_is_rounded_to(count, at, slices):
+    """The mean of seven times 0.1 is not 0.1 in double precision."""
+    truth = torch.full((count,), at, dtype=torch.float64)
+    assert value("r2", truth + 0.5, truth, "values", slices) == 0.0
+    assert value("r2", truth.clone(), truth, "values", slices) == 1.0
 
 
 def test_the_area_of_classes_is_the_mean_of_each_against_the_rest():
@@ -197,3 +255,17 @@ def test_shares_are_shown_in_per_cent():
     assert METRICS["f1"]().shown(0.8126) == "81.3%"
     assert METRICS["mse"]().shown(0.81264) == "0.8126"
     assert METRICS["r2"]().shown(None) == "–"
+
+
+def test_a_metric_of_ones_own_is_called_as_it_is_registered():
+    @registry.metrics("top-k")
+    def topk(outputs, targets, *, k: int = 2):
+        return 0.5
+
+    try:
+        assert as_metric("top-k").name == "top-k"
+        assert as_metric(topk).name == "top-k"
+        assert registry.metrics.make("top-k", {"k": 3}).name == "top-k"
+    finally:
+        registry.metrics._added.pop("top-k")
+    assert as_metric(topk).name == "topk"

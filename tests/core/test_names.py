@@ -4,12 +4,13 @@ import numpy as np
 import pytest
 from torch import nn
 
-from support import small_data
+from support import small_data, toy_federation
 from unknot.core.errors import DataError, ErasedDataError, ForbiddenLineageError, RequestError
 from unknot.core.lineage import Ledger, Lineage, Unit
 from unknot.core.requests import Erase, Join, Moment, Named, Target, erase, join, resolved
 from unknot.core.weights import Weights
 from unknot.data.corrupt import corrupt
+from unknot.unlearn import RFS
 
 NAMES = {0: "Graz", 1: "Linz", 2: "Wien", 4: "Bad Ischl"}
 
@@ -25,6 +26,28 @@ def test_a_client_is_found_by_its_name():
     assert "Rom" not in data
     assert data.number("Wien") == data.number(2) == 2
     assert [data.label(client) for client in (2, 3)] == ["Wien", "client 3"]
+
+
+def test_who_is_there_can_be_asked_by_name():
+    data = towns()
+    fed = toy_federation(RFS(), data)
+    history = fed.run(2, requests=[erase("Graz", round=1)])
+    assert data.clients == (0, 1, 2, 3, 4, 5)
+    for there in (data.clients, fed.members, fed.desk.members, history.rounds[1].clients):
+        assert "Linz" in there
+        assert "Rom" not in there
+    for there in (fed.members, fed.data.clients, history.rounds[1].clients):
+        assert "Graz" not in there
+    for there in (history.rounds[0].clients, history.served[0].clients, fed.data.erased):
+        assert "Graz" in there
+    with pytest.raises(TypeError, match=r"clients are numbers here, and 'Linz' is a name: ask data\.number"):
+        _ = "Linz" in toy_federation(RFS()).members
+
+
+def test_a_lineage_shows_names():
+    units = Lineage([Unit(1), Unit(3), Unit(2, 1)])
+    assert repr(units.named(NAMES)) == "Lineage(Linz, client 3, Wien (revision 1))"
+    assert repr(units) == "Lineage(client 1, client 3, client 2 (revision 1))"
 
 
 def test_an_erased_client_keeps_its_name():
@@ -144,7 +167,7 @@ def test_what_is_wrong_with_a_request_by_name_is_said(request_, message):
 def test_lineages_and_ledgers_speak_of_names():
     label = towns().label
     lineage = Lineage([Unit(0), Unit(1, 2), Unit(3), Unit(4), Unit(4, 1)])
-    assert lineage.describe(label) == ["Graz", "Linz (revision 2)", "client 3", "Bad Ischl (2 draws)"]
+    assert lineage.describe(label) == ["Graz", "Linz (revision 2)", "client 3", "Bad Ischl (2 units)"]
     ledger = Ledger(label)
     ledger.forbid(0)
     weights = Weights.of(nn.Linear(2, 1), Lineage([Unit(0)]))

@@ -252,7 +252,9 @@ def breaks():
 
 def test_a_maker_that_fails_is_named(tools):
     tools.add("broken", breaks)
-    with pytest.raises(ConfigError, match=r"tool 'broken': making it failed: KeyError: 'no such nail'"):
+    with pytest.raises(
+        ConfigError, match=r"tool 'broken': making it failed: breaks\(\) gave KeyError: 'no such nail'"
+    ):
         tools.make("broken")
 
 
@@ -337,7 +339,7 @@ def test_entry_points_are_found_and_what_is_wrong_with_them_is_said(tmp_path):
         "method 'both': several packages have one of that name; write 'goodpack:Mine' (package goodpack) or "
         "'oddpack:Odd' (package oddpack)"
     )
-    assert out[6] == "there is no method 'mien'. Did you mean 'mine'?"
+    assert out[6].startswith("there is no method 'mien'. Did you mean 'mine'?")
 
 
 def test_packages_are_asked_only_for_what_is_not_ours(monkeypatch):
@@ -648,7 +650,7 @@ def test_several_things_are_a_list_of_names_and_tables(tools):
     made = filled(Shed, {"tools": ["hammer", {"name": "hammer", "size": 3}, Hammer(5)]}, "shed")
     assert made.tools == (Hammer(), Hammer(3), Hammer(5))
     assert filled(Shed, {"tools": []}, "shed") == Shed()
-    with pytest.raises(ConfigError, match=r"shed\.tools\[1\]\.name = 'hamer': there is no such tool"):
+    with pytest.raises(ConfigError, match=r"shed\.tools = 'hamer': there is no such tool"):
         filled(Shed, {"tools": ["hammer", "hamer"]}, "shed")
 
 
@@ -657,7 +659,9 @@ def test_metrics_are_names_and_tables():
         return [metric.name for metric in Experiment.of({"task": {"metrics": list(given)}}).setup.metrics]
 
     assert metrics("f1", {"name": "accuracy"}) == ["f1", "accuracy"]
-    with pytest.raises(ConfigError, match=r"task\.metrics\[1\]\.name = 'acuracy'.*Did you mean 'accuracy'"):
+    with pytest.raises(
+        ConfigError, match=r"task\.metrics = 'acuracy'.*Did you mean 'accuracy'\? Known: accuracy, auc"
+    ):
         metrics("f1", "acuracy")
     with pytest.raises(ConfigError, match=r"unknown key engine\.task"):
         Experiment.of({"engine": {"task": {}}})

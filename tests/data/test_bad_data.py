@@ -79,6 +79,10 @@ HOLDINGS = {
     "texts as labels": ((X, np.array(["a", "b", "a", "b"])), "targets must be numbers, found texts: number"),
     "objects as labels": ((X, np.array([0, None, 1, 1])), r"targets .* objects \(of type int\): number the"),
     "negative label": ((X, np.array([0, -1, 2, 1])), "sample 1: label -1, but there are 3 classes"),
+    "a label beyond 63 bits": (
+        (X, np.array([0, 2**63 + 5, 2, 1], dtype=np.uint64)),
+        "labels of up to 9223372036854775813, but whole numbers must be below",
+    ),
     "targets of three axes": ((X, np.zeros((4, 1, 2))), r"targets have 3 axes, shape \(4, 1, 2\)"),
     "a table that is not 0 and 1": ((X, np.array([[0, 2]] * 4)), r"table of whole numbers.* y.argmax\(1\)"),
     "values that are not finite": ((X, np.array([0.5, np.nan, 1, 2])), "sample 1: target is nan"),
@@ -193,3 +197,15 @@ def test_ids_tell_clients_apart():
         unknot.clients({"Graz": GOOD, "Linz": GOOD}, ids={"Graz": 3, "Linz": 3})
     with pytest.raises(DataError, match="ids are for clients with names"):
         unknot.clients([GOOD], ids={"Graz": 0})
+
+
+def test_an_item_that_cannot_be_read_is_named_with_its_cause():
+    class Pictures(Items):
+        def __getitem__(self, i):
+            if i == 2:
+                raise OSError("no such picture")
+            return X[i], 0
+
+    with pytest.raises(DataError, match=r"Graz: item 2 of the Dataset .* OSError: no such picture") as caught:
+        unknot.clients({"Graz": Pictures([0, 1, 2])})
+    assert isinstance(caught.value.__cause__, OSError)

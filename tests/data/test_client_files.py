@@ -193,7 +193,7 @@ def test_worthless_clients_may_be_named(tmp_path):
     [
         ({"name": "folder"}, "data.path is missing"),
         ({"name": "folder", "path": 3}, "data.path must be a text"),
-        ({"name": "folder", "path": "x", "partition": "iid"}, r"unknown key data\.partition"),
+        ({"name": "folder", "path": "x", "partition": "iid"}, "data.partition says how .* leave it out"),
         ({"name": "folder", "path": "x", "targets": "ill"}, "Did you mean 'target'"),
     ],
 )
@@ -207,3 +207,19 @@ def test_an_unknown_name_in_a_file_is_refused_with_the_nearest(tmp_path):
     wrong = Experiment.of({**asked.table, "request": [{"erase": "Lintz", "round": 1}]})
     with pytest.raises(ConfigError, match=r"there is no client 'Lintz'\. Did you mean 'Linz'"):
         unknot.run(wrong)
+
+
+@pytest.mark.parametrize("sign", [";", "\t", "|"])
+def test_another_separator_is_named(tmp_path, sign):
+    text = TABLES["Graz"].replace(",", sign)
+    with pytest.raises(DataError, match=r"Graz.csv: found one column, 'age.*ill'; is the separator"):
+        unknot.folder(tables(tmp_path, Graz=text), target="ill")
+
+
+def test_the_servers_files_are_known_however_they_are_written(tmp_path):
+    data = unknot.folder(tables(tmp_path, test="", Test=TABLES["test"]), target="ill")
+    assert list(data.names.values()) == ["Graz", "Linz"]
+    assert len(data.test) == 1
+    write(tmp_path, {"TEST.npz": {"x": np.ones((1, 2)), "y": np.ones(1)}})
+    with pytest.raises(DataError, match=r"both TEST.npz and Test.csv: say which, test = "):
+        unknot.folder(tmp_path, target="ill")

@@ -10,7 +10,7 @@ import pytest
 from data_toys import idx_path, write_bits, write_cifar10, write_idx
 
 from unknot.core.errors import ConfigError, DataError
-from unknot.data import catalogue, load, verify
+from unknot.data import Iid, catalogue, federate, load, verify
 
 NAMES = [
     "digits",
@@ -144,3 +144,21 @@ def test_checksum_of_writers_is_of_the_numbers_not_of_the_archive(tmp_path: Path
         save(tmp_path / kind / "MNIST" / "writers.npz", train_writer=writers, test_writer=writers[:10])
     small, plain = (verify("mnist-writers", tmp_path / kind)[-1] for kind in ("small", "plain"))
     assert small.found == plain.found is not None
+
+
+def test_a_folder_of_ones_own_is_read_by_another_name(tmp_path: Path) -> None:
+    for name in ("folder", str(tmp_path)):
+        with pytest.raises(ConfigError, match=r"unknot.folder\(path\)"):
+            load(name)
+
+
+def test_a_data_set_can_be_dealt_out_by_its_name() -> None:
+    data = federate("digits", Iid(clients=3, samples=10))
+    assert data.name == "digits"
+    assert data.train.x.equal(load("digits").train.x)
+    with pytest.raises(ConfigError, match="Did you mean 'digits'"):
+        federate("digts", Iid(clients=3, samples=10))
+    with pytest.raises(ConfigError, match="it is dealt out already"):
+        federate(data, Iid(clients=3, samples=10))  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match=r"partition must be one, such as unknot.Iid\(clients=10\)"):
+        federate("digits", "iid")  # type: ignore[arg-type]

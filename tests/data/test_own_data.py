@@ -10,6 +10,7 @@ from torch.utils.data import Dataset, Subset, TensorDataset
 
 import unknot
 from exactness import assert_no_interference
+from unknot.core.errors import DataError
 from unknot.core.samples import IGNORED
 from unknot.data.text import CHARACTERS
 
@@ -233,11 +234,28 @@ def test_a_federation_with_names_is_bit_for_bit_the_one_with_numbers():
     assert [served.request for served in named.served] == ["join Wien", "erase Graz"]
     assert [served.clients for served in named.served] == [served.clients for served in numbered.served]
     record, plain = named.to_dict(), numbered.to_dict()
+    data_number = {name: int(number) for number, name in record["names"].items()}
     assert record["lineage"] == ["Linz", "Wien"]
     assert plain["lineage"] == ["client 1", "client 2"]
     assert record["names"] == {"0": "Graz", "1": "Linz", "2": "Wien"}
     assert plain["names"] == {}
-    assert [r["clients"] for r in record["rounds"]] == [r["clients"] for r in plain["rounds"]]
+    numbers = [[data_number[name] for name in r["clients"]] for r in record["rounds"]]
+    assert numbers == [r["clients"] for r in plain["rounds"]]
+
+
+def test_a_record_calls_clients_by_their_names_throughout():
+    data = unknot.clients(HELD, test=TEST)
+    setup = {"pace": unknot.Buffered(2, 1, 3), "aggregate": "fedbuff", "clock": "pareto"}
+    requests = [unknot.erase("Graz", round=2), unknot.join("Wien", round=1)]
+    record = unknot.simulate("mlp", data, **setup).run(4, requests=requests).to_dict()
+    names = {"Graz", "Linz", "Wien"}
+    join, erase = record["requests"]
+    assert record["members"] == {"global": ["Graz", "Linz"]}
+    assert (join["clients"], join["entered"]) == (["Wien"], {"global": ["Wien"]})
+    assert (erase["clients"], erase["left"]) == (["Graz"], {"global": ["Graz"]})
+    assert set(erase["cancelled"]) <= names
+    assert all({*r["clients"], *(t["client"] for t in r["trips"])} <= names for r in record["rounds"])
+    assert record["costs"]["cancelled"] == len(erase["cancelled"])  # a count stays one
 
 
 def test_with_ids_a_federation_without_somebody_is_otherwise_the_same():
@@ -284,3 +302,34 @@ def test_what_a_user_meets_has_a_repr_that_tells_something():
     both = unknot.Ensemble(((0.5, fed.model), (0.5, fed.model)))
     assert repr(both).startswith("Ensemble(2 models by mean vote, ")
     assert repr(unknot.load("digits")).startswith("Dataset('digits': Samples(8000 of 1×28×28 float32")
+
+
+NFC, NFD = "Gr\u00e4z", "Gra\u0308z"
+
+
+def test_a_name_may_be_written_in_either_way_of_its_accents():
+    data = unknot.clients(
+        {NFD: HELD["Graz"], "Linz": HELD["Linz"]}, test={NFC: TEST, "Linz": TEST}, ids={NFC: 5, "Linz": 2}
+    )
+    assert data.names == {2: "Linz", 5: NFC}
+    assert data.number(NFD) == data.number(NFC) == 5
+    assert NFD in data
+    history = run(data, unknot.erase(NFD, round=1))
+    assert NFD not in history.model.lineage.clients
+    assert "Linz" in history.model.lineage.clients
+
+
+def test_two_names_that_differ_in_how_accents_are_written_are_one():
+    with pytest.raises(DataError, match=f"two clients are called '{NFC}' .an accented letter is one sign"):
+        unknot.clients({NFC: HELD["Graz"], NFD: HELD["Linz"]}, test=TEST)
+
+
+def test_numbers_beyond_the_range_of_float32_are_refused_by_client():
+    x, y = HELD["Linz"]
+    far = np.asarray(x, dtype=np.float64).copy()
+    far[1, 0] = 1e300
+    data = unknot.clients({"Graz": HELD["Graz"], "Linz": (far, y)}, test=TEST)
+    words = 'Linz, sample 1: .* beyond the range of float32. Scale it, or train with dtype = "float64"'
+    with pytest.raises(DataError, match=words):
+        unknot.simulate("mlp", data)
+    assert unknot.simulate("mlp", data, dtype="float64").data.train.x.max() == 1e300

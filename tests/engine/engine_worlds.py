@@ -197,6 +197,17 @@ RECIPES = {
 }
 
 
+def in_short(model: str, recipe: str) -> bool:
+    """Whether a pair is tried in every run of the tests; the rest when there is time.
+
+    Every recipe with and without convolutions, every model by one recipe a kind of step, and by `vmap` what
+    goes by the size of a whole model, too.
+    """
+    if model == "vmap" and recipe in ("sgd-clip", "rmsprop"):
+        return True
+    return model in ("mlp", "norm") or recipe in ("sgd", "sgd-momentum", "adam", "adahessian")
+
+
 def make_data(name: str, sizes: Sequence[int] = SIZES) -> FederatedData:
     """A shard of each size: random images of 7×7 in 3 classes, or random texts of 6 of 13 words."""
     generator = Key.root(2).child("data").generator()

@@ -228,7 +228,7 @@ def test_what_goes_together_is_for_an_own_loss_to_say():
 
 def test_the_record_says_that_the_loss_is_the_users_and_how_it_is_computed():
     for name, said in (
-        ("own", "pinball, computed for a whole stack"),
+        ("own", "pinball, computed for one job after the other"),
         ("own scalar", "sample by sample, by vmap"),
     ):
         make, loss = TASKS[name]
@@ -292,6 +292,118 @@ def test_an_own_loss_that_ties_samples_or_calls_together_is_refused(said, loss):
     engine = LoopEngine(make_model("mlp"), task=Task(OwnLoss(loss)))
     with pytest.raises(ConfigError, match=said):
         engine.examine(kind_of("mlp", "values").train)
+
+
+def lopsided(outputs, targets):
+    """Weighs by the share of negative targets in the batch."""
+    negative = targets < 0
+    share = negative.to(outputs.dtype).mean()
+    return (outputs - targets).square() * torch.where(negative, 1.5 - share, 0.5 + share)
+
+
+def balanced(outputs, targets):
+    """Divides by how many of the batch are of a sample's class."""
+    counts = torch.bincount(targets, minlength=outputs.shape[-1]).to(outputs.dtype)
+    return F.cross_entropy(outputs, targets, reduction="none") / counts[targets]
+
+
+def per_token(outputs, targets):
+    """All tokens of a batch count alike."""
+    flat = F.cross_entropy(outputs.flatten(0, -2), targets.flatten(), reduction="none").view(targets.shape)
+    return flat.sum(1) * len(targets) / (targets != IGNORED).sum()
+
+
+def rare(outputs, targets):
+    """Looks at the batch only where all labels of some sample are 0."""
+    losses = F.binary_cross_entropy_with_logits(outputs, targets.to(outputs.dtype), reduction="none")
+    return losses.mean(1) * (1 + (targets.sum(1) == 0).sum())
+
+
+def by_the_largest(outputs, targets):
+    """A softmax that is kept from overflow by the largest output of all."""
+    z = outputs - outputs.detach().max()
+    return z.exp().sum(-1).log() - z.gather(-1, targets[:, None]).squeeze(-1)
+
+
+def many_classes(count):
+    data = make_data("mlp")
+    return data.replaced(train=replace(data.train, classes=count), test=replace(data.test, classes=count))
+
+
+def ends_in(outputs):
+    return nn.Sequential(nn.Flatten(), nn.Linear(49, outputs))
+
+
+MIXING = {
+    "negative values": (lopsided, lambda: kind_of("mlp", "values"), lambda: make_model("mlp")),
+    "10 classes": (balanced, lambda: many_classes(10), lambda: ends_in(10)),
+    "30 classes": (balanced, lambda: many_classes(30), lambda: ends_in(30)),
+    "100 classes": (balanced, lambda: many_classes(100), lambda: ends_in(100)),
+    "masked positions": (per_token, lambda: masked(make_data("text")), lambda: make_model("text")),
+    "no labels": (rare, lambda: kind_of("mlp", "labels"), lambda: make_model("mlp")),
+    "large outputs": (by_the_largest, lambda: make_data("mlp"), lambda: make_model("mlp")),
+}
+
+
+@pytest.mark.parametrize("name", MIXING)
+def test_a_loss_that_mixes_samples_of_some_kinds_only_is_refused(name):
+    loss, make, model = MIXING[name]
+    with pytest.raises(ConfigError, match="mixes the samples of a batch"):
+        LoopEngine(model(), task=Task(OwnLoss(loss))).examine(make().train)
+
+
+def test_so_is_one_that_is_a_class_from_outside():
+    @dataclass(frozen=True)
+    class Lopsided(SquaredError):
+        def __call__(self, outputs, targets):
+            return lopsided(outputs, targets).mean(1)
+
+    with pytest.raises(ConfigError, match="the loss 'Lopsided' mixes the samples of a batch"):
+        LoopEngine(make_model("mlp"), task=Task(Lopsided())).examine(kind_of("mlp", "values").train)
+
+
+def test_a_loss_that_cannot_be_had_of_every_number_is_trained_by():
+    """A model of probabilities, and a loss that takes no others; targets that must not be negative."""
+    shares = nn.Sequential(nn.Flatten(), nn.Linear(49, 3), nn.Sigmoid())
+    entropy = OwnLoss(lambda o, t: F.binary_cross_entropy(o, t.to(o.dtype), reduction="none"))
+    LoopEngine(shares, task=Task(entropy)).examine(kind_of("mlp", "labels").train)
+
+    def counts(outputs, targets):
+        if (targets < 0).any():
+            raise ValueError("counts are not negative")
+        return F.poisson_nll_loss(outputs, targets, reduction="none")
+
+    LoopEngine(make_model("mlp"), task=Task(OwnLoss(counts))).examine(kind_of("mlp", "values").train)
+
+
+def test_a_mean_over_the_positions_of_a_text_is_trained_by():
+    def mean(outputs, targets):
+        return F.cross_entropy(outputs.flatten(0, -2), targets.flatten(), ignore_index=IGNORED)
+
+    def unmasked(outputs, targets):
+        return -outputs.log_softmax(-1).gather(-1, targets[..., None]).squeeze(-1)
+
+    for loss in (mean, unmasked):
+        LoopEngine(make_model("text"), task=Task(OwnLoss(loss))).examine(make_data("text").train)
+
+
+def test_clients_do_not_meet_in_a_loss_that_no_made_batch_gives_away():
+    """It looks at the whole batch, but only where a target is a number that nobody would try."""
+
+    def hidden(outputs, targets):
+        return (outputs - targets).square().mean(1) * (1 + (targets == 12.5).any(1).sum())
+
+    data, model = kind_of("mlp", "values"), make_model("mlp")
+    loud = data.train.y.clone()
+    loud[torch.from_numpy(data[1].rows)] = 12.5
+    recipe = replace(SGD1, loss=hidden)
+    _, quiet = trained(StackedEngine, model, recipe, data, range(4))
+    _, beside = trained(
+        StackedEngine, model, recipe, data.replaced(train=replace(data.train, y=loud)), range(4)
+    )
+    for client in (0, 2, 3):
+        assert same(quiet[client], beside[client])
+    assert not same(quiet[1], beside[1])
 
 
 @dataclass

@@ -65,8 +65,15 @@ def distance(
     return float((fast.vector - slow.vector).abs().max())
 
 
-@pytest.mark.parametrize("optimizer", OPTIMIZERS)
-@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize(
+    ("model", "optimizer"),
+    [
+        pytest.param(model, optimizer, marks=[] if short else [pytest.mark.slow])
+        for model in MODELS
+        for optimizer in OPTIMIZERS
+        for short in [model in ("mlp", "lenet5", "gpt") or optimizer == "sgd"]
+    ],
+)
 def test_ten_rounds_end_where_the_loop_ends_in_double_precision(model, optimizer):
     recipe = Recipe(OPTIMIZERS[optimizer], batch_size=2)
     assert distance(*MODELS[model], recipe, torch.float64) <= 1e-9

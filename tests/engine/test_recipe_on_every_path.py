@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
+from functools import cache
 
 import pytest
 import torch
@@ -47,6 +48,7 @@ SIZES = (7, 12)  # a smaller last batch; whole batches
 ROUND = 3
 
 
+@cache  # many cases ask for the usual recipe, and for what the loop gives
 def train(path: str, recipe: Recipe, model: str = "mlp") -> list[Update] | None:
     """What two clients train on a path; None where the path is not taken for this recipe."""
     network, dtype = make_model(model), torch.float32 if model == "lenet" else torch.float64

@@ -1,13 +1,12 @@
 """An experiment's federation on given data, with another seed, and with an engine that there is already."""
 
-import sys
-
 import numpy as np
 import pytest
 
 import unknot
 from support import ToyEngine
 from unknot.core.errors import ConfigError
+from unknot.core.registry import engines
 from unknot.engine import make_engine
 from unknot.experiments import Experiment
 from unknot.experiments.simulate import assemble, data_of, go
@@ -62,7 +61,7 @@ def test_the_experiments_own_seed_is_meant_where_none_is_given(data, engine):
 
 
 def test_a_given_engine_is_the_one_that_trains(data, engine, monkeypatch):
-    monkeypatch.setattr(sys.modules[assemble.__module__], "make_engine", None)  # none is made
+    monkeypatch.setattr(engines, "make", None)  # none is made
     fed = assemble(EXPERIMENT, data, engine=engine)
     assert fed.engine is engine
     with pytest.raises(TypeError):

@@ -5,7 +5,17 @@ import pytest
 
 from unknot.core.errors import ConfigError
 from unknot.core.requests import Target
-from unknot.core.training import SGD, Adagrad, AdaHessian, AdamW, Constant, Cosine, Recipe, RMSprop, StepDecay
+from unknot.core.training import (
+    SGD,
+    Adagrad,
+    AdaHessian,
+    AdamW,
+    ConstantRate,
+    Cosine,
+    Recipe,
+    RMSprop,
+    StepDecay,
+)
 from unknot.data import Iid
 from unknot.experiments import Experiment, prepare
 from unknot.federation import (
@@ -139,7 +149,7 @@ def trained_by(text):
 
 
 def test_a_schedule_is_a_name_or_a_table():
-    assert trained_by('[train]\nschedule = "constant"').schedule == Constant()
+    assert trained_by('[train]\nschedule = "constant"').schedule == ConstantRate()
     inline = '[train]\nlr = 0.5\nschedule = { name = "cosine", length = 100, over = "rounds", warmup = 5 }'
     assert trained_by(inline) == Recipe(SGD(0.5), schedule=Cosine(100, over="rounds", warmup=5))
     below = '[train]\nepochs = 3\n[train.schedule]\nname = "step"\nevery = 10\nfactor = 0.5'
@@ -292,3 +302,43 @@ def test_an_option_of_another_method_is_explained_as_such():
         Experiment.of({"method": {"name": "bmt", "tree": "huffman"}})
     with pytest.raises(ConfigError, match=r"unknown key method\.treee\. Did you mean 'tree'"):
         Experiment.of({"method": {"name": "mmt", "treee": "huffman"}})
+
+
+@pytest.mark.parametrize(
+    ("table", "words"),
+    [
+        ({"method": {"nmae": "rfs"}}, "unknown key method.nmae. Did you mean 'name'?"),
+        ({"select": {"nmae": "uniform"}}, "unknown key select.nmae. Did you mean 'name'?"),
+        ({"train": {"optimizer": {"nmae": "sgd"}}}, "unknown key train.optimizer.nmae. Did you mean 'name'?"),
+        ({"request": [{"erase": 1, "rond": 1}]}, "unknown key 'rond' in request 1. Did you mean 'round'?"),
+        ({"request": [3]}, r"request 1 must be a table, \[\[request\]\]"),
+        ({"data": {"name": "folder", "path": "x", "clients": 3}}, "data.clients says how .* leave it out"),
+    ],
+)
+def test_a_slip_is_answered_in_words_for_people(table, words):
+    with pytest.raises(ConfigError, match=words):
+        Experiment.of(table)
+
+
+@pytest.mark.parametrize(
+    ("table", "words"),
+    [
+        (
+            {"model": {"name": "torch.nn:Linear"}},
+            r"making it failed: Linear\(\(1, 28, 28\), 10\) gave TypeError",
+        ),
+        ({"model": {"name": "torch.nn:Conv2d"}}, "model.kernel_size is missing"),
+        ({"data": {"name": "math:sqrt"}}, r"data set 'math:sqrt': making it failed: sqrt\(\) gave TypeError"),
+        ({"engine": {"name": "math:sqrt"}}, "does not take 'device'"),
+        ({"federation": {"aggregate": "math:sqrt"}}, "aggregator sqrt cannot be called with .* TypeError"),
+        ({"federation": {"aggregate": "builtins:id"}}, "aggregator id cannot be called"),
+    ],
+)
+def test_what_a_path_names_but_cannot_be_made_is_an_error_for_people(table, words):
+    with pytest.raises(ConfigError, match=words):
+        prepare(Experiment.of(table))
+
+
+def test_a_name_that_no_file_can_hold_is_refused():
+    with pytest.raises(ConfigError, match=r"name is 'a\\udcffb': its letter 2"):
+        Experiment.of({}, ["name=a\udcffb"])

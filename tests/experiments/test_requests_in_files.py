@@ -48,7 +48,7 @@ def test_a_file_and_python_make_the_same_requests():
     ],
 )
 def test_what_is_wrong_with_a_request_is_said_with_its_place(table, message):
-    with pytest.raises(RequestError, match=rf"^request\[1\].*{message}"):
+    with pytest.raises(RequestError, match=rf"^request 2: .*{message}"):
         requests({"erase": 0, "round": 0}, table)
 
 

@@ -48,10 +48,21 @@ PACES = {
 METHODS = {"rfs": unknot.RFS(), "rapid": unknot.Rapid(unknot.AdaHessian(0.05))}
 
 
-@pytest.mark.parametrize("what", [{2: None}, {2: [0, 7, 29]}], ids=["a client", "samples"])
-@pytest.mark.parametrize("pace", PACES)
-@pytest.mark.parametrize(("engine", "model"), [("stacked", "mlp"), ("stacked", "lenet5"), ("loop", "mlp")])
-@pytest.mark.parametrize("method", METHODS)
+ERASED = {"a client": {2: None}, "samples": {2: [0, 7, 29]}}
+FEW = {("rfs", "sync", "a client"), ("rapid", "async", "samples")}
+
+
+@pytest.mark.parametrize(
+    ("method", "engine", "model", "pace", "what"),
+    [
+        pytest.param(method, engine, model, pace, what, marks=[] if short else [pytest.mark.slow])
+        for method in METHODS
+        for engine, model in (("stacked", "mlp"), ("stacked", "lenet5"), ("loop", "mlp"))
+        for pace in PACES
+        for what in ERASED
+        for short in [(engine, model) == ("stacked", "mlp") or (method, pace, what) in FEW]
+    ],
+)
 def test_forgetting_is_exact_on_real_digits(method, engine, model, pace, what):
     """The whole stack, nothing replaced: real models, real engines, real samples."""
     data = unknot.federate(unknot.load("digits"), unknot.Iid(clients=6, samples=30), validation=50)
@@ -65,7 +76,7 @@ def test_forgetting_is_exact_on_real_digits(method, engine, model, pace, what):
             return open(variant)
         return open(variant, recipe=replace(recipe, optimizer=METHODS[method].optimizer))
 
-    request = unknot.erase(what, round=2)  # by then client 2 has taken part: everything is retrained
+    request = unknot.erase(ERASED[what], round=2)  # by then client 2 has taken part: everything is retrained
     assert_no_interference(open, data, request, rounds=3)
     assert_as_if_never_there(open, data, request, rounds=3, open_without=open_without)
 

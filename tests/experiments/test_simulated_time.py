@@ -12,11 +12,11 @@ from unknot.core.errors import ConfigError
 from unknot.core.jobs import Score
 from unknot.core.metrics import METRICS
 from unknot.core.requests import erase
+from unknot.experiments.courses import lanes_between
 from unknot.experiments.scenario import LearningCurve, scenario
 from unknot.federation.history import Costs, History, Round, Served
 from unknot.reproduce import findings, load, records_file, reproduce
 from unknot.reproduce import records as stored
-from unknot.reproduce.courses import lanes_between
 from unknot.reproduce.reproduction import Reproduction
 
 RESULTS = Path(__file__).parents[2] / "docs" / "results"

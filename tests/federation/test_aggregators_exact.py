@@ -50,7 +50,7 @@ def opened(method, aggregate, pace):
     return lambda data: toy_federation(method, data, aggregate=AGGREGATES[aggregate], **PACES[pace])
 
 
-@pytest.mark.parametrize("what", ERASED)
+@pytest.mark.parametrize("what", ["a client and samples", pytest.param("a client", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("pace", PACES)
 @pytest.mark.parametrize("aggregate", AGGREGATES)
 @pytest.mark.parametrize("method", METHODS)

@@ -3,6 +3,7 @@ import pytest
 
 from unknot.core.errors import ConfigError
 from unknot.core.keys import Key
+from unknot.core.training import ConstantRate
 from unknot.federation.clock import SECOND, Clock, Constant, Pareto, Trace, Uniform
 
 KEY = Key.root(0).child("slowness")
@@ -37,6 +38,10 @@ def test_uniform_and_constant_slowness():
     assert Constant(2.5).of([1, 2], KEY).tolist() == [2.5, 2.5]
 
 
+def test_a_slowness_may_be_named():
+    assert Clock("pareto") == Clock(Pareto())
+
+
 def test_slowness_belongs_to_the_client():
     """It does not depend on who else there is."""
     many = Pareto().of(np.arange(50), KEY)
@@ -55,6 +60,10 @@ def test_slowness_belongs_to_the_client():
         lambda: Trace((1.0, -1.0)),
         lambda: Clock(seconds_per_sample=0),
         lambda: Clock(latency=-1),
+        lambda: Clock(2.0),
+        lambda: Clock(Pareto),
+        lambda: Clock(ConstantRate()),
+        lambda: Clock("paretto"),
     ],
 )
 def test_impossible_clocks_are_refused(make):

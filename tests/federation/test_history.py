@@ -7,6 +7,7 @@ from dataclasses import asdict
 import pytest
 
 import unknot
+from unknot.core.errors import ConfigError
 from unknot.core.jobs import Score
 from unknot.experiments import Experiment, run
 from unknot.federation import Costs, History, Round, Served
@@ -274,3 +275,44 @@ def test_a_diverging_rate_ends_with_a_warning_and_a_usual_one_without():
     assert warned(0.1).warnings == []
     (text,) = warned(1e30).warnings
     assert text.startswith("16 of 16 updates were set aside (not finite)")
+
+
+def nowhere(outputs, targets):
+    return math.nan
+
+
+DATA = unknot.federate("digits", unknot.Iid(clients=3, samples=20))
+
+
+def test_a_metric_that_is_no_number_is_said_once_and_reaches_nothing():
+    fed = unknot.simulate("mlp", DATA, metrics=[nowhere, "accuracy"])
+    history = fed.run(3, goal=0.1, window=2, deviation=1.0)
+    assert (history.stopped, len(history.rounds)) == ("rounds", 3)
+    assert [w for w in history.warnings if "nowhere" in w] == history.warnings
+    assert history.warnings[0].startswith("the metric 'nowhere' is no finite number (nan on the validation")
+    assert len(history.warnings) == 1
+    assert history.warnings[0] in repr(history)
+    assert history.to_dict()["scores"]["test"]["nowhere"] is None
+
+
+def test_one_value_that_is_no_number_keeps_a_run_from_being_settled():
+    length = unknot.Length(5, accuracy=0.5, window=2, deviation=0.1)
+    assert not length.reached(history([round_("a", 1, 1, math.inf), round_("a", 2, 2, 0.9)]))
+    assert length.reached(history([round_("a", 1, 1, 0.9), round_("a", 2, 2, 0.9)]))
+    assert history([]).metric.best([math.nan, 0.5]) == 0.5
+
+
+def test_when_everybody_is_erased_it_is_said_in_a_sentence():
+    made = unknot.simulate("mlp", DATA).run(3, requests=[unknot.erase([0, 1, 2], round=1)])
+    told = "no clients are left, everybody was erased: the run ended before its time, and what is served has "
+    assert made.warnings == [told + "learned from nobody"]
+    assert made.warnings[0] in repr(made)
+
+
+def test_what_a_setup_or_a_length_does_not_have_is_named():
+    with pytest.raises(
+        ConfigError, match=r"unknown key 'metric' in a federation's setup. Did you mean 'metrics'"
+    ):
+        unknot.simulate("mlp", DATA, metric=["accuracy"])
+    with pytest.raises(ConfigError, match=r"unknown key 'round' in a run's length. Did you mean 'rounds'"):
+        unknot.simulate("mlp", DATA).run(3, round=3)

@@ -35,8 +35,8 @@ def test_a_policy_that_knew_a_client_goes_when_any_of_its_data_does(tmp_path, wa
     policy = learned([erase({3: [0, 1]}, round=2)])
     assert Unit(3, 1) in policy.lineage
     if way == "file":
-        policy.save(tmp_path / "policy.pt")
-        policy = Policy.load(tmp_path / "policy.pt")
+        policy.save(tmp_path / "policy.safetensors")
+        policy = Policy.load(tmp_path / "policy.safetensors")
     fed = second(policy)
     fed.run(5, requests=[erase(what, round=3)])
     assert fed.state.select.policy is None
@@ -144,8 +144,8 @@ DIGITS = unknot.federate(unknot.load("digits"), unknot.Iid(clients=4, samples=20
 
 def test_a_served_model_starts_a_new_federation_with_its_lineage(tmp_path):
     first = unknot.simulate("mlp", DIGITS).run(2)
-    unknot.save_model(first.model, tmp_path / "served.pt")
-    for initial in (first.model, tmp_path / "served.pt", str(tmp_path / "served.pt")):
+    unknot.save_model(first.model, tmp_path / "served.safetensors")
+    for initial in (first.model, tmp_path / "served.safetensors", str(tmp_path / "served.safetensors")):
         fed = unknot.simulate("mlp", DIGITS, initial=initial)
         assert fed.initial.equal(first.model)
         assert fed.initial.lineage.clients == {0, 1, 2, 3}
@@ -155,7 +155,7 @@ def test_a_served_model_starts_a_new_federation_with_its_lineage(tmp_path):
     twin = unknot.simulate("mlp", rest)
     twin.run(2)
     assert fed.model.equal(twin.model)
-    named = {"data": {"clients": 4}, "model": {"initial": str(tmp_path / "served.pt")}}
+    named = {"data": {"clients": 4}, "model": {"initial": str(tmp_path / "served.safetensors")}}
     fed = unknot.prepare(unknot.Experiment.of(named))
     assert fed.initial.lineage.clients == {0, 1, 2, 3}
 

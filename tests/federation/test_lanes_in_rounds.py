@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from support import small_data, toy_federation
+from support import small_data, toy_federation, watch
 from unknot.audit import interference
 from unknot.core.requests import erase, join
 from unknot.federation import Buffered, Clock, FedBuff, Pareto, Synchronous, Uniform
@@ -103,7 +103,7 @@ def gaps(method, requests, **pace):
     return interference(served, DATA, targets)
 
 
-@pytest.mark.parametrize("pace", ["sync", "some"])
+@pytest.mark.parametrize("pace", ["some", pytest.param("sync", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("requests", SHIFTING.values(), ids=SHIFTING)
 @pytest.mark.parametrize("name", SCHEDULED)
 def test_at_a_synchronous_pace_the_moment_of_a_request_is_nobodys(name, requests, pace):
@@ -135,7 +135,7 @@ def test_lanes_wait_for_a_request_that_concerns_several(data):
         if hasattr(event, "request"):
             held.update({name: lane.rounds for name, lane in fed.lanes.items()})
 
-    fed._observers = (note,)
+    watch(fed, note)
     fed.run(8, requests=[erase(sorted(clients), round=at)])
     concerned = [name for name, lane in fed.lanes.items() if clients & set(DEALT[name])]
     assert concerned

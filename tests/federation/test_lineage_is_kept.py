@@ -58,7 +58,7 @@ SCRIPTS = {
 }
 
 
-@pytest.mark.parametrize("script", SCRIPTS)
+@pytest.mark.parametrize("script", [pytest.param("a client", marks=pytest.mark.slow), *list(SCRIPTS)[1:]])
 @pytest.mark.parametrize("name", EXACT)
 @pytest.mark.parametrize("kind", STATEFUL)
 def test_an_exact_method_is_exact_with_an_aggregator_that_has_a_state(name, kind, script):

@@ -23,8 +23,8 @@ def clients(**held_by):
 def of_graz(tmp_path, seed: int) -> str:
     fed = unknot.simulate("mlp", clients(Graz=held(seed)), recipe=RECIPE)
     fed.run(2)
-    unknot.save_model(fed.model, tmp_path / "graz.pt")
-    return str(tmp_path / "graz.pt")
+    unknot.save_model(fed.model, tmp_path / "graz.safetensors")
+    return str(tmp_path / "graz.safetensors")
 
 
 def served(tmp_path, seed: int):

@@ -195,7 +195,7 @@ SPILLS = """
 """
 
 
-@pytest.mark.parametrize("name", ["fats", "exact-fun"])
+@pytest.mark.parametrize("name", ["fats", pytest.param("exact-fun", marks=pytest.mark.slow)])
 def test_a_killed_process_leaves_nothing_readable_on_the_disk(name, tmp_path):
     spill, model = tmp_path / "spill", tmp_path / "model.npy"
     spill.mkdir()

@@ -121,7 +121,7 @@ def test_an_ordinary_period_is_one_plain_step():
 
 @pytest.mark.parametrize("game", [SMALL, PAPER])
 def test_steps_lead_where_the_equations_lead(game):
-    for x in points(game, 4):
+    for x in points(game, 2):
         found = settle(game, x)
         assert found.residual < 1e-9
         assert play(game, x, 10_000)[-1] == pytest.approx(found.shares, abs=1e-6)

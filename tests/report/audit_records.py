@@ -63,6 +63,7 @@ def record(
         "method": "rfs",
         "samples": MEMBERS + 5,
         "model": None,
+        "trained": "mlp on digits",
         "unlike": 1.0,
         "options": {"controls": CONTROLS},
         "settings": {"data": {"clients": 5}},

@@ -267,8 +267,9 @@ def test_there_is_one_panel_for_the_statistic_and_one_for_the_curves_of_each_att
         assert axes.get_xlim()[0] == pytest.approx(0.5 / OTHERS)
         assert axes.get_ylim()[0] == pytest.approx(0.5 / MEMBERS)
     (legend,) = figure.legends
-    assert {entry.get_text() for entry in legend.get_texts()} == {*audit_plot.LABELS.values(), "guessing"}
-    assert figure.get_suptitle() == "digits: client 2 erased by rfs: still shows"
+    rest = {"guessing", "not told from the controls"}
+    assert {entry.get_text() for entry in legend.get_texts()} == {*audit_plot.LABELS.values(), *rest}
+    assert figure.get_suptitle() == "digits (mlp on digits): client 2 erased by rfs: still shows"
 
 
 def test_every_model_is_a_point_among_the_controls():
@@ -312,3 +313,12 @@ def test_what_cannot_be_written_is_said(tmp_path):
     pytest.importorskip("matplotlib")
     with pytest.raises(ConfigError, match="cannot write"):
         audit_plot.draw(record(), tmp_path / "nowhere" / "a.png")
+
+
+@pytest.mark.parametrize("width", [60, 80, 120, 200])
+def test_no_word_and_no_figure_is_cut_on_a_narrow_screen(width):
+    shown = text(report.tables(record("still shows", "LiRA", "Shokri")), width)
+    assert max(map(len, shown.splitlines())) <= width
+    assert "…" not in shown
+    for value in ("forgetting", "agreement", "+10.0 points", "100.0%", "TPR at", "still shows"):
+        assert value in shown

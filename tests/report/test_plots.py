@@ -5,6 +5,7 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from unknot.cli import app
+from unknot.report import plots
 from unknot.report.cells import count, percent
 from unknot.report.reproduction import markdown, tables, verdict, write
 
@@ -63,6 +64,7 @@ FOUND = {
         {
             "name": "digits",
             "title": "digits",
+            "trained": "mlp on digits",
             "thresholds": [0.75],
             "metric": "accuracy",
             "split": "test",
@@ -76,6 +78,7 @@ FOUND = {
         {
             "name": "cifar100",
             "title": "CIFAR-100",
+            "trained": "",
             "thresholds": [0.4],
             "metric": "accuracy",
             "split": "test",
@@ -146,6 +149,26 @@ def test_the_terminal_shows_the_same():
         "held by the means (in 1 of 2",
     ):
         assert part in text
+
+
+def test_the_title_says_what_is_trained_on_what_each_model_once():
+    made = [
+        {"trained": text} for text in ("mlp on digits", "mlp on mnist", "gpt on shakespeare", "mlp on mnist")
+    ]
+    assert plots._trained(made) == "mlp on digits, mnist; gpt on shakespeare"
+
+
+@pytest.mark.parametrize(
+    ("lines", "words"),
+    [
+        ([(True, 3), (True, 1)], "worst to best cluster"),
+        ([(False, 3)], "worst to best seed"),
+        ([(True, 1), (False, 2)], "worst to best cluster, or seed"),
+        ([(False, 1)], ""),
+    ],
+)
+def test_the_legend_says_what_a_band_is(lines, words):
+    assert plots._band([{"lanes": lanes, "seeds": range(seeds)} for lanes, seeds in lines]) == words
 
 
 def test_a_figure_is_drawn_the_same_every_time(tmp_path):

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from unknot.report import plots
 from unknot.report.cells import against, quality, target
 from unknot.report.plots import draw
 from unknot.report.reproduction import markdown, tables
@@ -78,6 +79,7 @@ FOUND = {
         {
             "name": "digits",
             "title": "digits",
+            "trained": "mlp on digits",
             "thresholds": [0.75],
             "metric": "accuracy",
             "split": "test",
@@ -212,8 +214,8 @@ def test_a_figure_with_lines_that_never_arrive(tmp_path, metric):
         assert draw(changed(metric=metric), *files)
     svg = files[1].read_text()
     assert files[0].read_bytes().startswith(b"\x89PNG")
-    assert svg.count(">never<") == 2  # of two bars that time, one line is in neither
-    for text in ("simulated seconds", f"test {metric}", "worst to best cluster", "a client leaves"):
+    assert svg.count(">never reached<") == 1
+    for text in ("simulated time (s)", f"test {metric}", "worst to best cluster", "a client leaves"):
         assert text in svg
 
 
@@ -227,7 +229,8 @@ def test_bars_say_when_there_is_nothing_to_be_seen(tmp_path):
     with matplotlib.rc_context({"svg.fonttype": "none"}):
         assert draw(made, tmp_path / "a.svg")
     svg = (tmp_path / "a.svg").read_text()
-    assert (svg.count(">at once<"), svg.count(">1 of 2 seeds<"), svg.count(">never<")) == (1, 1, 2)
+    for meaning in plots.SIGNS.values():
+        assert svg.count(f">{meaning}<") == 1, "in the legend, and nowhere on a bar"
     assert "times as fast as FedBuff" in svg
 
 

@@ -14,7 +14,7 @@ from unknot.core.errors import ConfigError
 from unknot.core.jobs import Score
 from unknot.core.requests import erase
 from unknot.experiments import Experiment, prepare
-from unknot.federation import Costs, History, Round, Served, Trip
+from unknot.federation import Begun, Costs, History, Round, Served, Trip
 from unknot.report import activity, timeline
 from unknot.report.activity import Bar, Gone, Part, Row
 from unknot.report.curve import curve
@@ -257,6 +257,14 @@ def test_rows_of_a_lane_lie_together_with_a_gap_to_the_next():
     assert timeline.Sheet(plain()).title == "rfs: 1 client, 3 rounds"
 
 
+def test_the_title_says_what_was_trained_on_what():
+    history = plain()
+    history.setup = {"model": {"name": "mlp"}, "data": {"name": "digits"}}
+    assert timeline.Sheet(history).title == "rfs: mlp on digits, 1 client, 3 rounds"
+    history.setup["model"]["name"] = ""
+    assert timeline.Sheet(history).title == "rfs: digits, 1 client, 3 rounds"
+
+
 def test_names_that_would_touch_are_left_out():
     assert timeline.apart({"a": 0.0, "b": 0.4, "c": 1.0, "d": 3.0}, 1.0) == ["a", "c", "d"]
 
@@ -282,9 +290,19 @@ def test_the_picture_has_each_thing_that_happened_and_no_other(tmp_path):
         timeline.draw_run(history, tmp_path / "run.svg")
         return set(re.findall(r"<!-- (.+?) -->", (tmp_path / "run.svg").read_text()))
 
-    every = {"clusters, worst to best", "profiling", "joint round", "called back", "begins again", "erased"}
+    every = {
+        "a cluster's own model",
+        "clusters, worst to best",
+        "training, by cluster",
+        "clients, by cluster",
+        "profiling",
+        "joint round",
+        "called back by a request",
+        "begins again",
+        "erased client",
+    }
     found = words(knot())
-    assert found >= every | {A, B, activity.NOWHERE, "client 1", "a client leaves", "simulated seconds"}
+    assert found >= every | {A, B, activity.NOWHERE, "client 1", "a client leaves", "simulated time (s)"}
     hatched = re.findall(r"<path [^>]*clip-path[^>]*fill: url", (tmp_path / "run.svg").read_text())
     assert len(hatched) == 2, "what was called back is hatched, and nothing else is"
     assert "samples are erased" not in found
@@ -295,10 +313,11 @@ def test_the_picture_has_each_thing_that_happened_and_no_other(tmp_path):
     svg = (tmp_path / "run.svg").read_text()
     assert svg.count("<!-- 3 samples of client 5 -->") == 1
     history.served = history.served[1:]
-    assert not words(history) & {"a client leaves", "erased", "client 5"}
+    assert not words(history) & {"a client leaves", "erased client", "client 5"}
     found = words(plain())
     assert not found & every
-    assert {"global", "served model", "0"} <= found
+    assert found >= {"served model", "training", "clients", "0"}
+    assert "global" not in found, "one lane alone needs no name"
 
 
 def test_many_clients_have_no_ids_and_an_svg_stays_small(tmp_path):
@@ -314,12 +333,16 @@ def test_many_clients_have_no_ids_and_an_svg_stays_small(tmp_path):
     assert len(text) < 500_000
 
 
-def test_a_run_that_was_never_measured_is_still_drawn(tmp_path):
+@pytest.mark.parametrize("accuracy", [None, math.nan])
+def test_a_run_that_was_never_measured_has_no_panel_for_it(tmp_path, accuracy):
     pytest.importorskip("matplotlib")
     history = plain()
-    history.rounds = [round_("global", 1, 1.0, None, None, (0, 0.0, 1.0))]
+    history.rounds = [round_("global", 1, 1.0, accuracy, None, (0, 0.0, 1.0))]
     timeline.draw_run(history, tmp_path / "run.svg")
-    assert "<!-- not measured -->" in (tmp_path / "run.svg").read_text()
+    text = (tmp_path / "run.svg").read_text()
+    assert ('id="axes_1"' in text, 'id="axes_2"' in text) == (True, False)
+    assert "<!-- simulated time (s) -->" in text
+    assert "served model" not in text
 
 
 @pytest.mark.parametrize(
@@ -407,17 +430,27 @@ def test_a_last_visit_is_in_the_picture_and_its_legend(tmp_path):
     assert "kept although erased data had a part in it: client 0" in text
 
 
+def test_progress_says_names_as_they_are_with_brackets_too():
+    console = Console(width=120, record=True, file=open("/dev/null", "w"))  # noqa: SIM115
+    served = next(event for event in knot().events if isinstance(event, Served))
+    Live(console, 4)(replace(served, request="erase client a[/]b[red]"))
+    assert "erase client a[/]b[red]" in console.export_text()
+
+
 def test_progress_counts_the_rounds_of_all_lanes():
     console = Console(width=120, record=True, file=open("/dev/null", "w"))  # noqa: SIM115
     live = Live(console, 4)
     (task,) = live._progress.tasks
     history = knot()
+    history.setup, history.members = {"metrics": ["f1", "accuracy"]}, {A: (1, 5), B: (4, 5)}
+    live.begin(Begun.of(history))
+    assert task.fields["metric"] == "f1"
     seen = []
     for event in history.events:
         live(event)
         seen.append((task.description, task.completed))
     # Cluster 10 has had 1 round, then cluster 2 its first; at the end both have had 3 of the 4.
-    assert seen[0] == ("round 1", 1.0)
+    assert seen[0] == (f"{B}, round 1", 1.0)
     assert seen[1] == (f"{A}, round 1", 1.0)
     assert seen[2] == (f"{B}, round 2", 1.5)
     assert seen[-1] == ("joint, round 1", 3.0)
@@ -440,7 +473,7 @@ def test_the_run_of_the_page_can_be_run_and_its_picture_is_there():
     fed = prepare(Experiment.of(tomllib.loads(text)))
     assert (fed.method.name, len(fed.data)) == ("knot", 20)
     picture = (docs / "pictures" / "timeline.svg").read_text()
-    assert "<!-- knot: 20 clients in 3 clusters, 57 rounds -->" in picture
+    assert "<!-- knot: mlp on digits, 20 clients in 3 clusters, 57 rounds -->" in picture
     assert "<!-- client 6 -->" in picture
 
 

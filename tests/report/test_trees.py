@@ -50,7 +50,7 @@ def test_json(file, kind):
 
 
 def test_json_is_one_line_and_nothing_else(file, tmp_path):
-    out = call(file, "--json", "--svg", tmp_path / "t.svg").stdout
+    out = call(file, "--json", "--plot", tmp_path / "t.svg").stdout
     assert out.count("\n") == 1
     assert json.loads(out)["kind"] == "huffman"
     assert (tmp_path / "t.svg").exists()
@@ -68,7 +68,7 @@ def test_names_come_back(tmp_path):
         ["Bern"],
     ]
     assert said["score"] == 1.5
-    drawn = call(path, "--svg", tmp_path / "n.svg").output
+    drawn = call(path, "--plot", tmp_path / "n.svg").output
     assert "└─ [Graz] & <Wien>  25 %" in drawn or "├─ [Graz] & <Wien>  25 %" in drawn
     assert "add up to 4: they are scaled" in drawn
     assert "[Graz] & <Wien>: 25 %" in "".join(xml.parse(tmp_path / "n.svg").getroot().itertext())
@@ -116,7 +116,7 @@ def test_long_trees_are_cut(tmp_path):
         (["--kind", "budget"], "needs --budget"),
         (["--kind", "budget", "--budget", -1], "0 or more"),
         (["--kind", "b-ary", "--branching", 1], "rfs"),
-        (["--svg", "/no/such/folder/t.svg"], "cannot write"),
+        (["--plot", "/no/such/folder/t.svg"], "cannot write"),
     ],
 )
 def test_errors(file, args, words):
@@ -153,6 +153,8 @@ def test_an_svg_stays_legible(n, kind):
         x, y, w, h = (float(rect.get(key)) for key in ("x", "y", "width", "height"))
         assert 0 <= x <= x + w <= width
         assert y + h <= height
+        if rect.get("class") == "sign":  # of the legend
+            continue
         rows.setdefault(y, []).append((x, x + w))
     for row in rows.values():
         row.sort()
@@ -165,6 +167,9 @@ def test_a_small_tree_is_drawn_whole():
     assert drawn.count("<rect x=") == 15
     assert drawn.count('class="leaf"') == 8
     assert drawn.count('class="edge"') == 14
+    for words in ("all clients", "sub-federation", ">client<", trees.SHARE):
+        assert words in drawn
+    assert trees.KINDS["more"] not in drawn
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,8 @@ from types import SimpleNamespace
 import pytest
 
 from unknot.core.errors import ConfigError
+from unknot.experiments.seeds import Stat
 from unknot.reproduce.claims import judge
-from unknot.reproduce.measures import Stat
 from unknot.reproduce.parts import Claim
 
 

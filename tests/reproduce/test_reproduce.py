@@ -6,9 +6,9 @@ import pytest
 from unknot.core.errors import ConfigError, DataError
 from unknot.core.requests import erase, join
 from unknot.data.registry import catalogue
+from unknot.experiments.seeds import Stat
 from unknot.reproduce import findings, load, names, overview, parse_seeds, reproduce
 from unknot.reproduce.__main__ import main
-from unknot.reproduce.measures import Stat
 from unknot.reproduce.parts import Draws
 from unknot.reproduce.reproduction import Reproduction, merge
 
@@ -108,7 +108,7 @@ def test_every_file_resolves_to_experiments(name, scale):
     runs = plan.runs(scale)
     assert runs
     assert len({run.key for run in runs}) == len(runs)
-    for run in runs:
+    for run in {(run.panel.name, run.line.name, bool(run.case)): run for run in runs}.values():  # seeds aside
         made = run.experiment
         assert "test" in made.setup.evaluate_on
         assert made.data.test == "clients" or name not in EXACT

@@ -133,6 +133,56 @@ class Secretly(KeepsTheModel):
     guarantee = Guarantee.APPROXIMATE
 
 
+class RecordsTheFirst(RFS):
+    """The old numbers again, with the first leaver on record, and nobody else."""
+
+    guarantee = Guarantee.APPROXIMATE
+
+    @property
+    def promise(self):
+        return "approximate"
+
+    def farewell(self, desk, request):
+        first = desk.ledger.units([request.targets[0].client])
+        for lane in desk.lanes.values():
+            desk.keepsakes.put("old", None, desk.initial.like(lane.model.vector).carrying(first))
+
+    def forget(self, desk, request, touched):
+        old = desk.keepsakes.take("old")
+        for lane in touched:
+            desk.restart(lane) if old is None else desk.rewind(lane, lane.version, {"global": old})
+
+
+class HoldsTheOld(RFS):
+    """A copy of the old model, which an erasure does not drop."""
+
+    def absorb(self, desk, lane, updates):
+        super().absorb(desk, lane, updates)
+        lane.notes["now"] = lane.model.vector.clone()
+
+    def forget(self, desk, request, touched):
+        for lane in touched:
+            lane.notes["old"] = lane.notes.get("now")
+        super().forget(desk, request, touched)
+
+
+class WelcomesWithTheOld(HoldsTheOld):
+    """Who comes after an erasure finds it."""
+
+    def welcome(self, desk, lane, clients):
+        super().welcome(desk, lane, clients)
+        if lane.notes.get("old") is not None:
+            lane.nodes["global"].weights = desk.initial.like(lane.notes["old"])
+
+
+class OffersTheOld(HoldsTheOld):
+    """It could be served instead."""
+
+    def choices(self, desk):
+        old = desk.lanes["global"].notes.get("old")
+        return {} if old is None else {"old": desk.initial.like(old)}
+
+
 class NeedsAsync(RFS):
     def open(self, desk):
         if desk.pace.vacancies(0, 100) == 3:
@@ -150,7 +200,10 @@ BROKEN = {
     HoldsRows: r"what is erased is gone: numbers of erased samples are still held, as a tensor of shape",
     PromisesTooMuch: "its promise in words: it is exact, but promises: approximate, more or less",
     HalfForgets: "what is served does not depend on what was erased",
-    Secretly: "what was let pass is on record: .* nothing is waived",
+    Secretly: "what was let pass is on record: .* these are not waived",
+    RecordsTheFirst: r"several at once, synchronous: what was let pass is on record: .* clients \[2, 4\] had",
+    WelcomesWithTheOld: "a newcomer after an erasure, synchronous: what is served does not depend",
+    OffersTheOld: "an erasure, synchronous: what is served does not depend on what was erased",
     NeedsAsync: "it runs at a synchronous pace: only for a buffered pace",
 }
 
@@ -233,6 +286,29 @@ def writes_gradients(self, rate, p, g, state):
     torch._foreach_mul_(list(g), 2)
 
 
+@dataclass(frozen=True)
+class MeetLate(Optimizer):
+    """Rows that have nothing to do with each other, for a while."""
+
+    name: ClassVar[str] = "mine"
+
+    def plain(self, parameters):
+        return torch.optim.SGD(parameters, lr=self.lr)
+
+    def stacked(self, step, rate, parameters, gradients, state, curvatures):
+        late = step > 30
+        steps = [g + 1e-14 * g.mean(0, keepdim=True) if late else g for g in gradients]
+        torch._foreach_add_(parameters, steps, alpha=-rate)
+
+    def states(self):
+        return 0
+
+
+def test_rows_that_meet_late_are_found():
+    with pytest.raises(AssertionError, match="a row has the same bits alone and in company"):
+        check_optimizer(MeetLate(0.1))
+
+
 def test_an_optimiser_that_is_right_passes():
     assert len(check_optimizer(stepping(sgd)).held) == 7
 
@@ -240,7 +316,7 @@ def test_an_optimiser_that_is_right_passes():
 @pytest.mark.parametrize(
     ("optimizer", "said"),
     [
-        (stepping(own_rate), "a row of a stack steps as the plain form does: after 12 steps"),
+        (stepping(own_rate), "a row of a stack steps as the plain form does: after 40 steps"),
         (stepping(rows_meet), "a row has the same bits alone and in company, torch.float64"),
         (stepping(large_rows_meet), "a row of a stack steps as the plain form does: .* of size 1e.06"),
         (stepping(writes_gradients), "gradients are only read"),
@@ -378,6 +454,16 @@ class Divides:
         return current.like(current.vector + steps.mean(0) / steps.std(0, unbiased=False))
 
 
+class Halves:
+    """It says that each update adds half of what it does."""
+
+    def __call__(self, current, updates, version, ledger):
+        return FedAvg()(current, updates, version, ledger)
+
+    def terms(self, current, updates, version):
+        return [(weight / 2, change) for weight, change in FedAvg().terms(current, updates, version)]
+
+
 @pytest.mark.parametrize(
     ("aggregate", "said"),
     [
@@ -386,6 +472,7 @@ class Divides:
         (FirstCome(), "who comes first matters for nothing but rounding"),
         (Widens(), "in the same precision"),
         (Divides(), "its numbers are finite: with one update"),
+        (Halves(), "what each update adds is what it says"),
     ],
     ids=lambda value: type(value).__name__ if not isinstance(value, str) else "",
 )
@@ -445,6 +532,24 @@ class NoLineage(KCenter):
         self.lineage = NOBODY
 
 
+class LearnsUnseen(AtRandom):
+    """It learns from what came of its choices, and does not say from whom."""
+
+    learns = True
+
+    def __init__(self):
+        self.seen = {}
+
+    def fresh(self):
+        return LearnsUnseen()
+
+    def choose(self, idle, k, key):
+        return np.sort(np.array(sorted(idle.tolist(), key=lambda c: (-self.seen.get(c, 0.0), c))[:k]))
+
+    def observe(self, model, updates, merit, key):
+        self.seen |= {update.client: float(update.step.vector.norm()) for update in updates}
+
+
 class NeverFresh(KCenter):
     """Whoever was met once is known for good."""
 
@@ -477,6 +582,7 @@ class KnowsForGood(KCenter):
         (Unordered(), "each once, in the order of their ids"),
         (Unkeyed(), "the same key chooses the same"),
         (NoLineage(3), "whose updates it has seen is in its lineage: .* lacks"),
+        (LearnsUnseen(), "whose updates it has seen is in its lineage: it was shown updates of .* lacks"),
         (NeverFresh(3), "a fresh one has seen nothing"),
         (KnowsForGood(3), "what is served does not depend on what was erased"),
     ],

@@ -60,6 +60,8 @@ OTHERS = {
     "knot, random, mmt": KNOT(2, by="random", retrain=MMT()),
 }
 ALL = {**NEVER_HAD, **ISOLATED, **OTHERS}
+OTHER_NODES = {"fedcio", "knot, random", "knot, random, mmt", "mmt"}
+"""Of these the nodes themselves would be others without the client."""
 
 
 def test_every_method_is_checked():
@@ -71,6 +73,7 @@ def test_every_method_is_checked():
 def test_methods(name):
     report = check_method(ALL[name], never_had=name in NEVER_HAD, isolated=name in ISOLATED)
     assert report.notes.get("as if never there", False) == (name in NEVER_HAD)
+    assert ("never there" in report.notes) == (name in OTHER_NODES)
     assert ("depends on what was erased" in report.notes) == (not ALL[name].exact)
     assert str(report).startswith(f"method {type(ALL[name]).__name__}")
 

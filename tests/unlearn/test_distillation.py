@@ -18,14 +18,14 @@ from unknot.core.loss import SoftTargets
 from unknot.core.requests import erase, join
 from unknot.core.samples import Samples
 from unknot.core.training import SGD, Recipe
-from unknot.federation import Buffered, Clock, FedBuff, Pareto, Synchronous
+from unknot.federation import Buffered, Clock, FedBuff, NormClipping, Pareto, Synchronous
 from unknot.federation.cohort import run_together
 from unknot.unlearn import KNOT, Distillation
 
 DATA = small_data((5, 8, 3, 6))
 
 
-def lessons(engine):
+def teachings(engine):
     return [call[0] for call in engine.calls if call and call[0].node == "distil"]
 
 
@@ -37,7 +37,7 @@ def run(method=None, data=DATA, request=None, rounds=5, engine=None, **options):
 
 
 class Notes(ToyEngine):
-    """Keeps the data that a lesson was taught with."""
+    """Keeps the data that a teaching was taught with."""
 
     def train(self, jobs, data):
         if jobs and jobs[0].node == "distil":
@@ -51,24 +51,73 @@ class Notes(ToyEngine):
 def test_all_that_the_leaver_ever_changed_is_taken_out():
     """The student is the initial model plus (nₖ/n)·stepₖ of every round, without those of client 1."""
     fed, engine, _ = run()
-    (lesson,) = lessons(engine)
+    (teaching,) = teachings(engine)
     expected = fed.initial.vector.double().clone()
     for call in engine.calls[:3]:
         for update in ToyEngine().train(call, DATA):
             if update.client != 1:
                 expected += update.step.vector.double() * (update.samples / 22)
-    assert torch.allclose(lesson.start.vector.double(), expected, atol=1e-6)
+    assert torch.allclose(teaching.start.vector.double(), expected, atol=1e-6)
+
+
+AGGREGATORS = {
+    "fedavg": {},
+    "fedavg, two a round": {"pace": Synchronous(2)},
+    "fedavg, buffered": {"pace": Buffered(3, 2, 3), "clock": Clock(Pareto())},
+    "fedbuff": {"pace": Buffered(3, 2, 3), "aggregate": FedBuff(), "clock": Clock(Pareto())},
+    "fedbuff, small steps": {"pace": Buffered(3, 2), "aggregate": FedBuff(server_lr=0.3, by_samples=True)},
+    "norm clipping": {"aggregate": NormClipping(0.4)},
+}
+
+
+@pytest.mark.parametrize("how", AGGREGATORS)
+def test_what_all_clients_added_adds_up_to_the_model(how):
+    fed = toy_federation(Distillation(), small_data((5, 8, 3, 60)), **AGGREGATORS[how])
+    model = fed.run(6).model.vector.double()
+    total = fed.initial.vector.double().clone()
+    for client in range(4):
+        if (kept := fed.keepsakes.get(("sum", "global", client))) is not None:
+            total += kept.vector.double()
+    assert float((model - fed.initial.vector).norm()) > 0.1
+    assert torch.allclose(total, model, atol=1e-5)
+
+
+@pytest.mark.parametrize("inside", [False, True], ids=["alone", "in clusters"])
+def test_an_aggregator_that_cannot_say_what_a_client_added_is_refused_before_training(inside):
+    method = KNOT(2, by="random", retrain=Distillation()) if inside else Distillation()
+    for aggregate in ("median", "trimmed-mean", "fedadam", "fedyogi", "fedadagrad"):
+        fed = toy_federation(method, DATA, engine := ToyEngine(), aggregate=aggregate)
+        with pytest.raises(ConfigError, match=r"distillation takes out.*FedAvg, FedBuff or NormClipping"):
+            fed.run(3)
+        assert engine.calls == []
+
+
+def test_a_lane_that_is_laid_out_anew_has_no_sums_of_what_was_there_before():
+    fed = toy_federation(KNOT(2, by="random", retrain=Distillation()), small_data((5, 8, 3, 6)))
+    fed.run(2)
+    lane, other = fed.lanes.values()
+    kept = fed.keepsakes.nbytes
+    Distillation().lay_out(fed.desk, lane)
+    assert fed.keepsakes.nbytes == kept - len(lane.members) * toy_weights().nbytes
+    assert all(fed.keepsakes.get(("sum", other.name, client)) for client in other.members)
+
+
+def test_where_everybody_leaves_the_initial_model_is_served():
+    fed, engine, history = run(request=erase(range(4), round=3))
+    assert fed.model.equal(fed.initial)
+    assert teachings(engine) == []
+    assert history.waived == []
 
 
 def test_two_leavers_are_taken_out_together():
     fed, engine, _ = run(request=erase([1, 3], round=3))
-    (lesson,) = lessons(engine)
+    (teaching,) = teachings(engine)
     expected = fed.initial.vector.double().clone()
     for call in engine.calls[:3]:
         for update in ToyEngine().train(call, DATA):
             if update.client in (0, 2):
                 expected += update.step.vector.double() * (update.samples / 22)
-    assert torch.allclose(lesson.start.vector.double(), expected, atol=1e-6)
+    assert torch.allclose(teaching.start.vector.double(), expected, atol=1e-6)
 
 
 def test_the_old_model_teaches_what_it_says_softened():
@@ -83,17 +132,17 @@ def test_the_old_model_teaches_what_it_says_softened():
     assert torch.equal(taught.x, DATA.public)
     assert torch.allclose(taught.y.double(), expected, atol=1e-6)
     assert taught.kind == "values"
-    (lesson,) = lessons(engine)
-    assert lesson.recipe == Recipe(SGD(0.5, 0.9), 3, 5, loss=SoftTargets(2.0))
+    (teaching,) = teachings(engine)
+    assert teaching.recipe == Recipe(SGD(0.5, 0.9), 3, 5, loss=SoftTargets(2.0))
 
 
 def test_the_others_go_on_from_what_was_learned():
     fed, engine, history = run()
-    place = engine.calls.index([lessons(engine)[0]])
+    place = engine.calls.index([teachings(engine)[0]])
     after = engine.calls[place + 1]
     assert {job.client for job in after} == {0, 2, 3}
     assert [job.version for job in after] == [3, 3, 3]
-    assert not after[0].start.equal(lessons(engine)[0].start)
+    assert not after[0].start.equal(teachings(engine)[0].start)
     assert history.served[0].restarted == ()
     assert after[0].start.lineage.clients == {0, 2, 3}
     assert 1 not in fed.model.lineage.clients
@@ -102,12 +151,12 @@ def test_the_others_go_on_from_what_was_learned():
 def test_after_samples_are_erased_the_client_begins_again_as_a_newcomer():
     """All that it ever changed is taken out; from then on a new sum is kept of it."""
     fed, engine, _ = run(request=erase({1: [0]}, round=3), rounds=4)
-    (lesson,) = lessons(engine)
+    (teaching,) = teachings(engine)
     expected = fed.initial.vector.double().clone()
     for call in engine.calls[:3]:
         for update in ToyEngine().train(call, DATA):
             expected += update.step.vector.double() * (update.samples / 22) * (update.client != 1)
-    assert torch.allclose(lesson.start.vector.double(), expected, atol=1e-6)
+    assert torch.allclose(teaching.start.vector.double(), expected, atol=1e-6)
     last = {u.client: u for u in ToyEngine().train(engine.calls[-1], fed.data)}
     kept = fed.keepsakes.get(("sum", "global", 1))
     assert torch.allclose(kept.vector, last[1].step.vector * (7 / 21), atol=1e-6)
@@ -131,7 +180,7 @@ def test_it_is_the_servers_work_and_takes_its_time():
     assert last.run(1, requests=[erase(1, round=3)]).costs.server_samples == 60
 
 
-def test_a_lesson_carries_both_lineages_and_is_refused_where_one_is_erased():
+def test_a_teaching_carries_both_lineages_and_is_refused_where_one_is_erased():
     fed = toy_federation(Distillation(), DATA)
     fed.run(1)
     student, teacher = (replace(toy_weights(), lineage=Lineage([Unit(c)])) for c in (2, 3))
@@ -145,14 +194,14 @@ def test_a_lesson_carries_both_lineages_and_is_refused_where_one_is_erased():
         fed.state.distill(student, student, Recipe(), Key.root(0))
 
 
-def test_a_lesson_that_overflows_leaves_the_student():
+def test_a_teaching_that_overflows_leaves_the_student():
     def wild(update):
-        lesson = update.job.node == "distil"
-        return with_vector(update, update.weights.vector * float("nan")) if lesson else update
+        teaching = update.job.node == "distil"
+        return with_vector(update, update.weights.vector * float("nan")) if teaching else update
 
     fed, engine, _ = run(engine=ToyEngine(spoil={0: wild}))
-    (lesson,) = lessons(engine)
-    assert engine.calls[engine.calls.index([lesson]) + 1][0].start.equal(lesson.start)
+    (teaching,) = teachings(engine)
+    assert engine.calls[engine.calls.index([teaching]) + 1][0].start.equal(teaching.start)
     assert fed.costs.set_aside == 1
 
 
@@ -162,7 +211,7 @@ def test_a_teacher_without_numbers_teaches_nothing():
             return super().predict(model, samples) * float("nan")
 
     fed, engine, _ = run(engine=Mute())
-    assert lessons(engine) == []
+    assert teachings(engine) == []
     assert fed.costs.set_aside == 1
     assert torch.isfinite(fed.model.vector).all()
 

@@ -1,11 +1,13 @@
 """Every exact method forgets exactly, after any sequence of leaves, sample erasures and joins."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from exact_sequences import DATA, Sequence, catch_up, interference_of, sequences, serve_all, without_leavers
-from support import ToyEngine, toy_federation
+from support import ToyEngine, toy_federation, watch
 from unknot.core.errors import ConfigError, RequestError, StoreFullError
 from unknot.core.requests import erase, join
 from unknot.core.training import Recipe
@@ -69,6 +71,18 @@ PACES = {
     "async": {"pace": Buffered(4, 2, 3), "aggregate": FedBuff(), "clock": Steady(Pareto())},
 }
 few = settings(deadline=None, derandomize=True, max_examples=12)
+# A method as it comes at every pace, its variants at one of them; at the others when there is time.
+AS_IT_COMES = ("rfs", "rapid", "bmt", "mmt", "sisa", "fedcio", "knot, random", "fats", "standalone")
+ASKED = [
+    pytest.param(
+        name,
+        pace,
+        marks=[] if name in AS_IT_COMES or pace == "some" else [pytest.mark.slow],
+        id=f"{name}-{pace}",
+    )
+    for name in ANYTHING
+    for pace in PACES
+]
 
 
 def opened(method, pace="all", engine=None):
@@ -80,8 +94,7 @@ def test_every_exact_method_is_put_to_the_question():
     assert asked == {method for method in METHODS.values() if method.guarantee is Guarantee.EXACT}
 
 
-@pytest.mark.parametrize("pace", PACES)
-@pytest.mark.parametrize("name", ANYTHING)
+@pytest.mark.parametrize(("name", "pace"), ASKED)
 @few
 @given(sequences())
 def test_what_is_served_does_not_depend_on_what_was_erased(name, pace, sequence):
@@ -150,9 +163,7 @@ def test_the_same_question_fails_federaser(pace, inside):
 def versions_at_requests(fed, sequence):
     """The lane's version right after each request was served, in the order of serving."""
     seen = []
-    fed._observers = (
-        lambda e: seen.append((e, fed.lanes["global"].version)) if isinstance(e, Served) else 0,
-    )
+    watch(fed, lambda e: seen.append((e, fed.lanes["global"].version)) if isinstance(e, Served) else None)
     serve_all(fed, sequence)
     return seen
 
@@ -181,7 +192,7 @@ def test_retraining_equals_a_federation_that_never_had_the_leavers(method, seque
     "method", [FATS_8, *GOES_BACK.values()], ids=["fats", "exact-fun coarse", "exact-fun fine"]
 )
 @pytest.mark.parametrize("pace", ["all", "some"])
-@settings(deadline=None, derandomize=True, max_examples=25)
+@few
 @given(sequence=sequences())
 def test_going_back_ends_where_a_federation_would_be_that_never_had_the_leavers(method, pace, sequence):
     """Same joins at the same rounds, nobody ever erased."""
@@ -380,7 +391,10 @@ def test_a_client_cannot_be_erased_twice_or_if_unknown(name):
 @pytest.mark.parametrize("clients", [1, 2])
 def test_federations_of_one_and_two_clients_work(name, clients):
     data = DATA.replaced(shards={c: DATA[c] for c in range(clients)})
-    fed = opened(EVERYONE[name])(data)
+    method = EVERYONE[name]
+    if getattr(method, "clusters", 0) > clients:
+        method = replace(method, clusters=clients)
+    fed = opened(method)(data)
     fed.run(3)
     if clients == 2:
         fed.run(2, requests=[erase(0, round=3)])
@@ -390,7 +404,7 @@ def test_federations_of_one_and_two_clients_work(name, clients):
 @pytest.mark.parametrize("name", EVERYONE)
 def test_a_newcomer_into_a_federation_that_everybody_left_is_welcome(name):
     fed = opened(EVERYONE[name])(DATA)
-    fed.run(seconds=1.5, requests=[erase(range(7), time=0.5), join(7, time=1.0)])
+    fed.run(seconds=0.6, requests=[erase(range(7), time=0.2), join(7, time=0.4)])
     assert fed.members == {7}
     assert {unit.client for unit in fed.model.lineage} == {7}
 

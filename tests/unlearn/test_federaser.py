@@ -4,10 +4,12 @@ import pytest
 import torch
 
 from support import LAYOUT, ToyEngine, serve_now, small_data, toy_federation
+from unknot.audit.interference import variants
 from unknot.core.errors import ConfigError, StoreFullError, UnknotError
-from unknot.core.requests import erase
+from unknot.core.requests import Target, erase
 from unknot.core.training import SGD, Recipe
 from unknot.federation import Buffered, Clock, FedBuff, Guarantee, Method, Pareto, Synchronous
+from unknot.select import DQN, Balanced, KCenter
 from unknot.unlearn import KNOT, RFS, FedEraser
 
 DATA = small_data((5, 8, 3, 6))
@@ -87,6 +89,47 @@ def test_the_waiver_is_on_record_and_the_weights_are_clean():
     assert history.to_dict()["waived"] == ["client 1"]
     assert "approximate" in history.guarantee
     assert 1 not in {unit.client for unit in fed.model.lineage}
+
+
+def who_knows():
+    """Ways in which it depends on a client's data who takes part in a round."""
+    yield "k-center", {"select": KCenter(), "pace": Synchronous(2)}
+    yield "balanced", {"select": Balanced(), "pace": Synchronous(1)}
+    yield "dqn", {"select": DQN(), "pace": Synchronous(1)}
+    yield "slowness", {"pace": Buffered(4, 2, 3), "aggregate": FedBuff(), "clock": Clock(Pareto())}
+
+
+@pytest.mark.parametrize("calibrate", ["kept", "selected"])
+@pytest.mark.parametrize(("knows", "parts"), list(who_knows()))
+def test_that_who_took_part_depended_on_the_leaver_is_on_record(knows, parts, calibrate):
+    """Also where no kept size does: in the first round all start from weights that are nobody's."""
+    data = small_data((5, 8, 3, 6, 7, 4, 9, 2))
+    depends = []
+    for seed, rounds in ((0, 1), (0, 4), (1, 2)):
+
+        def served(given, seed=seed, rounds=rounds):
+            options = {"seed": seed, "evaluate_every": 0, **parts}
+            fed = toy_federation(FedEraser(1, calibrate=calibrate), given, **options)
+            return fed.run(rounds + 3, requests=[erase(1, round=rounds)])
+
+        history = served(data)
+        others = [served(other) for other in variants(data, (Target(1, None),)).values()]
+        depends.append(any(not history.model.equal(other.model) for other in others))
+        if depends[-1]:
+            assert history.waived == ["client 1"]
+        assert 1 not in history.model.lineage.clients
+    assert any(depends)
+
+
+def test_who_leaves_next_is_found_in_what_it_had_a_part_in_by_being_slow():
+    """Who took part is used again: the calibrated model carries those who decided it."""
+    data = small_data((5, 8, 3, 6, 7, 4, 9, 2))
+    parts = {"pace": Buffered(4, 2, 3), "aggregate": FedBuff(), "clock": Clock(Pareto())}
+    fed = toy_federation(FedEraser(1), data, **parts)
+    fed.run(1)
+    slow = {client for lane in fed.lanes.values() for client in lane.sent}
+    fed.run(1, requests=[erase(min(slow), round=1)])
+    assert fed.model.lineage.clients >= slow - {min(slow)}
 
 
 def test_an_exact_method_has_no_keepsakes():

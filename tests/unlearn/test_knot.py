@@ -9,7 +9,7 @@ from unknot.core.errors import ConfigError, ErasedDataError
 from unknot.core.requests import erase, join
 from unknot.experiments import Experiment
 from unknot.federation import Buffered, Clock, FedBuff, Pareto, Synchronous
-from unknot.unlearn import BMT, KNOT, MMT, RFS, FedEraser, Rapid
+from unknot.unlearn import BMT, KNOT, MMT, RFS, FedCIO, FedEraser, Rapid
 
 SIZES = (5, 8, 3, 6, 7, 4, 9, 2, 6, 5, 7, 8)
 DATA = small_data(SIZES)
@@ -227,3 +227,18 @@ def test_knot_is_read_from_a_file_with_its_inner_method():
     for wrong in ({"by": "size"}, {"served": "worst"}, {"reassign": "never"}, {"clusters": 0}):
         with pytest.raises(ConfigError):
             Experiment.of({"method": {"name": "knot", **wrong}})
+
+
+@pytest.mark.parametrize(
+    "method", [KNOT(clusters=99), KNOT(clusters=10**6, by="random"), FedCIO(clusters=99)]
+)
+def test_more_clusters_than_clients_are_refused(method):
+    with pytest.raises(ConfigError, match=rf"method.clusters is {method.clusters}, .* clients are 6"):
+        toy_federation(method).run(1)
+
+
+@pytest.mark.parametrize("method", [KNOT(clusters=6), KNOT(clusters=6, by="random"), FedCIO(clusters=6)])
+def test_clients_that_left_or_are_still_to_join_count_for_how_many_clusters_there_may_be(method):
+    fed = toy_federation(method)
+    fed.run(2, requests=[join(5, round=1), erase(1, round=1)])
+    toy_federation(method, fed.state.data).run(1)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from support import ToyEngine, serve_now, small_data, toy_federation
+from support import ToyEngine, serve_now, small_data, toy_federation, watch
 from unknot.audit import interference
 from unknot.core.errors import ConfigError
 from unknot.core.jobs import Job
@@ -84,7 +84,7 @@ def test_a_joint_model_is_served_only_until_the_clusters_go_on():
     fed.run(3)
     joined = fed.model
     seen = []
-    fed._observers = (lambda event: seen.append(fed.model),)
+    watch(fed, lambda event: seen.append(fed.model))
     fed.run(1)
     assert not seen[0].equal(joined)
 

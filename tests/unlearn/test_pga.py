@@ -10,10 +10,21 @@ from support import LAYOUT, ToyEngine, small_data, toy_federation, toy_weights, 
 from unknot.audit import interference
 from unknot.audit.backdoor import Trigger, answers_to, marked
 from unknot.core.errors import ConfigError
+from unknot.core.lineage import Ledger, LedgerView
 from unknot.core.requests import erase, join
 from unknot.core.training import SGD, Recipe
 from unknot.core.weights import Weights
-from unknot.federation import Buffered, Clock, FedBuff, Guarantee, Pareto, Synchronous
+from unknot.federation import (
+    Buffered,
+    Clock,
+    FedAvg,
+    FedBuff,
+    Guarantee,
+    NormClipping,
+    Pareto,
+    Synchronous,
+    Trace,
+)
 from unknot.unlearn import KNOT, PGA
 from unknot.unlearn.pga import _third_of_the_way, _within
 
@@ -39,6 +50,43 @@ def run(method, data=DATA, request=None, rounds=5, engine=None, **options):
     return fed, engine, history
 
 
+# The record -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("at_once", [True, False])
+def test_who_was_never_asked_has_no_part_in_it(at_once):
+    """Neither what it holds nor how much: whoever is not on record as waived leaves no trace."""
+    few = small_data((4, 6, 5, 7, 3, 6))
+
+    def opened(data):
+        return toy_federation(PGA(), data, pace=Synchronous(1), seed=3)
+
+    asked = {client for record in opened(few).run(2).rounds for client in record.clients}
+    one, other = min(asked), max(set(range(6)) - asked)
+    requests = [erase([one, other], round=2)] if at_once else [erase(c, round=2) for c in (one, other)]
+    history = opened(few).run(3, requests=requests)
+    assert history.waived == [f"client {one}"]
+    assert all(served.restarted == () for served in history.served)
+    report = interference(
+        lambda data: opened(data).run(3, requests=requests).model, few, erase(other, round=2).targets
+    )
+    assert report.none
+
+
+def test_who_had_a_part_in_the_schedule_alone_is_on_record():
+    """At a buffered pace others are waited for, or not, by how long the leaver takes: the model goes on."""
+    fed = toy_federation(
+        PGA(), DATA, pace=Buffered(3, 1), aggregate=FedBuff(), clock=Clock(Trace((1, 9, 9, 9)))
+    )
+    fed.run(1)
+    flying = min(fed.lanes["global"].flying - fed.model.lineage.clients)
+    assert fed.model.lineage.waived == set()
+    history = fed.run(1, requests=[erase(flying, round=1)])
+    assert history.waived == [f"client {flying}"]
+    assert fed.model.lineage.waived == {flying}
+    assert history.served[0].visits == ()
+
+
 # The climb ------------------------------------------------------------------------------------------
 
 
@@ -59,6 +107,63 @@ def test_where_all_hold_as_much_it_is_the_papers():
     ((job,),) = visits(engine)
     expected = (4 * model - last_models(engine, EQUAL)[1]) / 3
     assert torch.allclose(job.start.vector.double(), expected, atol=1e-6)
+
+
+AGGREGATORS = {
+    "fedavg": {},
+    "fedavg, two a round": {"pace": Synchronous(2)},
+    "fedbuff": {"aggregate": FedBuff(server_lr=0.3)},
+    "norm clipping": {"aggregate": NormClipping(0.4)},
+}
+
+
+@pytest.mark.parametrize("how", AGGREGATORS)
+def test_the_reference_is_the_last_round_without_the_leaver(how):
+    """Whatever aggregates: the same updates of all but the leaver, put together by it."""
+    options = AGGREGATORS[how]
+    fed = toy_federation(PGA(radius=1.0), DATA, engine := ToyEngine(), **options)
+    fed.run(3)
+    last = ToyEngine().train(engine.calls[-1], DATA)
+    leaver, *others = last
+    fed.run(1, requests=[erase(leaver.client, round=3)])
+    ((job,),) = visits(engine)
+    expected = options.get("aggregate", FedAvg())(leaver.job.start, others, 2, LedgerView(Ledger()))
+    assert torch.allclose(job.start.vector, expected.vector, atol=1e-6)
+
+
+def test_one_who_was_not_in_the_last_round_climbs_from_the_model_as_it_is():
+    fed = toy_federation(PGA(radius=1.0), DATA, engine := ToyEngine(), pace=Synchronous(1))
+    history = fed.run(4)
+    (last,) = history.rounds[-1].clients
+    earlier = min(fed.model.lineage.clients - {last})
+    model = fed.model
+    fed.run(1, requests=[erase(earlier, round=4)])
+    assert visits(engine)[0][0].start.equal(model)
+
+
+def test_one_who_was_alone_in_the_last_round_climbs_from_the_model_before_it():
+    fed = toy_federation(PGA(radius=1.0), DATA, engine := ToyEngine(), pace=Synchronous(1))
+    (last,) = fed.run(4).rounds[-1].clients
+    before = engine.calls[-1][0].start
+    fed.run(1, requests=[erase(last, round=4)])
+    assert visits(engine)[0][0].start.equal(before)
+
+
+def test_a_second_request_starts_from_what_the_first_made():
+    fed = toy_federation(PGA(radius=100.0), DATA, engine := ToyEngine())
+    fed.run(4, requests=[erase(1, round=3), erase(3, round=3)])
+    first, second = (call[0] for call in visits(engine))
+    [made] = ToyEngine().train([first], DATA)
+    assert second.start.equal(made.weights)
+
+
+@pytest.mark.parametrize("method", [PGA(), KNOT(2, by="random", retrain=PGA())], ids=["alone", "in clusters"])
+def test_an_aggregator_that_cannot_say_what_a_client_added_is_refused_before_training(method):
+    for aggregate in ("median", "trimmed-mean", "fedadam", "fedyogi", "fedadagrad"):
+        fed = toy_federation(method, DATA, engine := ToyEngine(), aggregate=aggregate)
+        with pytest.raises(ConfigError, match=r"pga takes out what .*FedAvg, FedBuff or NormC"):
+            fed.run(3)
+        assert engine.calls == []
 
 
 def test_the_leaver_climbs_its_own_loss_near_the_reference():
@@ -179,13 +284,12 @@ def test_between_passes_it_comes_back_into_the_ball():
 # What is kept ---------------------------------------------------------------------------------------
 
 
-def test_every_clients_last_model_is_kept_and_the_leavers_goes():
-    fed = toy_federation(PGA(), DATA)
-    size = toy_weights().nbytes
+def test_what_the_last_rounds_clients_changed_is_kept_and_the_model_before_it():
+    fed = toy_federation(PGA(), DATA, pace=Synchronous(2))
     fed.run(3)
-    assert fed.keepsakes.nbytes == 4 * size
-    fed.run(1, requests=[erase(1, round=3)])
-    assert fed.keepsakes.nbytes == 3 * size
+    assert fed.keepsakes.nbytes == 3 * toy_weights().nbytes
+    fed.run(1, requests=[erase(fed.run(1).rounds[-1].clients[0], round=4)])
+    assert fed.keepsakes.nbytes == 3 * toy_weights().nbytes
 
 
 def test_the_waiver_and_the_visit_are_on_record():
@@ -252,10 +356,22 @@ def test_a_climb_that_overflows_leaves_the_reference():
         assert fed.costs.set_aside == 1
 
 
-def test_the_last_client_leaves_the_initial_model():
-    fed = toy_federation(PGA(radius=1.0), small_data((5,)))
-    fed.run(3, requests=[erase(0, round=2)])
-    assert 0 not in fed.model.lineage.clients
+@pytest.mark.parametrize("sizes", [(5,), (5, 8, 3)], ids=["one", "all"])
+def test_the_last_clients_leave_the_initial_model(sizes):
+    fed = toy_federation(PGA(radius=1.0), small_data(sizes), engine := ToyEngine())
+    history = fed.run(3, requests=[erase(range(len(sizes)), round=2)])
+    assert fed.model.equal(fed.initial)
+    assert visits(engine) == []
+    assert history.waived == []
+
+
+def test_a_cluster_that_everybody_leaves_goes_back_to_the_initial_model():
+    data = small_data((5, 8, 3, 6, 7, 4))
+    fed = toy_federation(KNOT(3, by="random", retrain=PGA(radius=1.0)), data)
+    fed.run(2)
+    lane = fed.lanes["cluster 0"]
+    fed.run(1, requests=[erase(lane.members, round=2)])
+    assert lane.model.equal(fed.initial)
 
 
 def test_impossible_settings_are_refused():

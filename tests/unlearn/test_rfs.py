@@ -4,6 +4,7 @@ import math
 
 import pytest
 
+import unknot
 from exactness import assert_as_if_never_there, assert_no_interference, forget_and_go_on
 from support import ToyEngine, small_data, toy_federation, with_vector
 from unknot.core.data import Samples
@@ -78,6 +79,22 @@ def test_rapid_retraining_changes_the_optimiser_once_a_request_came():
     kinds = [{type(job.recipe.optimizer).__name__ for job in call} for call in engine.calls]
     assert kinds == [{"SGD"}] * 4 + [{"AdaHessian"}] * 2
     assert all(job.recipe.epochs == 3 for call in engine.calls for job in call)
+
+
+def test_rapid_ends_where_a_federation_would_be_that_had_its_optimiser_from_the_start():
+    """And not where plain training would be."""
+    data = unknot.federate(unknot.load("digits"), unknot.Iid(clients=4, samples=12))
+    plain, second = (Recipe(SGD(rate), batch_size=6) for rate in (0.05, 0.2))
+    fed = unknot.simulate("mlp", data, Rapid(SGD(0.2)), plain, threads=1, evaluate_every=0)
+    fed.run(4, requests=[erase(2, round=2)])
+    rest = data.fork()
+    rest.erase(2)
+    twins = [
+        unknot.simulate("mlp", rest, RFS(), recipe, threads=1, evaluate_every=0) for recipe in (plain, second)
+    ]
+    for twin in twins:
+        twin.run(2)
+    assert [fed.model.equal(twin.model) for twin in twins] == [False, True]
 
 
 class Overflows(ToyEngine):

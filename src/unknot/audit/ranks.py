@@ -54,9 +54,10 @@ def check_level(controls: int, level: float) -> None:
         raise ConfigError(f"the level is a chance of a false alarm, between 0 and 1; not {level}")
     least = math.ceil(1 / level - 1e-9) - 1
     if controls < max(least, 3):
+        models = max(controls, 0) + 1
         raise ConfigError(
             f"a level of {100 * level:g} % needs at least {max(least, 3)} controls, not {controls}: "
-            f"the oddest of {controls + 1} models is odd by chance in {100 / (controls + 1):.3g} % of cases"
+            f"the oddest of {models} models is odd by chance in {100 / models:.3g} % of cases"
         )
 
 

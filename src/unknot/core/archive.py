@@ -145,7 +145,12 @@ class Keepsakes:
         self.limit: int | None = None
         self._items: dict[object, tuple[Unit | None, Weights]] = {}
         self.nbytes = 0
-        self.waived = NOBODY
+        self._waived = NOBODY
+
+    @property
+    def waived(self) -> Lineage:
+        """The erased units that had a part in what was given out. It only ever grows."""
+        return self._waived
 
     def put(self, name: object, unit: Unit | None, weights: Weights) -> None:
         self._drop(name)
@@ -164,11 +169,20 @@ class Keepsakes:
             return None
         _, weights = self._items[name]
         taint = self._ledger.taint(weights)
-        self.waived |= taint
-        allowed = Lineage(unit for unit in weights.lineage if unit not in taint) if taint else weights.lineage
+        self._waived |= taint
+        allowed = weights.lineage
+        if taint:
+            rest = Lineage(unit for unit in allowed if unit not in taint)
+            allowed = rest.waiving(allowed.waived | taint.clients)
         kept = Weights(weights.vector, weights.layout, allowed)
         self._ledger.read(kept)
         return kept
+
+    def drop(self, *start: object) -> None:
+        """Keep no longer what is kept under names that begin so: ``("sum", "global", 3)``."""
+        names = [name for name in self._items if isinstance(name, tuple) and name[: len(start)] == start]
+        for name in names:
+            self._drop(name)
 
     def take(self, name: object) -> Weights | None:
         """Give it out, and keep it no longer."""

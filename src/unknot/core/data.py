@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from unknot.core.errors import ConfigError, DataError, ErasedDataError, RequestError, nearest
-from unknot.core.ids import Id, client_id, sample_ids
-from unknot.core.lineage import Lineage, Unit
+from unknot.core.ids import Id, client_id, one_way, sample_ids
+from unknot.core.lineage import Clients, ClientsInOrder, Lineage, Unit
 from unknot.core.mapped import is_mapped, stored
 from unknot.core.samples import Samples, Shard
 
@@ -29,6 +29,10 @@ FEW = 10
 
 class FederatedData:
     """The data of a federation: a shard a client, and the server's validation and test samples.
+
+    `train` has everybody's training samples, `shards` who holds which rows of it, by client; `test` and
+    `validation` are what models are measured on, `test_rows` each client's share of the test samples. `name`
+    is what the data is called.
 
     Held-out rows may belong to a client: `validation_owner` and `test_owner` name one for each row,
     -1 for nobody; None, and all of them are nobody's. They are erased with their client.
@@ -125,33 +129,36 @@ class FederatedData:
     def known(self, lineage: Lineage) -> Lineage:
         """The lineage of what comes from another run, with its clients as they are numbered here.
 
-        A name that nobody has here gets a number of its own: erasing it finds what it shaped.
+        A name that nobody has here gets a number of its own: erasing it finds what it shaped. Whom that run
+        let pass goes along.
         """
         if not lineage.names:
-            return lineage.inherited()
+            return Lineage(map(Unit, lineage.clients)).waiving(lineage.waived)
         if not self.names:
             called = ", ".join(sorted(lineage.names.values())[:FEW])
             raise ConfigError(
                 f"the weights to start from know clients by name ({called}), and here clients have numbers "
                 "alone: give them names (unknot.clients, FederatedData(names=...))"
             )
-        names, free = dict(self.names), 1 + max([*self.names, *self._shards, *lineage.clients])
-        units = []
-        for client in sorted(lineage.clients):
+        everybody = lineage.clients | lineage.waived
+        names, free = dict(self.names), 1 + max([*self.names, *self._shards, *everybody])
+        here: dict[int, int] = {}
+        for client in sorted(everybody):
             called = lineage.names.get(client, f"client {client} of an earlier run")
             if called not in names.values():
                 names[free], free = called, free + 1
-            units.append(Unit(next(number for number, name in names.items() if name == called)))
+            here[client] = next(number for number, name in names.items() if name == called)
         self.names = names
         self._numbers = {called: client for client, called in names.items()}
-        return Lineage(units)
+        units = Lineage(Unit(here[client]) for client in lineage.clients)
+        return units.waiving(here[client] for client in lineage.waived)
 
     def number(self, client: Id | str) -> int:
         """The number of a client that is called so; raises `RequestError` for a name that nobody has."""
         if not isinstance(client, str):
             return client_id(client)
-        if client in self._numbers:
-            return self._numbers[client]
+        if (called := one_way(client)) in self._numbers:
+            return self._numbers[called]
         hint = nearest(client, self._numbers)
         if not hint.startswith(" Did") and (not self.names or len(self.names) > FEW):
             hint = f" This federation has {self.describe_clients()}."
@@ -176,7 +183,7 @@ class FederatedData:
         return Shard(np.concatenate(rows), np.concatenate(ids))
 
     def __contains__(self, client: int | str) -> bool:
-        return (self._numbers.get(client) if isinstance(client, str) else client) in self._shards
+        return (self._numbers.get(one_way(client)) if isinstance(client, str) else client) in self._shards
 
     def __iter__(self) -> Iterator[int]:
         return iter(self._shards)
@@ -185,14 +192,14 @@ class FederatedData:
         return len(self._shards)
 
     @property
-    def clients(self) -> tuple[int, ...]:
+    def clients(self) -> ClientsInOrder:
         """The clients whose data is here, in the order of their ids."""
-        return tuple(self._shards)
+        return ClientsInOrder(self._shards).called(self.names)
 
     @property
     def erased(self) -> frozenset[int]:
         """The clients that were erased whole."""
-        return frozenset(self._erased)
+        return Clients(self._erased).called(self.names)
 
     @property
     def reduced(self) -> dict[int, frozenset[int]]:
@@ -231,7 +238,7 @@ class FederatedData:
         return f"FederatedData({self.name!r}: {'; '.join(parts)})"
 
     def erase(self, client: Id | str, ids: Iterable[Id] | None = None) -> None:
-        """Put a client's data, or the samples of it with these ids, out of reach for good.
+        """Put a `client`'s data, or the samples of it with these `ids`, out of reach for good.
 
         With a client go the validation and test rows that belong to it. Ids name training samples:
         where single ones are erased, the client's held-out rows stay.
@@ -326,9 +333,15 @@ class FederatedData:
 
         validation = None if self.validation is None else convert(self.validation)
         public = None if self.public is None else _as(self.public, dtype)
-        return self.replaced(
-            train=convert(self.train), test=convert(self.test), validation=validation, public=public
-        )
+        parts = {"train": convert(self.train), "test": convert(self.test), "validation": validation}
+        try:
+            return self.replaced(**parts, public=public)
+        except DataError as error:  # what there is was sound: only the range can be to blame
+            name = str(dtype).removeprefix("torch.")
+            raise DataError(
+                f"{error}: the number that was given is finite, but beyond the range of {name}. Scale it, or "
+                'train with dtype = "float64"'
+            ) from None
 
     def _owners(self, owner: Ints | None, samples: Samples | None, part: str) -> Ints | None:
         if owner is None:
@@ -464,7 +477,7 @@ def _whole(values: Tensor) -> bool:
 
 
 def checked_names(names: Mapping[int, str]) -> dict[int, str]:
-    """Names by number: texts in one line, and no two alike."""
+    """Names by number: texts in one line, written in one way, and no two alike."""
     found: dict[int, str] = {}
     for client, called in names.items():
         if not isinstance(called, str) or not called.isprintable() or called.strip() != called or not called:
@@ -472,7 +485,9 @@ def checked_names(names: Mapping[int, str]) -> dict[int, str]:
                 f"the name of client {client} must be a text in one line that neither begins nor ends with "
                 f"a space, not {called!r}"
             )
-        found[_client(client)] = called
+        found[_client(client)] = one_way(called)
     if twice := [called for called, count in Counter(found.values()).items() if count > 1]:
-        raise DataError(f"two clients are called {twice[0]!r}: names tell clients apart")
+        ways = {called for called in names.values() if one_way(called) == twice[0]}
+        told = " (an accented letter is one sign in one of them and two in the other)" * (len(ways) > 1)
+        raise DataError(f"two clients are called {twice[0]!r}{told}: names tell clients apart")
     return dict(sorted(found.items()))

@@ -19,12 +19,15 @@ class Ensemble:
 
     ``vote = "mean"``: the class with the highest weighted mean of the models' probabilities.
     ``"majority"``: each model names its class, and the class with the most weight behind it wins
-    (the lowest one, where two have as much). `also` is what shaped the choice of them, beside them.
+    (the lowest one, where two have as much).
     """
 
     parts: tuple[tuple[float, Weights], ...]
+    """Models, each with how much it counts."""
     vote: str = "mean"
+    """How they answer: "mean" or "majority"."""
     also: Lineage = NOBODY
+    """What shaped the choice of them, beside themselves."""
 
     def __post_init__(self) -> None:
         if not self.parts:

@@ -34,10 +34,25 @@ class ForbiddenLineageError(UnknotError):
     """Weights shaped by erased data were about to be used."""
 
 
+NEAR = 0.65
+"""How alike two words are, of 1, for one to be taken for a slip of the other."""
+FEW = 15
+"""So many known words are listed whether or not one of them is near."""
+
+
 def nearest(word: str, known: Iterable[str]) -> str:
-    """`` Did you mean 'x'?`` when a known word is close to `word`, else a list of them."""
+    """`` Did you mean 'x'?`` when a known word is close to `word`; a list if none is, or of few."""
     options = sorted(known)
-    close = difflib.get_close_matches(word, options, n=1)
-    if close:
-        return f" Did you mean {close[0]!r}?"
-    return f" Known: {', '.join(options)}." if options else ""
+    close = difflib.get_close_matches(word, options, n=1, cutoff=NEAR)
+    meant = f" Did you mean {close[0]!r}?" if close else ""
+    listed = f" Known: {', '.join(options)}." if options and (not close or len(options) <= FEW) else ""
+    return meant + listed
+
+
+def said(error: BaseException) -> str:
+    """Its kind and its words; an error of one's own may have none that can be read."""
+    try:
+        words = str(error)
+    except Exception:
+        words = ""
+    return f"{type(error).__name__}: {words}" if words else type(error).__name__

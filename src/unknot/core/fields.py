@@ -23,11 +23,18 @@ def read_toml(path: str | Path) -> dict[str, Any]:
     """The tables of a file, or an error that says what is wrong with it."""
     file = Path(path)
     try:
-        return tomllib.loads(file.read_text())
+        return tomllib.loads(file.read_text(encoding="utf-8-sig"))
     except FileNotFoundError:
-        raise ConfigError(f"there is no file {file}") from None
-    except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"{file} is not valid TOML: {error}") from None
+        raise ConfigError(f"there is no file {file}: look at its name and its folder") from None
+    except IsADirectoryError:
+        raise ConfigError(f"{file} is a folder: name the TOML file in it") from None
+    except OSError as error:
+        raise ConfigError(f"cannot read {file}: {error.strerror or error}") from None
+    except UnicodeDecodeError:
+        raise ConfigError(f"{file} is not text in UTF-8: save it as a TOML file in that encoding") from None
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        why = error if isinstance(error, tomllib.TOMLDecodeError) else "nested too deeply"
+        raise ConfigError(f"{file} is not valid TOML: {why}") from None
 
 
 def convert(value: object, hint: Any, where: str) -> Any:
@@ -68,24 +75,17 @@ def field_names(cls: type) -> list[str]:
     return [field.name for field in dataclasses.fields(cls)]
 
 
-def fill(cls: type[T], values: Mapping[str, object], where: str) -> T:
-    """An instance of a dataclass from named values; unknown and missing ones are errors."""
-    hints = typing.get_type_hints(cls)
-    known = field_names(cls)
-    refuse_unknown(values, known, where)
-    for field in dataclasses.fields(cls):  # type: ignore[arg-type]
-        no_default = field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
-        if no_default and field.name not in values:
-            raise ConfigError(f"{where}.{field.name} is missing")
-    typed = {name: convert(value, hints[name], f"{where}.{name}") for name, value in values.items()}
-    return cls(**typed)
-
-
 def refuse_unknown(values: Iterable[str], known: Iterable[str], where: str) -> None:
     options = list(known)
     for name in values:
         if name not in options:
-            raise ConfigError(f"unknown key {where}.{name}.{nearest(name, options)}")
+            raise ConfigError(unknown(name, options, where))
+
+
+def unknown(name: str, known: Iterable[str], where: str) -> str:
+    """That nobody knows a key: ``train.lrr``, or ``'rond' in request 2`` where the place is a phrase."""
+    place = f"{name!r} in {where}" if " " in where else f"{where}.{name}"
+    return f"unknown key {place}.{nearest(name, known)}"
 
 
 def choose(options: Mapping[str, T], name: object, where: str) -> T:
@@ -93,15 +93,3 @@ def choose(options: Mapping[str, T], name: object, where: str) -> T:
     if not isinstance(name, str) or name not in options:
         raise ConfigError(f"{where} = {name!r} is not one that there is.{nearest(str(name), options)}")
     return options[name]
-
-
-def split_by_owner(
-    table: Mapping[str, object], owners: Mapping[str, Iterable[str]], where: str
-) -> dict[str, dict[str, object]]:
-    """Deal a section's keys out to those that have a field of that name."""
-    fields = {owner: set(names) for owner, names in owners.items()}
-    refuse_unknown(table, [name for names in fields.values() for name in names], where)
-    return {
-        owner: {name: value for name, value in table.items() if name in names}
-        for owner, names in fields.items()
-    }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Iterable, Mapping
 from itertools import pairwise
 from typing import SupportsIndex
@@ -28,6 +29,11 @@ def whole_number(value: object, what: str) -> int:
     if number is None or not 0 <= number <= LARGEST:
         raise RequestError(f"{what} must be a whole number of at least 0, not {value!r}")
     return number
+
+
+def one_way(name: str) -> str:
+    """A name in the one way of writing it that counts: an accented letter may be one sign, or two (NFC)."""
+    return unicodedata.normalize("NFC", name)
 
 
 def client_id(value: object) -> int:

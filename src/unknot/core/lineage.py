@@ -8,10 +8,13 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
-from unknot.core.errors import ForbiddenLineageError
+from unknot.core.errors import ForbiddenLineageError, UnknotError
+from unknot.core.ids import one_way
 
 NO_NAMES: Mapping[int, str] = {}
+NO_CLIENTS: frozenset[int] = frozenset()
 
 
 class Clients(frozenset[int]):
@@ -24,13 +27,28 @@ class Clients(frozenset[int]):
         return self
 
     def __contains__(self, client: object) -> bool:
-        if not isinstance(client, str):
-            return super().__contains__(client)
-        if not self.names:
-            raise TypeError(
-                f"clients are numbers here, and {client!r} is a name: ask data.number({client!r})"
-            )
-        return any(self.names.get(number) == client for number in self)
+        return super().__contains__(client if not isinstance(client, str) else _number(client, self.names))
+
+
+class ClientsInOrder(tuple[int, ...]):
+    """The same, one after the other."""
+
+    names: Mapping[int, str] = NO_NAMES
+
+    def called(self, names: Mapping[int, str]) -> ClientsInOrder:
+        self.names = names
+        return self
+
+    def __contains__(self, client: object) -> bool:
+        return super().__contains__(client if not isinstance(client, str) else _number(client, self.names))
+
+
+def _number(name: str, names: Mapping[int, str]) -> int | None:
+    """Whose name it is; None if nobody's."""
+    if not names:
+        raise TypeError(f"clients are numbers here, and {name!r} is a name: ask data.number({name!r})")
+    wanted = one_way(name)
+    return next((client for client, called in names.items() if called == wanted), None)
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -58,12 +76,14 @@ class Lineage:
 
     Kept as one bit mask over clients for each revision: a union over 10,000 clients is a
     machine-word loop, cheap enough to be taken for every update of every round. What leaves a federation
-    whose clients have names takes these along (`names`): numbers are its own affair.
+    whose clients have names takes these along (`names`): numbers are its own affair. And it takes along whom
+    an approximate method has let pass (`waived`): they are none of its units any more, but had a part in it.
     """
 
-    __slots__ = ("_masks", "names")
+    __slots__ = ("_masks", "names", "waived")
     _masks: tuple[int, ...]
     names: Mapping[int, str]
+    waived: frozenset[int]
 
     def __init__(self, units: Iterable[Unit] = ()) -> None:
         masks: list[int] = []
@@ -74,6 +94,7 @@ class Lineage:
             masks[unit.revision] |= 1 << unit.client
         self._masks = tuple(masks)
         self.names = NO_NAMES
+        self.waived = NO_CLIENTS
 
     @classmethod
     def _of(cls, masks: Iterable[int]) -> Lineage:
@@ -83,10 +104,11 @@ class Lineage:
             trimmed.pop()
         lineage._masks = tuple(trimmed)
         lineage.names = NO_NAMES
+        lineage.waived = NO_CLIENTS
         return lineage
 
     def __or__(self, other: Lineage) -> Lineage:
-        if self._masks == other._masks:
+        if self._masks == other._masks and other.waived <= self.waived:
             return self
         long, short = self._masks, other._masks
         if len(long) < len(short):
@@ -94,10 +116,15 @@ class Lineage:
         united = Lineage._of([a | b for a, b in zip(long, short, strict=False)] + [*long[len(short) :]])
         if self.names or other.names:
             united.names = {**other.names, **self.names}
+        if self.waived or other.waived:
+            united.waived = self.waived | other.waived
         return united
 
     def __and__(self, other: Lineage) -> Lineage:
-        return Lineage._of(a & b for a, b in zip(self._masks, other._masks, strict=False))
+        common = Lineage._of(a & b for a, b in zip(self._masks, other._masks, strict=False))
+        if self.waived and other.waived:
+            common.waived = self.waived & other.waived
+        return common
 
     def __contains__(self, unit: Unit) -> bool:
         return unit.revision < len(self._masks) and bool(self._masks[unit.revision] >> unit.client & 1)
@@ -113,10 +140,10 @@ class Lineage:
         return sum(mask.bit_count() for mask in self._masks)
 
     def __bool__(self) -> bool:
-        return bool(self._masks)
+        return bool(self._masks or self.waived)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Lineage) and self._masks == other._masks
+        return isinstance(other, Lineage) and self._masks == other._masks and self.waived == other.waived
 
     def __hash__(self) -> int:
         return hash(self._masks)
@@ -129,32 +156,43 @@ class Lineage:
     def named(self, names: Mapping[int, str]) -> Lineage:
         """The same, with what its clients are called."""
         twin = Lineage._of(self._masks)
-        twin.names = {client: names[client] for client in self.clients if client in names}
+        twin.names = {client: names[client] for client in self.clients | self.waived if client in names}
+        twin.waived = self.waived
+        return twin
+
+    def waiving(self, clients: Iterable[int]) -> Lineage:
+        """The same, with these as well that were let pass."""
+        twin = Lineage._of(self._masks)
+        twin.names, twin.waived = self.names, self.waived | frozenset(clients)
         return twin
 
     def inherited(self) -> Lineage:
         """The same clients, as another run's ledger names them.
 
         Revisions and draws count anew in every run. What comes from another one is therefore taken for
-        its clients' first unit: the one that an erasure of any part of a client's data forbids.
+        its clients' first unit: the one that an erasure of any part of a client's data forbids. Whom an
+        earlier run let pass counts again.
         """
-        return Lineage(Unit(client) for client in self.clients)
+        return Lineage(Unit(client) for client in self.clients | self.waived)
 
     def describe(self, label: Callable[[int], str] | None = None) -> list[str]:
-        """By client: ``client 3``, ``client 3 (revision 1)``, or ``client 3 (12 draws)``; or by its label."""
-        label = label or (lambda client: self.names.get(client, _numbered(client)))
+        """By client: ``client 3``, ``client 3 (revision 1)``, or ``client 3 (12 units)``; or by its label."""
+        label = label or self._label
         by_client: dict[int, list[Unit]] = {}
         for unit in self:
             by_client.setdefault(unit.client, []).append(unit)
         return [
-            units[0].told(label(client)) if len(units) == 1 else f"{label(client)} ({len(units)} draws)"
+            units[0].told(label(client)) if len(units) == 1 else f"{label(client)} ({len(units)} units)"
             for client, units in sorted(by_client.items())
         ]
 
     def __repr__(self) -> str:
         units = list(self)
-        shown = ", ".join(map(str, units[:5])) + (f", … ({len(units)} units)" if len(units) > 5 else "")
-        return f"Lineage({shown})"
+        shown = ", ".join(unit.told(self._label(unit.client)) for unit in units[:5])
+        return f"Lineage({shown}{f', … ({len(units)} units)' if len(units) > 5 else ''})"
+
+    def _label(self, client: int) -> str:
+        return self.names.get(client, _numbered(client))
 
 
 def _numbered(client: int) -> str:
@@ -207,6 +245,23 @@ class Ledger:
         unit = Unit(client, self._fresh(client))
         self._draws.setdefault(client, {})[unit] = frozenset(samples)
         return unit
+
+    def check_given(self, unit: Unit, read: Iterable[NDArray[np.int64]] | None) -> None:
+        """Raise unless this is a unit that was given out, and covers what is `read`; None is all there is."""
+        if unit.revision == self._revision.get(unit.client, 0):
+            return
+        who, held = self._label(unit.client), self._draws.get(unit.client, {}).get(unit)
+        if held is None:
+            raise UnknotError(
+                f"refused a job under {unit.told(who)}, which is no unit that the ledger gave out: take "
+                "ledger.unit(client), or ledger.draw(client, samples)"
+            )
+        if read is None or not all(held.issuperset(batch.tolist()) for batch in read):
+            what = "all samples" if read is None else "samples"
+            raise UnknotError(
+                f"refused a job that reads {what} of {who} under a draw of {len(held)} of them: a draw must "
+                "hold all that is read, and the job name its batches"
+            )
 
     def forbid(self, client: int, samples: Iterable[int] | None = None) -> Unit:
         """Forbid the client's present unit, and its draws: all, or those that hold one of `samples`.

@@ -153,15 +153,16 @@ class _Entropy(Loss):
 
 @dataclass(frozen=True)
 class CrossEntropy(_Entropy):
-    """Of class numbers; for text the mean over a sample's positions, masked ones left out.
+    """Cross-entropy of class numbers; for text the mean over a sample's positions, masked ones left out.
 
-    `weights` are one a class: a sample's loss is multiplied by its class's, and a batch's is the mean over
-    its samples (PyTorch divides by the sum of their weights, which would tie a sample to its company).
-    `smoothing` spreads that share of the truth over all classes.
+    A batch's loss is the mean over its samples, with weights for the classes as well (PyTorch divides by the
+    sum of their weights, which would tie a sample to its company).
     """
 
     weights: tuple[float, ...] | None = None
+    """One a class: a sample's loss is multiplied by that of its class."""
     smoothing: float = 0.0
+    """This share of the truth is spread over all classes; in [0, 1)."""
     name: ClassVar[str] = "cross-entropy"
 
     def __post_init__(self) -> None:
@@ -179,9 +180,10 @@ class NextToken(_Entropy):
 
 @dataclass(frozen=True)
 class BinaryCrossEntropy(Loss):
-    """Of several labels at once, the mean over them; `weights`, one a label, multiply where it is 1."""
+    """Cross-entropy of several labels at once, the mean over them."""
 
     weights: tuple[float, ...] | None = None
+    """One a label: what multiplies the loss where the label is 1."""
     name: ClassVar[str] = "binary-cross-entropy"
     kinds: ClassVar[tuple[str, ...]] = ("labels",)
     guarded: ClassVar[bool] = True
@@ -254,9 +256,10 @@ class SquaredError(_OfDifference):
 
 @dataclass(frozen=True)
 class Huber(_OfDifference):
-    """As `torch.nn.HuberLoss`: half the square up to `delta`, linear beyond it."""
+    """As `torch.nn.HuberLoss`: half the square of small differences, linear beyond."""
 
     delta: float = 1.0
+    """Up to this difference it is half the square, beyond it linear; above 0."""
     name: ClassVar[str] = "huber"
 
     def __post_init__(self) -> None:
@@ -277,11 +280,12 @@ class Huber(_OfDifference):
 class SoftTargets(Loss):
     """Cross-entropy with probabilities ``[n, classes]`` for targets, as a teacher gives them.
 
-    Both sides are softened: outputs are divided by `temperature` here, the targets by whoever made them. The
-    loss is multiplied by its square, so that the gradient keeps its size (Hinton et al. 2015).
+    Both sides are softened: outputs here, the targets by whoever made them. The loss is multiplied by the
+    temperature's square, so that the gradient keeps its size (Hinton et al. 2015).
     """
 
     temperature: float = 1.0
+    """Outputs are divided by this, which softens them; above 0."""
     name: ClassVar[str] = "soft-targets"
     kinds: ClassVar[tuple[str, ...]] = ("values",)
 
@@ -313,7 +317,6 @@ class OwnLoss(Loss):
     way: str | None = None
     why: str = ""
     kinds: ClassVar[tuple[str, ...]] = ("classes", "labels", "values")
-    guarded: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if isinstance(self.function, nn.Module) and any(True for _ in self.function.parameters()):
@@ -341,6 +344,10 @@ class OwnLoss(Loss):
     def own(self) -> bool:
         return True
 
+    @property
+    def guarded(self) -> bool:  # type: ignore[override]
+        return self.way == "vmap"
+
     def on(self, device: torch.device, dtype: torch.dtype) -> OwnLoss:
         if not isinstance(self.function, nn.Module):
             return self
@@ -355,6 +362,13 @@ class OwnLoss(Loss):
                 return given if given.dim() == 1 else given.flatten(1).mean(1)
         return self.one_by_one(outputs, targets, by_vmap=self.way != "loop")
 
+    def stacked(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        """A row at a time: whatever the function does with a batch, clients do not meet in it."""
+        if self.way in (None, "batch"):
+            rows = (row.clone(memory_format=torch.contiguous_format) for row in outputs)
+            return torch.stack([self(*pair) for pair in zip(rows, targets, strict=True)])
+        return super().stacked(outputs, targets)
+
     def one_by_one(self, outputs: Tensor, targets: Tensor, by_vmap: bool) -> Tensor:
         """What it gives for each sample alone."""
         if by_vmap:
@@ -367,7 +381,7 @@ class OwnLoss(Loss):
     def said(self) -> str:
         """How it is computed, for the record of a run."""
         how = {
-            "batch": "for a whole stack",
+            "batch": "for one job after the other",
             "vmap": "sample by sample, by vmap",
             "loop": f"one sample after the other, for vmap cannot run it ({self.why})",
         }

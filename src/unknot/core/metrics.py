@@ -48,11 +48,17 @@ class Said:
 
     @cached_property
     def said(self) -> Tensor:
-        """The class that is named, or whether a label is: of the targets that are not masked."""
+        """The class that is named, or whether a label is: of the targets that are not masked.
+
+        Where a model does not answer with numbers that is wrong: no class (-1), or what the label is not.
+        """
         self.check_shape("accuracy")
         if self.kind == "classes":
-            return self.unmasked(self.outputs.argmax(-1))
-        return self.outputs > (0.5 if self.together else 0.0)
+            named = self.outputs.argmax(-1)  # of a row with a NaN, its place
+            largest = self.outputs.gather(-1, named.unsqueeze(-1)).squeeze(-1)
+            return self.unmasked(named.masked_fill(~largest.isfinite(), -1))
+        named = self.outputs > (0.5 if self.together else 0.0)
+        return torch.where(self.outputs.isnan(), ~self.truth, named)
 
     @cached_property
     def truth(self) -> Tensor:
@@ -122,7 +128,9 @@ class Metric:
         return before * fraction if (before >= 0) != self.falls else before / fraction
 
     def best(self, values: Iterable[float]) -> float:
-        return min(values) if self.falls else max(values)
+        """Of those that are numbers; NaN if none is."""
+        numbers = [value for value in values if not math.isnan(value)]
+        return (min if self.falls else max)(numbers, default=math.nan)
 
     def merit(self, value: float) -> float:
         """The same, but more is better, and what is no number is worst: for whoever chooses by it."""
@@ -174,7 +182,8 @@ class _ByClass(Metric):
             counts = [part.sum(0) for part in (named, truth, named & truth)]
         else:
             many = said.outputs.shape[-1]
-            counts = [torch.bincount(part, minlength=many) for part in (named, truth, named[named == truth])]
+            parts = named[named >= 0], truth, named[named == truth]
+            counts = [torch.bincount(part, minlength=many) for part in parts]
         return torch.stack(counts).double().cpu().numpy()
 
 
@@ -230,7 +239,8 @@ class _Gathered(Metric):
 class AUC(_Gathered):
     """The mean over classes (one against the rest) or labels of the area under the ROC curve.
 
-    A class is left out that there is nothing of, or nothing else. What is ranked are outputs, or follows
+    A class is left out that there is nothing of, or nothing else; answers that are no numbers have no rank,
+    and there is no area. What is ranked are outputs, or follows
     from them without rounding to 0 or 1: large ones would be ties as probabilities.
     """
 
@@ -247,6 +257,8 @@ class AUC(_Gathered):
         return scores.cpu(), torch.nn.functional.one_hot(said.truth, scores.shape[-1]).bool().cpu()
 
     def of(self, answers: Tensor, targets: Tensor) -> float:
+        if answers.isnan().any():
+            return math.nan
         columns = zip(answers.numpy().T, targets.numpy().T, strict=True)
         areas = [_area(scores, truth) for scores, truth in columns if 0 < truth.sum() < len(truth)]
         return float(np.mean(areas)) if areas else math.nan
@@ -256,28 +268,34 @@ class AUC(_Gathered):
 class R2(Metric):
     """1 − (sum of squared errors) / (sum of squares about the mean), the mean over outputs.
 
-    Where the targets do not vary it is 1 for no error at all, and 0 otherwise.
+    Where the targets do not vary it is 1 for no error at all, and 0 otherwise; where errors are not finite
+    there is none.
     """
 
     name: ClassVar[str] = "r2"
     kinds: ClassVar[tuple[str, ...]] = ("values",)
 
     def tally(self, said: Said) -> Floats:
-        """Count, mean, squares about it, squared errors: ``[4, outputs]``."""
+        """Count, least, greatest, mean, squares about it, squared errors: ``[6, outputs]``."""
         targets, errors = _columns(said)
         mean = targets.mean(0)
         count = np.full(len(mean), float(len(targets)))
-        return np.stack([count, mean, np.square(targets - mean).sum(0), np.square(errors).sum(0)])
+        about, wrong = np.square(targets - mean).sum(0), np.square(errors).sum(0)
+        return np.stack([count, targets.min(0), targets.max(0), mean, about, wrong])
 
     def value(self, tallies: Sequence[Floats]) -> float:
-        counts, means, squares, errors = (np.stack(part) for part in zip(*tallies, strict=True))
+        counts, least, greatest, means, squares, errors = (
+            np.stack(part) for part in zip(*tallies, strict=True)
+        )
         mean = (counts * means).sum(0) / counts.sum(0)
         # Squares about the mean of all: those about each slice's own, and the slices' about it.
         total = squares.sum(0) + (counts * np.square(means - mean)).sum(0)
         wrong = errors.sum(0)
-        flat = np.where(wrong == 0, 1.0, 0.0)
-        with np.errstate(invalid="ignore", divide="ignore"):
-            return float(np.where(total > 0, 1 - wrong / total, flat).mean())
+        # Rounding makes squares of numbers that are all the same: whether they vary is asked of them.
+        varies = (least.min(0) < greatest.max(0)) & (total > 0)
+        with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
+            found = np.where(varies, 1 - wrong / total, np.where(wrong == 0, 1.0, 0.0))
+        return float(np.where(np.isfinite(wrong), found, np.nan).mean())
 
 
 class _MeanError(Metric):
@@ -307,7 +325,7 @@ class MeanSquaredError(_MeanError):
 
 @dataclass(frozen=True)
 class RootMeanSquaredError(_MeanError):
-    """Its root, in the units of the targets."""
+    """The root of the mean squared error, in the units of the targets."""
 
     name: ClassVar[str] = "rmse"
 
@@ -369,13 +387,17 @@ class OwnMetric(Metric):
     """A function of your own, of the outputs and targets of all samples.
 
     Outputs are what the model gives: logits, or values; for several models that answer together the
-    logarithms of their probabilities. `falls`: less is better; `share`: it is shown in per cent.
+    logarithms of their probabilities.
     """
 
     function: MetricFunction
+    """What gives the number: ``function(outputs, targets)`` of all samples."""
     name: str  # type: ignore[misc]
+    """What it is called in records and tables."""
     falls: bool = False  # type: ignore[misc]
+    """Whether less is better."""
     share: bool = False  # type: ignore[misc]
+    """Whether it lies between 0 and 1, and is shown in per cent."""
     kinds: ClassVar[tuple[str, ...]] = ("classes", "labels", "values")
 
     def tally(self, said: Said) -> tuple[Tensor, Tensor]:
@@ -411,7 +433,11 @@ def as_metric(given: Metric | MetricFunction | str, where: str = "metrics") -> M
         return given
     if not callable(given) or isinstance(given, type):
         raise ConfigError(f"{where} are names, metrics, or functions of outputs and targets, not {given!r}")
-    name = getattr(given, "name", getattr(given, "__name__", type(given).__name__))
+    known = registry.metrics.name_of(
+        getattr(given, "__wrapped__", given)
+    )  # with options filled in, or as it is
+    own = getattr(given, "__name__", type(given).__name__) if ":" in known else known
+    name = getattr(given, "name", own)
     return OwnMetric(given, str(name), *(bool(getattr(given, flag, False)) for flag in ("falls", "share")))
 
 

@@ -73,7 +73,9 @@ class Erase:
     """Forget these clients or samples, all in one go."""
 
     targets: tuple[Target, ...]
+    """Who, or what of whom."""
     at: Moment
+    """The round or the time."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "targets", tuple(self.targets))
@@ -100,7 +102,9 @@ class Join:
     """Let these clients take part from now on; before, they are not members."""
 
     clients: tuple[int, ...]
+    """Their numbers."""
     at: Moment
+    """The round or the time."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "clients", client_ids(self.clients))
@@ -169,7 +173,9 @@ def erase(
 def erase(what: Any, *, round: Id | None = None, time: float | None = None) -> Erase | Named:
     """``erase(3, round=10)``, ``erase([3, 5], time=140)``, ``erase({3: [0, 1]}, round=10)``.
 
-    Where clients have names, these do as well: ``erase("Graz", round=10)``.
+    `what` is a client, several, or a mapping from clients to the ids of some of their samples. Where clients
+    have names, these do as well: ``erase("Graz", round=10)``. It is served after the `round` of this number,
+    or at this simulated `time` in seconds: one of them.
     """
     whole = not isinstance(what, Mapping)
     pairs = [(client, None) for client in items_of(what)] if whole else list(what.items())
@@ -187,7 +193,11 @@ def join(
     clients: str | Iterable[Id | str], *, round: Id | None = None, time: float | None = None
 ) -> Join | Named: ...
 def join(clients: Any, *, round: Id | None = None, time: float | None = None) -> Join | Named:
-    """``join(7, round=20)``: client 7 takes no part before. ``join("Linz", round=20)``, by its name."""
+    """``join(7, round=20)``: client 7 takes no part before. ``join("Linz", round=20)``, by its name.
+
+    `clients` is one or several, by number or by name. They join after the `round` of this number, or at this
+    simulated `time` in seconds: one of them.
+    """
     named = items_of(clients)
     if any(isinstance(client, str) for client in named):
         return Named("join", tuple(_with_samples(client, None) for client in named), _moment(round, time))

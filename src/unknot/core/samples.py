@@ -28,7 +28,7 @@ _CHUNK = 1 << 20
 
 @dataclass(frozen=True, eq=False)
 class Samples:
-    """Inputs and targets, one a row; `kind` says what the targets are.
+    """Inputs and targets, one a row, of one of three kinds.
 
     "classes": numbers of classes, ``[n]``, or ``[n, t]`` for text, where `IGNORED` masks a position.
     "labels": several labels at once, ``[n, classes]`` of 0 and 1. "values": numbers to be predicted,
@@ -36,9 +36,13 @@ class Samples:
     """
 
     x: Tensor
+    """Inputs, one a row."""
     y: Tensor
+    """Targets, one a row."""
     classes: int
+    """How many classes, labels or values there are."""
     kind: str = "classes"
+    """What targets are: "classes", "labels" or "values"."""
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:

@@ -1,76 +1,191 @@
-"""Models in files, with whose data shaped them.
+"""Models in files that anybody can read, with whose data shaped them.
+
+A file is one of safetensors: numbers and notes, nothing that is run. The tensors have the names of the
+module's own state dict, those of an ensemble with ``part0.``, ``part1.``... before them. The notes are JSON
+under the one key ``unknot`` of the metadata.
 
 A file says what clients are called, where they have names, and else their numbers. It knows no revisions:
 those count anew in every run, and whatever part of a client's data is erased later, a model that any of it
-shaped is found by its client.
+shaped is found by its client. It also says whom an approximate method has let pass: they are still in it.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
+import math
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from unknot.core.ensemble import Ensemble, Model
 from unknot.core.errors import ConfigError
-from unknot.core.lineage import Lineage, Unit
+from unknot.core.lineage import Ledger, Lineage
 from unknot.core.weights import Layout, Weights
 
-_KIND = "unknot model 2"
+NOTES, SEAL = "unknot", "seal"
+"""The key of the metadata under which our notes stand; that of a checksum of all, among them."""
+FORMAT = 3
+_MODEL = "model"
+_MOST = 1 << 24
+"""No client has a number as high as this: a lineage takes memory by the highest."""
+_PICKLED = (b"PK\x03\x04", b"\x80")  # how files of torch.save begin
 
 
 def save_model(model: Model, file: str | Path) -> None:
-    """Write a model and the clients that shaped it; `load_model` reads it back."""
+    """Write a `model` and the clients that shaped it to a `file`, as safetensors; see `load_model`."""
+    ensemble = isinstance(model, Ensemble)
     parts = model.parts if isinstance(model, Ensemble) else ((1.0, model),)
     layout = parts[0][1].layout
-    content = {
-        "kind": _KIND,
-        "names": list(layout.names),
-        "shapes": [list(shape) for shape in layout.shapes],
-        "frozen": list(layout.frozen),
-        "vote": model.vote if isinstance(model, Ensemble) else None,
-        "factors": [factor for factor, _ in parts],
-        "vectors": [weights.vector.detach().cpu().clone() for _, weights in parts],
-        "clients": [sorted(weights.lineage.clients) for _, weights in parts],
-        "also": sorted(model.also.clients) if isinstance(model, Ensemble) else [],
-        "called": dict(model.lineage.names),
+    tensors = {
+        f"{_prefix(i, ensemble)}{name}": tensor
+        for i, (_, weights) in enumerate(parts)
+        for name, tensor in weights.tensors.items()
     }
-    try:
-        torch.save(content, file)
-    except (OSError, RuntimeError) as error:
-        raise ConfigError(f"cannot write {file}: {error}") from None
+    notes: dict[str, Any] = {
+        "digest": model.digest(),
+        "dtype": str(parts[0][1].vector.dtype).removeprefix("torch."),
+        "parameters": list(layout.names),
+        "frozen": list(layout.frozen),
+        "clients": [sorted(weights.lineage.clients) for _, weights in parts],
+        "names": {str(client): name for client, name in sorted(model.lineage.names.items())},
+        "waived": [sorted(weights.lineage.waived) for _, weights in parts],
+    }
+    if isinstance(model, Ensemble):
+        notes |= {
+            "vote": model.vote,
+            "factors": [factor for factor, _ in parts],
+            "also": sorted(model.also.clients),
+            "also_waived": sorted(model.also.waived),
+        }
+    write_tensors(file, _MODEL, tensors, notes)
 
 
 def load_model(file: str | Path) -> Model:
-    """A model that `save_model` wrote; its lineage is that of its clients, as any run names them."""
-    content = read_saved(file, _KIND, "a saved model")
-    layout = Layout(tuple(content["names"]), tuple(map(tuple, content["shapes"])), tuple(content["frozen"]))
-    parts = tuple(
-        (float(factor), Weights(vector, layout, clients_of(clients)))
-        for factor, vector, clients in zip(
-            content["factors"], content["vectors"], content["clients"], strict=True
-        )
-    )
-    model: Model = parts[0][1]
-    if content["vote"] is not None:
-        model = Ensemble(parts, content["vote"], clients_of(content["also"]))
-    return model.named(content["called"]) if content["called"] else model
-
-
-def read_saved(file: str | Path, kind: str, what: str) -> dict[str, Any]:
-    """The content of one of our own files; tensors and plain values, nothing that is run."""
+    """The model in a `file` of `save_model`; its lineage is that of its clients, as any run names them."""
+    tensors, notes = read_tensors(file, _MODEL, "a saved model")
     try:
-        content = torch.load(file, weights_only=True, map_location="cpu")
+        model = _model(tensors, notes)
+        names = {client_number(int(client)): str(name) for client, name in notes["names"].items()}
+    except (KeyError, TypeError, ValueError, AttributeError, ConfigError) as error:
+        raise ConfigError(f"{file} is not a saved model: notes and tensors do not fit ({error})") from None
+    if model.digest() != notes.get("digest"):
+        raise ConfigError(
+            f"{file} is damaged, or was changed: its numbers have the digest {model.digest()}, and it was "
+            f"saved with {notes.get('digest')}"
+        )
+    return model.named(names) if names else model
+
+
+def write_tensors(
+    file: str | Path, kind: str, tensors: Mapping[str, Tensor], notes: Mapping[str, Any]
+) -> None:
+    """One of our own files: tensors by name, and notes that turn into JSON."""
+    from safetensors.torch import save
+
+    # Copies: a view would bring along all the memory behind it, that of the other clients' models, say.
+    own = {name: tensor.detach().cpu().clone() for name, tensor in tensors.items()}
+    every = {"kind": kind, "format": FORMAT, **notes}
+    told = json.dumps({**every, SEAL: _seal(own, every)}, ensure_ascii=False)
+    try:
+        Path(file).write_bytes(save(own, {NOTES: told}))
+    except OSError as error:
+        raise ConfigError(f"cannot write {file}: {error.strerror or error}") from None
+
+
+def read_tensors(file: str | Path, kind: str, what: str) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """The tensors and notes of one of our own files; whatever is not one is refused."""
+    from safetensors import safe_open
+
+    try:
+        with Path(file).open("rb") as stream:
+            begins = stream.read(4)
     except OSError as error:
         raise ConfigError(f"cannot read {file}: {error.strerror or error}") from None
+    try:
+        with safe_open(file, "pt") as opened:
+            told = (opened.metadata() or {}).get(NOTES)
+            tensors = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118
+        notes = None if told is None else json.loads(told)
     except Exception:  # whatever a reader makes of bytes that are none of ours
+        if begins.startswith(_PICKLED):
+            raise ConfigError(
+                f"{file} is not {what} of this version, but a file of torch.save, as earlier ones wrote: "
+                "load it with the version that wrote it, and save it again"
+            ) from None
         raise ConfigError(f"{file} is not {what}") from None
-    if not isinstance(content, dict) or content.get("kind") != kind:
+    if not isinstance(notes, dict):
+        raise ConfigError(
+            f"{file} is not {what}: it does not say whose data shaped it. Weights of another program can be "
+            "put into a module by load_state_dict; they count as nobody's"
+        )
+    if (notes.get("kind"), notes.get("format")) != (kind, FORMAT):
         raise ConfigError(f"{file} is not {what}, or one of another version")
-    return content
+    if notes.pop(SEAL, None) != _seal(tensors, notes):
+        raise ConfigError(
+            f"{file} is damaged, or was changed since it was saved: take another copy of it, or save it again"
+        )
+    return tensors, notes
 
 
-def clients_of(clients: list[int]) -> Lineage:
-    """The lineage of what these clients shaped in another run."""
-    return Lineage(Unit(client) for client in clients)
+def _seal(tensors: Mapping[str, Tensor], notes: Mapping[str, Any]) -> str:
+    """A checksum of all that a file says: names, shapes, types, numbers and notes.
+
+    It finds damage and careless edits; who forges a file can forge it, too.
+    """
+    found = hashlib.sha256(json.dumps(notes, sort_keys=True).encode())
+    for name, tensor in sorted(tensors.items()):
+        found.update(json.dumps([name, str(tensor.dtype), list(tensor.shape)]).encode())
+        found.update(tensor.contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
+    return found.hexdigest()
+
+
+def clients_of(clients: Sequence[int], waived: Sequence[int] = ()) -> Lineage:
+    """The lineage of what these clients shaped in another run, and which of them it let pass."""
+    return Ledger().units(map(client_number, clients)).waiving(map(client_number, waived))
+
+
+def client_number(value: object) -> int:
+    """A client's number as a file has it, or `ValueError`."""
+    if type(value) is not int or not 0 <= value < _MOST:
+        raise ValueError(f"{value!r} is no client's number")
+    return value
+
+
+def _model(tensors: Mapping[str, Tensor], notes: Mapping[str, Any]) -> Model:
+    """What the file describes; raises whatever it likes where that is nonsense."""
+    ensemble, names = "vote" in notes, [str(name) for name in notes["parameters"]]
+    factors = [float(factor) for factor in notes["factors"]] if ensemble else [1.0]
+    keys = [[f"{_prefix(i, ensemble)}{name}" for name in names] for i in range(len(factors))]
+    if sorted(key for part in keys for key in part) != sorted(tensors):
+        raise ValueError("other names")
+    if not all(math.isfinite(factor) for factor in factors):
+        raise ValueError("a factor is not finite")
+    if not names or {tensor.dtype for tensor in tensors.values()} != {_dtype(notes)}:
+        raise ValueError("another type of numbers")
+    layout = Layout(
+        tuple(names),
+        tuple(tuple(tensors[key].shape) for key in keys[0]),
+        tuple(name for name in names if name in notes["frozen"]),
+    )
+    parts = []
+    for factor, part, clients, waived in zip(factors, keys, notes["clients"], notes["waived"], strict=True):
+        if tuple(tuple(tensors[key].shape) for key in part) != layout.shapes:
+            raise ValueError("parts of different shapes")
+        vector = layout.join({name: tensors[key] for name, key in zip(names, part, strict=True)})
+        parts.append((factor, Weights(vector, layout, clients_of(clients, waived))))
+    if not ensemble:
+        return parts[0][1]
+    return Ensemble(tuple(parts), notes["vote"], clients_of(notes["also"], notes["also_waived"]))
+
+
+def _prefix(part: int, ensemble: bool) -> str:
+    return f"part{part}." if ensemble else ""
+
+
+def _dtype(notes: Mapping[str, Any]) -> torch.dtype | None:
+    known = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+    return {str(kind).removeprefix("torch."): kind for kind in known}.get(notes["dtype"])

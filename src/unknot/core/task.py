@@ -13,7 +13,9 @@ class Task:
     """The loss and the metrics of a run, the main one first; what is not said is the usual for the data."""
 
     loss: Loss | None = None
+    """What is trained by; left out: the usual loss for the data."""
     metrics: tuple[Metric, ...] = ()
+    """What models are judged by, the main one first; left out: the usual one for the data."""
 
     def loss_for(self, kind: str, text: bool = False) -> Loss:
         return self.loss or usual_loss(kind, text)

@@ -80,8 +80,11 @@ class Weights:
     """
 
     vector: Tensor
+    """All parameters, one after the other."""
     layout: Layout
+    """Names and shapes of the parameters."""
     lineage: Lineage = NOBODY
+    """Whose data shaped them."""
 
     def __post_init__(self) -> None:
         if self.vector.shape != (self.layout.size,):

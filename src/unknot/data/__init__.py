@@ -4,9 +4,10 @@
 ``clients({"Graz": (X, y), "Linz": (X2, y2)})`` of arrays of your own.
 """
 
-from unknot.data.client_files import folder
+from typing import TYPE_CHECKING
+
+from unknot.core.lazy import names as _names
 from unknot.data.dataset import Dataset
-from unknot.data.own import clients
 from unknot.data.partition import (
     PARTITIONS,
     ByOwner,
@@ -21,7 +22,19 @@ from unknot.data.partition import (
     federate,
     make_partition,
 )
-from unknot.data.registry import Check, Entry, catalogue, load, verify
+
+_LATE = (
+    "unknot.data.client_files:folder",
+    "unknot.data.own:clients",
+    *(f"unknot.data.registry:{name}" for name in ("Check", "Entry", "catalogue", "load", "verify")),
+)
+
+if TYPE_CHECKING:
+    from unknot.data.client_files import folder
+    from unknot.data.own import clients
+    from unknot.data.registry import Check, Entry, catalogue, load, verify
+else:
+    __getattr__, __dir__ = _names(__name__, _LATE)
 
 __all__ = [
     "PARTITIONS",

@@ -18,6 +18,8 @@ from unknot.data.files import read_npz, unreadable
 from unknot.data.own import clients
 
 ENDINGS = (".npz", ".csv")
+SEPARATORS = (";", "\t", "|")
+"""What other programs put between cells."""
 Pair = tuple[NDArray[Any], NDArray[Any]]
 
 
@@ -32,12 +34,18 @@ def folder(
     tokens: bool | None = None,
     ids: Mapping[str, int] | None = None,
 ) -> FederatedData:
-    """The data of a federation from a folder: each file is a client, and is called what the file is.
+    """Data of your own, in a folder: each file is a client, and is called what the file is.
 
-    An `.npz` file has the arrays x and y; a `.csv` file has a first row that names its columns, numbers
-    below it, and the column `target` (or several): the others are inputs. The files `test` and
-    `validation`, by default those of that name if there are any, are the server's. Clients are numbered in
-    the alphabetical order of their names, or as `ids` says. A relative path goes from the working directory.
+    An `.npz` file has the arrays x and y; a `.csv` file has a first row that names its columns, and numbers
+    below it. Clients are numbered in the alphabetical order of their names.
+
+    `path`: the folder, from the working directory unless it is absolute. `target`: the column of `.csv` files
+    that is to be predicted, or several; the others are inputs. `test`: the server's file to test with; left
+    out: the one of that name (`Test.csv`, too), if there is one. `validation`: the server's file to measure
+    with; left out: likewise. `classes`: how many there are; left out: as the greatest label says. `kind`:
+    what targets are, "classes", "labels" or "values"; left out: what they look like. `tokens`: whether inputs
+    are numbers of tokens. `ids`: which number each name has, where draws are to stay when clients are left
+    out.
     """
     place = Path(path)
     if not place.is_dir():
@@ -88,7 +96,7 @@ def _servers(files: Mapping[str, Path], place: Path, part: str, named: str | Non
         if named not in files:
             raise DataError(f"{place}: there is no file {named!r} for {part} data.{nearest(named, files)}")
         return files[named]
-    found = [file for file in files.values() if file.stem == part]
+    found = [file for file in files.values() if file.stem.lower() == part]
     if len(found) > 1:
         raise DataError(f"{place}: both {found[0].name} and {found[1].name}: say which, {part} = ...")
     return found[0] if found else None
@@ -99,7 +107,11 @@ def _tables(files: Sequence[Path], target: tuple[str, ...] | None) -> dict[Path,
     tables = {file: _Table.read(file) for file in files if file.suffix.lower() == ".csv"}
     if tables and target is None:
         file = next(iter(tables))
-        raise ConfigError(f"target is missing: which column of {file.name} is to be predicted?")
+        columns = ", ".join(tables[file].columns)
+        raise ConfigError(
+            f"data.target is missing: which column of {file.name} is to be predicted ({columns})? "
+            'Write target = "..." in [data], or target=... in Python'
+        )
     if target is not None and not tables:
         raise ConfigError("target names a column of .csv files, and there are none; leave it out")
     found: dict[Path, Pair] = {}
@@ -136,6 +148,11 @@ class _Table:
         if not numbered:
             raise DataError(f"{file}: expected a row that names the columns, then numbers; it is empty")
         (_, columns), *rest = numbered
+        if len(columns) == 1 and (signs := [sign for sign in SEPARATORS if sign in columns[0]]):
+            raise DataError(
+                f"{file}: found one column, {columns[0]!r}; is the separator {signs[0]!r}? Cells are "
+                "separated by commas here: save the table so (and numbers with decimal points)"
+            )
         if all(_number(cell) is not None for cell in columns):
             raise DataError(f"{file}: the first row must name the columns, found {', '.join(columns[:4])}")
         for i, name in enumerate(columns):

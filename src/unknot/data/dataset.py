@@ -15,19 +15,22 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """Training and test samples; with natural clients also the owner of each row.
-
-    An owner (a writer, a speaker) is a number; `owner_names` says who that is. `vocabulary` is set
-    for text: token t is its t-th character.
-    """
+    """Training and test samples; with natural clients (writers, speakers) also the owner of each row."""
 
     name: str
+    """What it is called."""
     train: Samples
+    """Samples to train with."""
     test: Samples
+    """Samples to test with."""
     train_owner: Ints | None = None
+    """The owner of each training row, a number."""
     test_owner: Ints | None = None
+    """The owner of each test row, a number."""
     owner_names: tuple[str, ...] = ()
+    """Who these numbers are."""
     vocabulary: str | None = None
+    """For text: token t is its t-th character."""
 
     def __post_init__(self) -> None:
         if not len(self.train):

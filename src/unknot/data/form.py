@@ -40,6 +40,8 @@ class Form:
                     "texts predict characters: leave kind, classes and tokens out; see vocabulary"
                 )
             return Form("classes", words, torch.int64, torch.int64)
+        for part in parts:
+            _check_size(part)
         kind = _kind_of(parts, kind, classes)
         text = kind == "classes" and first.y.ndim > 1 and not floating(first.x)
         many = _number_of(parts, kind, text) if classes is None else classes
@@ -142,6 +144,17 @@ def _kind_of(parts: Sequence[Held], kind: str | None, classes: int | None) -> st
         "and 1 as several labels are. One class a sample is one axis, as y.reshape(-1) or y.argmax(1) make "
         "it; else say which kind they are"
     )
+
+
+def _check_size(part: Held) -> None:
+    """Whole numbers that 64 bits with a sign do not hold would come out negative."""
+    for what, values in (("labels", part.y), ("inputs", part.x)):
+        if (found := tensor_of(values[:1])).dtype == torch.uint64 and len(found):
+            greatest = int(np.max(np.asarray(tensor_of(values))))
+            if greatest > torch.iinfo(torch.int64).max:
+                raise DataError(
+                    f"{part.who}: {what} of up to {greatest}, but whole numbers must be below 2^63"
+                )
 
 
 def _zeros_and_ones(values: Values) -> bool:

@@ -186,7 +186,11 @@ def _from_dataset(dataset: Any, who: str) -> tuple[Values, Values]:
         raise DataError(f"{who}: the Dataset does not say how many items it has: give it __len__") from None
     items: list[list[Tensor]] = [[], []]
     for i in range(count):
-        item = dataset[i]
+        try:
+            item = dataset[i]
+        except Exception as error:  # whatever a Dataset of the user's does
+            what = f"{type(error).__name__}: {error}"
+            raise DataError(f"{who}: item {i} of the Dataset cannot be read: {what}") from error
         if not isinstance(item, tuple | list) or len(item) != 2:
             found = f"{type(item).__name__} of {len(item)}" if isinstance(item, tuple | list) else _name(item)
             raise DataError(f"{who}: item {i} of the Dataset is no pair (input, target), but {found}")

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from unknot.core.data import FederatedData, checked_names
 from unknot.core.errors import DataError, RequestError, nearest
-from unknot.core.ids import Id, client_id
+from unknot.core.ids import Id, client_id, one_way
 from unknot.core.samples import KINDS
 from unknot.data.dataset import Ints
 from unknot.data.form import Form
@@ -34,10 +34,11 @@ def clients(
 ) -> FederatedData:
     """The data of a federation: ``clients({"Graz": (X, y), "Linz": (X2, y2)}, test=(X3, y3))``.
 
-    What somebody holds is a pair of NumPy arrays or tensors, a `torch.utils.data.Dataset` of pairs, or
-    texts: a list of strings, in which each character predicts the next. Clients go by name, or by
-    number: a mapping, or a list. `test` and `validation` are the server's, or a mapping of what is held
-    out of each client, which is erased with it. `public` are inputs without targets that are nobody's.
+    `held` says what each client holds: a pair of NumPy arrays or tensors, a `torch.utils.data.Dataset` of
+    pairs, or texts: a list of strings, in which each character of the `vocabulary` predicts the next,
+    `context` at a time. Clients go by name, or by number: a mapping, or a list. `test` and `validation` are
+    the server's, or a mapping of what is held out of each client, which is erased with it. `public` are
+    inputs without targets that are nobody's.
 
     Targets that are whole numbers are classes, as many as the greatest label of anybody says, or
     `classes`; floating-point ones are values to predict; a table of 0 and 1 is several labels at once.
@@ -45,13 +46,14 @@ def clients(
     float32, unless they are `tokens`: so they are by default where each has a target of its own.
 
     Draws go by a client's number: its place here, unless `ids` says which number each name has. It may
-    name clients who are not here: so a federation without somebody is otherwise the same.
+    name clients who are not here: so a federation without somebody is otherwise the same. `name` is what the
+    data is called in records.
     """
     check_vocabulary(vocabulary, context)
     if kind is not None and kind not in KINDS:
         raise DataError(f"there are no targets of kind {kind!r}.{nearest(str(kind), KINDS)}")
     given, numbers = _roster(held, ids)
-    names = checked_names({numbers[key]: key for key in given if isinstance(key, str)})
+    names = {numbers[key]: key for key in given if isinstance(key, str)}
 
     def part(what: object, who: str) -> Held:
         return read(what, who, vocabulary, context)
@@ -96,7 +98,8 @@ def _roster(held: object, ids: Mapping[str, Id] | None) -> tuple[dict[int | str,
     if not held:
         raise DataError("there are no clients: give what each holds, by its name")
     if all(isinstance(key, str) for key in held):
-        return {**held}, _numbers([str(key) for key in held], ids)
+        called = checked_names({place: str(key) for place, key in enumerate(held)})
+        return dict(zip(called.values(), held.values(), strict=True)), _numbers([*called.values()], ids)
     if strange := [key for key in held if isinstance(key, str)]:
         raise DataError(
             f"clients have names or numbers: {strange[0]!r} is a name, and others have none. Name all of them"
@@ -113,6 +116,7 @@ def _roster(held: object, ids: Mapping[str, Id] | None) -> tuple[dict[int | str,
 def _numbers(names: Sequence[str], ids: Mapping[str, Id] | None) -> dict[int | str, int]:
     if ids is None:
         return {name: place for place, name in enumerate(names)}
+    ids = {one_way(name): number for name, number in ids.items()}
     found: dict[int | str, int] = {}
     for name in names:
         if name not in ids:
@@ -142,7 +146,8 @@ def _held_out(
     if not isinstance(given, Mapping):
         return [(None, part(given, f"the {split} samples"))]
     found: list[tuple[int | None, Held]] = []
-    for key, what in sorted(given.items(), key=lambda pair: numbers.get(pair[0], 0)):
+    whose = {one_way(key) if isinstance(key, str) else key: what for key, what in given.items()}
+    for key, what in sorted(whose.items(), key=lambda pair: numbers.get(pair[0], 0)):
         if key not in numbers:
             known = [_called(one) for one in numbers]
             raise DataError(

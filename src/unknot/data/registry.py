@@ -67,12 +67,17 @@ def _missing(source: Source, missing: Sequence[str], roots: Sequence[Path]) -> D
 
 
 def load(name: str, root: Root = None, **options: object) -> Dataset:
-    """The data set of this name, from `root` or else from the folders in $UNKNOT_DATA.
+    """The data set of this `name`, from the folder `root` or else from the folders in $UNKNOT_DATA.
 
-    Options by set: `normalize` ("standard" or "unit") for images; `labels` ("fine" or "coarse") for
+    The `options` by set: `normalize` ("standard" or "unit") for images; `labels` ("fine" or "coarse") for
     cifar100; `test_share` and `seed` for purchase100 and location30; `context` and `test_share` for
     shakespeare.
     """
+    if name == "folder" or (Path(name).is_dir() and name not in datasets.names()):
+        raise ConfigError(
+            f"{name!r} is no data set: files of your own, one a client, are read by unknot.folder(path), and "
+            'in a TOML file by [data] name = "folder", path = ...'
+        )
     source = _source(name)
     typed = datasets.typed(name, options)
     roots = _roots(source, root)

@@ -181,7 +181,7 @@ def source_of(name: str, thing: Any) -> Source:
 
 
 def _made(name: str, thing: Any, options: Mapping[str, Any]) -> Dataset:
-    made = thing if isinstance(thing, Dataset) else thing(**options)
+    made = thing if isinstance(thing, Dataset) else datasets.called(name, thing, (), options)
     if not isinstance(made, Dataset):
         raise ConfigError(
             f"data set {name!r}: what it makes is a {type(made).__name__}, no unknot.data.Dataset"

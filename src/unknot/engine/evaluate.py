@@ -74,7 +74,9 @@ class Judge:
         for factor, weights in ensemble.parts:
             voice = self.answers(weights.load_into(model), x, y)
             if ensemble.vote == "majority" and self.kind == "classes":
+                none = voice.isnan().any(-1, keepdim=True)  # such a model names nothing, and nobody knows
                 voice = nn.functional.one_hot(voice.argmax(-1), voice.shape[-1]).double()
+                voice = voice.masked_fill(none, torch.nan)
             added = added + voice * (factor / total)
         return torch.as_tensor(added)
 

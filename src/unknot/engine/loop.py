@@ -27,10 +27,13 @@ from unknot.engine.workers import Stopped
 
 
 class LoopEngine(Machine):
-    """Trains each job on a copy of `model` of its own; the model's own weights never matter.
+    """Plain PyTorch, each job on its own: the slow oracle.
 
-    `threads` is how many jobs are trained side by side. Each computes with one thread: its bits do not
-    depend on their number.
+    Jobs are trained on copies of `model`, whose own weights never matter.
+
+    `device` and `dtype`: where and in which precision. `threads`: how many jobs are trained side by side;
+    each computes with one thread, so its bits do not depend on their number. `task`: what models are judged
+    by, and trained by where a recipe does not say it.
     """
 
     name = "loop"

@@ -45,11 +45,17 @@ Stack = Callable[[Event], Results]
 
 
 class StackedEngine(Machine):
-    """Trains jobs in stacks. `model` is a template: its own weights never matter.
+    """All jobs that are due at once, in stacks: the fast one.
 
-    `threads` is the number of workers (by default PyTorch's number of threads, 4 at most), `memory` the bytes
-    that all stacks at work may take together, `rows` the most jobs in one stack; on a GPU the number
-    of rows that every stack has, a multiple of 16.
+    The `model` is a template: its own weights never matter.
+
+    `device` and `dtype`: where and in which precision. `threads`: how many stacks are trained side by side;
+    left out: PyTorch's number of threads, 4 at most. `memory`: the bytes that all stacks at work may take
+    together; left out: 2 GiB, on a GPU three quarters of it. `rows`: the most jobs in one stack, on a GPU the
+    number that every stack has, a multiple of 16; left out: 10 and 16. `path`: the way to train, "fused",
+    "batched", "vmap" or "loop"; "auto" takes the first that the model and the recipe allow. `tf32`: on a GPU,
+    let products be rounded to TF32: faster, less precise. `task`: what models are judged by, and trained by
+    where a recipe does not say it.
     """
 
     name = "stacked"

@@ -52,6 +52,8 @@ class Audit:
     """The experiment's file."""
     model: str | None
     """The fingerprint of the model that was given in place of the run's, if one was."""
+    trained: str = ""
+    """What was trained on what, by their names."""
     guarantee: str = ""
     """What the run promises of the model that it serves; nothing of one that was given."""
     waived: tuple[str, ...] = ()
@@ -68,7 +70,7 @@ class Audit:
         plain = ("experiment", "erased", "samples", "method", "model", "members", "others", "same", "outcome")
         verdict = self.verdict
         return {
-            **{name: getattr(self, name) for name in (*plain, "seeds", "seconds", "guarantee")},
+            **{name: getattr(self, name) for name in (*plain, "trained", "seeds", "seconds", "guarantee")},
             "waived": list(self.waived),
             "level": verdict.level,
             # Without power nothing else is said.
@@ -146,6 +148,7 @@ def audit(
         thorough=thorough,
         settings=experiment.table,
         model=given,
+        trained=f"{experiment.model.name} on {case.data.name}",
         guarantee="" if record is None else record.guarantee,
         waived=() if record is None else tuple(record.waived),
         seconds={"training": trained - started, "asking": time.perf_counter() - trained},

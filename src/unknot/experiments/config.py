@@ -10,14 +10,16 @@ from __future__ import annotations
 
 import copy
 import inspect
+import re
 import tomllib
 from collections.abc import Iterable, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 from unknot.core.errors import ConfigError, RequestError, nearest
-from unknot.core.fields import choose, convert, read_toml, refuse_unknown
+from unknot.core.fields import choose, convert, field_names, read_toml, refuse_unknown
 from unknot.core.metrics import USUAL, as_metrics
 from unknot.core.registry import (
     Registry,
@@ -34,11 +36,11 @@ from unknot.core.registry import (
     taken,
 )
 from unknot.core.requests import Erase, Moment, Named, Request, Target, erase, join
-from unknot.core.selection import WHEN
+from unknot.core.selection import WHEN, Selector
 from unknot.core.task import Task
 from unknot.core.training import Recipe
-from unknot.data import ByOwner, Dirichlet, Partition, folder
 from unknot.data.corrupt import CORRUPTIONS
+from unknot.data.partition import ByOwner, Dirichlet, Partition
 from unknot.federation import (
     Aggregate,
     Buffered,
@@ -50,8 +52,7 @@ from unknot.federation import (
     Setup,
     Synchronous,
 )
-from unknot.select import Selector
-from unknot.unlearn import RFS
+from unknot.unlearn.rfs import RFS
 
 T = TypeVar("T")
 FOLDER = "folder"
@@ -60,24 +61,28 @@ FOLDER = "folder"
 
 @dataclass(frozen=True)
 class DataSpec:
-    """Which data set, and who holds what of it; with the name "folder", one of your own (`unknot.folder`).
-
-    `test` says what is tested on: "all" of the set's test samples, or those that were dealt to the
-    "clients" at the start, leavers and newcomers included. `public` samples are nobody's, without
-    targets. `corrupt` names clients whose training
-    data is made worthless, by `corruption` (see `unknot.data.corrupt`).
-    """
+    """Which data set, and who holds what of it; with the name "folder", one of your own (`unknot.folder`)."""
 
     name: str = "digits"
+    """The data set (`unknot list data`), or "folder": one of your own, a file a client."""
     partition: Partition = field(default_factory=lambda: Dirichlet(clients=20, alpha=0.5))
+    """Who holds what of it (`unknot list partitions`)."""
     validation: int | float = 0.1
+    """Samples that the server measures with while it trains: a number, or a share below 1."""
     test_samples: int | None = None
+    """Test samples a client, in its own proportions; left out: its part of them."""
     public: int = 0
+    """Samples that are nobody's, without targets, which the server may use (distillation)."""
     test: str = "all"
+    """What is tested on: "all" test samples, or those dealt to the "clients" at the start."""
     corrupt: tuple[int | str, ...] = ()
+    """Clients whose training data is made worthless."""
     corruption: str = "noise"
+    """By what: "noise", random "labels", or "zero" for all inputs."""
     root: str | None = None
+    """The folder of the files; left out: those in $UNKNOT_DATA."""
     options: Mapping[str, Any] = field(default_factory=dict)
+    """What the data set itself takes."""
 
     def __post_init__(self) -> None:
         choose(dict.fromkeys(("all", "clients")), self.test, "data.test")
@@ -86,22 +91,30 @@ class DataSpec:
 
 @dataclass(frozen=True)
 class ModelSpec:
-    """Which network; options are those of `unknot.models.build`. `initial` is the file of a saved model."""
+    """Which network, and where it starts."""
 
     name: str = "mlp"
+    """The network (`unknot list models`)."""
     initial: str | None = None
+    """The file of a saved model to start from; left out: a start that the seed draws."""
     options: Mapping[str, Any] = field(default_factory=dict)
+    """What the network itself takes."""
 
 
 @dataclass(frozen=True)
 class EngineSpec:
-    """What trains: `stacked` (fast) or `loop` (the plain oracle), on what, with which options."""
+    """What trains, on what, with which options."""
 
     name: str = "stacked"
+    """What trains: "stacked" (all jobs at once) or "loop" (the plain oracle, one after the other)."""
     device: str = "cpu"
+    """Where: "cpu", "cuda", "cuda:1"..."""
     dtype: str = "float32"
+    """The precision: "float32" or "float64"."""
     threads: int | None = None
+    """How many jobs or stacks are trained side by side; left out: PyTorch's number of threads."""
     options: Mapping[str, Any] = field(default_factory=dict)
+    """What the engine itself takes."""
 
     def __post_init__(self) -> None:
         choose(dict.fromkeys(("float32", "float64")), self.dtype, "engine.dtype")
@@ -112,9 +125,37 @@ class Course:
     """What ``[federation]`` says of how a federation goes on: fields of `Setup`."""
 
     pace: Pace = field(default_factory=Synchronous)
+    """How many clients are asked, and for how many the server waits."""
     aggregate: Aggregate = field(default_factory=FedAvg)
+    """How updates become a model; at a buffered pace fedbuff, else fedavg."""
     evaluate_every: int = 1
+    """The served model is measured every so many rounds; 0: never."""
     evaluate_on: tuple[str, ...] = ("validation",)
+    """On what it is measured then: "validation", "test"."""
+
+
+@dataclass(frozen=True)
+class ScenarioSpec:
+    """What ``[scenario]`` says."""
+
+    thresholds: tuple[float, ...] = ()
+    """Values of the main metric whose reaching after a request is reported."""
+
+
+@dataclass(frozen=True)
+class RequestSpec:
+    """What a ``[[request]]`` says: one of `erase` and `join`, and one of `round` and `time`."""
+
+    erase: int | str | tuple[int | str, ...] | None = None
+    """Who is to be forgotten: a client's number or name, or a list of them."""
+    join: int | str | tuple[int | str, ...] | None = None
+    """Who takes part from then on, and not before."""
+    samples: tuple[int, ...] | None = None
+    """Of one client to be erased: the ids of the samples that are, and not the client whole."""
+    round: int | None = None
+    """After which round."""
+    time: float | None = None
+    """At which simulated second."""
 
 
 @dataclass(frozen=True)
@@ -122,13 +163,21 @@ class Experiment:
     """Everything that a run is made of."""
 
     name: str = "experiment"
+    """What it is called."""
     data: DataSpec = field(default_factory=DataSpec)
+    """Which data, and who holds what."""
     model: ModelSpec = field(default_factory=ModelSpec)
+    """Which network."""
     setup: Setup = field(default_factory=Setup)
+    """How clients train, who is asked when, how updates are put together."""
     method: Method = field(default_factory=RFS)
+    """How it forgets."""
     length: Length = field(default_factory=lambda: Length(rounds=20))
+    """How long it goes on."""
     engine: EngineSpec = field(default_factory=EngineSpec)
+    """What trains."""
     requests: tuple[Request | Named, ...] = ()
+    """Who is to be forgotten, who joins, and when."""
     thresholds: tuple[float, ...] = ()
     """Values of the main metric whose reaching after a request is reported."""
     table: Mapping[str, Any] = field(default_factory=dict, init=False, compare=False, repr=False)
@@ -140,16 +189,32 @@ class Experiment:
 
     @staticmethod
     def read(path: str | Path, overrides: Iterable[str] = ()) -> Experiment:
-        """From a TOML file, with ``section.key=value`` overrides; "module:Thing" may lie beside the file."""
-        table = read_toml(path)
+        """From the TOML file at `path`, with ``section.key=value`` for `overrides`.
+
+        A "module:Thing" that it names may lie beside the file, or where its `modules` says, which goes from
+        there.
+        """
+        table = apply_overrides(read_toml(path), overrides)
         table.setdefault("name", Path(path).stem)
-        with beside(Path(path).parent):
-            return Experiment.of(table, overrides)
+        folder = Path(path).parent.resolve() / convert(table.pop("modules", ""), str, "modules")
+        if _lies_in(folder, table):
+            table["modules"] = str(folder)
+        with beside(folder):
+            return Experiment.of(table)
 
     @staticmethod
     def of(table: Mapping[str, Any], overrides: Iterable[str] = ()) -> Experiment:
-        """From nested dictionaries as TOML gives them."""
+        """From a `table`, nested as TOML gives it, with ``section.key=value`` for `overrides`.
+
+        `modules` in it is the folder of "module:Thing".
+        """
         merged = apply_overrides(table, overrides)
+        folder = convert(merged.get("modules", ""), str, "modules")
+        with beside(folder) if folder else nullcontext():
+            return Experiment._of(merged)
+
+    @staticmethod
+    def _of(merged: dict[str, Any]) -> Experiment:
         sections = (
             "data",
             "model",
@@ -162,12 +227,12 @@ class Experiment:
             "engine",
             "scenario",
         )
-        known = ["name", "seed", *sections, "request"]
+        known = ["name", "seed", "modules", *sections, "request"]
         for name, value in merged.items():
             if name not in known:
                 what = f"section [{name}]" if isinstance(value, dict) else f"key {name}"
                 raise ConfigError(f"unknown {what}.{nearest(name, known)}")
-        if isinstance(merged.get("request"), dict):
+        if not isinstance(merged.get("request", []), list):
             raise ConfigError("requests are a list: write [[request]] instead of [request]")
         part = {name: _table(merged.get(name, {}), name) for name in sections}
         course, length = _federation(part["federation"])
@@ -182,7 +247,7 @@ class Experiment:
             **vars(course),
         )
         made = Experiment(
-            name=convert(merged.get("name", "experiment"), str, "name"),
+            name=_name(merged.get("name", "experiment")),
             data=_data(part["data"]),
             model=_spec(ModelSpec, models, part["model"], "model"),
             setup=setup,
@@ -190,7 +255,7 @@ class Experiment:
             length=length,
             engine=_spec(EngineSpec, engines, part["engine"], "engine", without=("task",)),
             requests=tuple(
-                _request(item, f"request[{i}]") for i, item in enumerate(merged.get("request", []))
+                _request(item, f"request {i}") for i, item in enumerate(merged.get("request", []), 1)
             ),
             thresholds=_thresholds(part["scenario"], task),
         )
@@ -217,6 +282,30 @@ def apply_overrides(table: Mapping[str, Any], overrides: Iterable[str]) -> dict[
                 raise ConfigError(f"--set {override}: {name} is not a section")
         target[names[-1]] = value
     return merged
+
+
+def _name(said: Any) -> str:
+    """What an experiment is called: it goes into files, and not everything that a shell passes on can."""
+    name: str = convert(said, str, "name")
+    try:
+        name.encode()
+    except UnicodeEncodeError as error:
+        raise ConfigError(
+            f"name is {name!a}: its letter {error.start + 1} is none that UTF-8 has, so no file could "
+            "hold it. Write another"
+        ) from None
+    return name
+
+
+def _lies_in(folder: Path, value: object) -> bool:
+    """Whether a table names a "module:Thing" that lies in this folder."""
+    if isinstance(value, str):
+        top = re.match(r"([^\W\d]\w*)[\w.]*:[\w.]+\Z", value)
+        return top is not None and any(
+            (folder / f"{top[1]}{end}").exists() for end in (".py", "/__init__.py")
+        )
+    inner = value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ()
+    return any(_lies_in(folder, one) for one in inner)
 
 
 def _table(value: object, where: str) -> dict[str, Any]:
@@ -264,7 +353,15 @@ def _data(table: dict[str, Any]) -> DataSpec:
 
 def _folder(table: dict[str, Any]) -> DataSpec:
     """A folder's files say who holds what: nothing is dealt out."""
+    from unknot.data.client_files import folder
+
     fixed = ("name", "corrupt", "corruption")
+    deals = {"clients", "alpha", *options_of(DataSpec)} - {*fixed, *inspect.signature(folder).parameters}
+    if useless := [key for key in table if key in deals]:
+        raise ConfigError(
+            f"data.{useless[0]} says how a data set is dealt out, and a folder's files say who holds what: "
+            "leave it out"
+        )
     refuse_unknown(table, [*fixed, *inspect.signature(folder).parameters], "data")
     if "path" not in table:
         raise ConfigError("data.path is missing: where is the folder with a file a client?")
@@ -300,7 +397,7 @@ def _task(table: dict[str, Any]) -> Task:
 def _thresholds(table: dict[str, Any], task: Task) -> tuple[float, ...]:
     """Of the main metric: the first that is named, or the usual one for what the loss is for."""
     metric = (*task.metrics, USUAL[task.loss.kinds[0] if task.loss else "classes"])[0]
-    refuse_unknown(table, ("thresholds",), "scenario")
+    refuse_unknown(table, field_names(ScenarioSpec), "scenario")
     values: tuple[float, ...] = convert(table.get("thresholds", []), tuple[float, ...], "scenario.thresholds")
     for value in values:
         metric.check_goal(value, "scenario.thresholds")
@@ -308,8 +405,12 @@ def _thresholds(table: dict[str, Any], task: Task) -> tuple[float, ...]:
 
 
 def _request(item: object, where: str) -> Request | Named:
-    table = _table(item, where)
-    refuse_unknown(table, ("erase", "join", "samples", "round", "time"), where)
+    if not isinstance(item, dict):
+        raise ConfigError(
+            f"{where} must be a table, [[request]] with erase = ... or join = ..., not {item!r}"
+        )
+    table = dict(item)
+    refuse_unknown(table, field_names(RequestSpec), where)
     if ("erase" in table) == ("join" in table):
         raise ConfigError(f"{where} needs 'erase' or 'join', and not both")
     kind = "erase" if "erase" in table else "join"

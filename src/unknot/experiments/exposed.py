@@ -10,7 +10,7 @@ what remains. What runs have in common, the controls and the shadows, is trained
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -25,18 +25,18 @@ from unknot.audit.shadows import check_number, joined
 from unknot.audit.trace import Classes, contrasts
 from unknot.core.data import FederatedData, Samples
 from unknot.core.ensemble import Model
-from unknot.core.errors import ConfigError
+from unknot.core.errors import ConfigError, UnknotError
 from unknot.core.jobs import Engine
 from unknot.core.keys import Key
 from unknot.core.requests import Moment
+from unknot.core.selection import AtRandom
 from unknot.core.training import Recipe
 from unknot.experiments.config import Experiment
 from unknot.experiments.counterparts import NONE, check_requests, erasures_of, parted
 from unknot.experiments.simulate import assemble, go, prepare
-from unknot.federation import Event, Federation, History, Length, Round, Served
+from unknot.federation import Event, Federation, History, Length, Observer, Round, Served
 from unknot.federation.cohort import run_together
-from unknot.select import AtRandom
-from unknot.unlearn import RFS
+from unknot.unlearn.rfs import RFS
 
 FEDAVG, UNIFORM = RFS(), AtRandom()  # until something is to be forgotten, retraining is plain FedAvg
 
@@ -69,7 +69,7 @@ class Exposed:
         self._last: tuple[tuple[Experiment, Exposure], Known] | None = None
 
     def run(
-        self, experiment: Experiment, exposure: Exposure, observers: Sequence[Callable[[Event], None]] = ()
+        self, experiment: Experiment, exposure: Exposure, observers: Sequence[Observer] = ()
     ) -> tuple[History, dict[str, float]]:
         """A run's history, and what the attack came to: ``f1_before``, ``auc_after``..."""
         check_requests(experiment)
@@ -90,6 +90,8 @@ class Exposed:
         history = go(fed, experiment)
         if history.model is None or history.unserved or not rounds:
             raise ConfigError("an audited run trains before its request, and serves it: see its rounds")
+        if len(rounds) < asked[0].place:
+            raise _unseen(history)
         models["after"], lengths["after"] = history.model, _length(fed)
         started = time.perf_counter()
         known = self._known(experiment, exposure)
@@ -224,8 +226,10 @@ class Control:
     def train(self, rounds: int) -> None:
         """Until it has had so many rounds."""
         if (more := rounds + 1 - len(self.answers)) > 0:
-            self._fed.run(more, requests=self._requests)
+            history = self._fed.run(more, requests=self._requests)
             self._requests = []
+            if history.set_aside_observers:
+                raise _unseen(history)
 
     def _look(self, event: Event) -> None:
         if isinstance(event, Round):
@@ -233,6 +237,11 @@ class Control:
 
     def _ask(self) -> None:
         self.answers.append(self._fed.engine.predict(self._fed.model, self._points))
+
+
+def _unseen(history: History) -> UnknotError:
+    """What an attack looks at it must have seen in every round."""
+    return UnknotError(f"the attack missed a round: {'; '.join(map(str, history.set_aside_observers))}")
 
 
 def central(recipe: Recipe, steps: int, samples: int) -> Recipe:

@@ -18,18 +18,18 @@ from unknot.core.errors import ConfigError
 from unknot.core.jobs import Engine
 from unknot.core.keys import Key
 from unknot.core.loss import Loss, LossFunction, as_loss
+from unknot.core.registry import engines, methods
 from unknot.core.requests import Erase, resolved
 from unknot.core.saved import load_model
 from unknot.core.task import Task
 from unknot.core.training import Recipe
 from unknot.core.weights import Weights
-from unknot.data import federate, folder, load
 from unknot.data.corrupt import corrupt
-from unknot.engine import make_engine
+from unknot.data.dataset import Dataset
+from unknot.data.partition import federate
 from unknot.experiments.config import FOLDER, Experiment
-from unknot.federation import Event, Federation, History, Method, Setup, SetupParts
+from unknot.federation import Federation, History, Method, Observer, Setup, SetupParts
 from unknot.models import build
-from unknot.unlearn import make_method
 
 
 def simulate(
@@ -46,19 +46,22 @@ def simulate(
     threads: int | None = None,
     engine_options: Mapping[str, Any] | None = None,
     setup: Setup | None = None,
-    observers: Sequence[Callable[[Event], None]] = (),
+    observers: Sequence[Observer] = (),
     **parts: Unpack[SetupParts],
 ) -> Federation:
     """A federation in this process, ready to ``run``.
 
-    `model` is a name (``"mlp"``), a function that makes a module (its start is then drawn from the
-    seed), or a module whose present parameters are the start. `initial` are weights to start from
-    instead: a served model, or the file of one. They bring along whose data shaped them, and so does a
-    module that a served model was put into by `load_into`; of any other module nothing can be known.
-    `engine` is a name, with its own options in `engine_options`, or an engine for this model that there
-    is already. `loss` is what is trained by: a name, a `Loss`, or a function of your own of outputs and
-    targets; it is the recipe's, and may stand there. `pace`, `aggregate`, `clock`, `select`, `metrics`,
-    `seed`... are the fields of `Setup`, which may be given whole instead.
+    `data` is what clients hold, `method` how it forgets (a name, or a `Method`), `recipe` how clients train.
+    `model` is a name (``"mlp"``), a function that makes a module (its start is then drawn from the seed), or
+    a module whose present parameters are the start. `initial` are weights to start from instead: a served
+    model, or the file of one. They bring along whose data shaped them, and so does a module that a served
+    model was put into by `load_into`; of any other module nothing can be known. `engine` is a name, with its
+    own options in `engine_options`, or an engine for this model that there is already. `loss` is what is
+    trained by: a name, a `Loss`, or a function of your own of outputs and targets; it is the recipe's, and
+    may stand there. It trains on the `device`, in the precision `dtype`, with so many `threads`. `observers`
+    are called with each event of the run (`unknot.track` has some). The further `parts`, `pace`,
+    `aggregate`, `clock`, `select`, `metrics`, `seed`..., are the fields of `Setup`, which may be given whole
+    as `setup` instead.
     """
     _check_kinds(model, data, method)
     setup = Setup.of(setup, recipe, parts)
@@ -77,9 +80,8 @@ def simulate(
     if isinstance(engine, str):
         # An engine from outside that knows no tasks will do for the usual one.
         options = {**(engine_options or {}), **({"task": setup.task} if setup.task != Task() else {})}
-        trainer: Engine = make_engine(
-            engine, module, device=device, dtype=precision, threads=threads, **options
-        )
+        options = dict(device=device, dtype=precision, threads=threads, **options)
+        trainer: Engine = engines.make(engine, options, given=(module,))
     else:
         trainer = engine
         _check_task(trainer, setup.task)
@@ -91,11 +93,18 @@ def simulate(
         trainer,
         start,
         data,
-        make_method(method) if isinstance(method, str) else method,
+        methods.make(method) if isinstance(method, str) else method,
         setup=setup,
         restart=None if drawn.lineage else drawn,
         observers=observers,
+        called=_called(model, module),
     )
+
+
+def _called(model: str | nn.Module | Callable[[], nn.Module], module: nn.Module) -> str:
+    """What the model goes by in records and pictures: its name, or that of what made it, or its kind."""
+    name = model if isinstance(model, str) else getattr(model, "__name__", "<lambda>")
+    return type(module).__name__ if name == "<lambda>" else name
 
 
 def _check_kinds(model: object, data: object, method: object) -> None:
@@ -163,19 +172,35 @@ def _check_device(device: str) -> None:
         ) from error
 
 
-def prepare(experiment: Experiment, observers: Sequence[Callable[[Event], None]] = ()) -> Federation:
-    """The federation of an experiment; everything but the requests is checked here."""
+def prepare(experiment: Experiment, observers: Sequence[Observer] = ()) -> Federation:
+    """The federation of an `experiment`; everything but the requests is checked here.
+
+    `observers` are called with each event of its run.
+    """
     return assemble(experiment, data_of(experiment), observers)
 
 
 def data_of(experiment: Experiment) -> FederatedData:
     """Who holds what when the experiment begins."""
+    return dealt(experiment, read(experiment))
+
+
+def read(experiment: Experiment) -> Dataset | FederatedData:
+    """What the experiment's data is made of: a data set, or what a folder says that each client holds."""
+    from unknot.data import folder, load
+
     spec = experiment.data
-    if spec.name == FOLDER:
-        data = folder(**spec.options)
+    return folder(**spec.options) if spec.name == FOLDER else load(spec.name, spec.root, **spec.options)
+
+
+def dealt(experiment: Experiment, source: Dataset | FederatedData) -> FederatedData:
+    """Who holds what of it, by the experiment's seed."""
+    spec = experiment.data
+    if isinstance(source, FederatedData):
+        data = source
     else:
         data = federate(
-            load(spec.name, spec.root, **spec.options),
+            source,
             spec.partition,
             key=Key.root(experiment.seed),
             validation=spec.validation,
@@ -192,7 +217,7 @@ def data_of(experiment: Experiment) -> FederatedData:
 def assemble(
     experiment: Experiment,
     data: FederatedData,
-    observers: Sequence[Callable[[Event], None]] = (),
+    observers: Sequence[Observer] = (),
     *,
     seed: int | None = None,
     engine: Engine | None = None,
@@ -201,13 +226,13 @@ def assemble(
     setup = experiment.setup if seed is None else replace(experiment.setup, seed=seed)
     per_round = getattr(setup.pace, "per_round", None)
     if per_round is not None and per_round > len(data):
+        way = "lower it" if experiment.data.name == FOLDER else "lower it or raise data.clients"
         raise ConfigError(
-            f"federation.per_round = {per_round}, but there are only {len(data)} clients: "
-            "lower it or raise data.clients"
+            f"federation.per_round = {per_round}, but there are only {len(data)} clients: {way}"
         )
-    spec, shape = experiment.engine, tuple(data.train.x.shape[1:])
+    spec = experiment.engine
     return simulate(
-        lambda: build(experiment.model.name, shape, data.train.classes, **experiment.model.options),
+        maker(experiment, data),
         data,
         experiment.method,
         initial=experiment.model.initial,
@@ -219,6 +244,17 @@ def assemble(
         setup=setup,
         observers=observers,
     )
+
+
+def maker(experiment: Experiment, data: FederatedData) -> Callable[[], nn.Module]:
+    """What makes the experiment's model; its start is drawn where it is called."""
+    shape, spec = tuple(data.train.x.shape[1:]), experiment.model
+
+    def make() -> nn.Module:
+        return build(spec.name, shape, data.train.classes, **spec.options)
+
+    make.__name__ = spec.name
+    return make
 
 
 def _tested_on_shares(data: FederatedData) -> FederatedData:
@@ -239,13 +275,12 @@ def prepare_without(experiment: Experiment) -> Federation:
     return assemble(experiment, rest)
 
 
-def run(experiment: Experiment, observers: Sequence[Callable[[Event], None]] = ()) -> History:
-    """Prepare and run an experiment."""
+def run(experiment: Experiment, observers: Sequence[Observer] = ()) -> History:
+    """Prepare and run an `experiment`; `observers` are called with each event."""
     return go(prepare(experiment, observers), experiment)
 
 
 def go(fed: Federation, experiment: Experiment) -> History:
     """Run a federation for as long as its experiment says, and with its requests."""
-    history = fed.run(experiment.length, requests=experiment.requests)
-    history.experiment = dict(experiment.table)
-    return history
+    fed.experiment = experiment.table
+    return fed.run(experiment.length, requests=experiment.requests)

@@ -15,10 +15,11 @@ from unknot.federation.aggregators import (
 from unknot.federation.clock import Clock, Constant, Pareto, Slowness, Trace, Uniform
 from unknot.federation.desk import Desk
 from unknot.federation.federation import Federation
-from unknot.federation.history import Costs, Event, History, Recovery, Round, Served, Trip
+from unknot.federation.history import Costs, Event, History, Recovery, Round, Served, SetAside, Trip
 from unknot.federation.lanes import Flight, Lane, Node
 from unknot.federation.length import Length
 from unknot.federation.method import Guarantee, Method
+from unknot.federation.observers import Begun, Ended, Observer
 from unknot.federation.pace import Buffered, Pace, Synchronous
 from unknot.federation.setup import Setup, SetupParts
 
@@ -45,11 +46,13 @@ __all__ = [
     "PACES",
     "SLOWNESS",
     "Aggregate",
+    "Begun",
     "Buffered",
     "Clock",
     "Constant",
     "Costs",
     "Desk",
+    "Ended",
     "Event",
     "FedAdagrad",
     "FedAdam",
@@ -66,11 +69,13 @@ __all__ = [
     "Method",
     "Node",
     "NormClipping",
+    "Observer",
     "Pace",
     "Pareto",
     "Recovery",
     "Round",
     "Served",
+    "SetAside",
     "Setup",
     "SetupParts",
     "Slowness",

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from unknot.core.errors import ConfigError
 from unknot.core.keys import Key
+from unknot.core.registry import clocks
 
 SECOND = 1_000_000_000
 
@@ -29,6 +30,7 @@ class Constant:
     """Every client is equally fast."""
 
     factor: float = 1.0
+    """Everybody's slowness, above 0: 2 takes twice as long as 1."""
 
     def __post_init__(self) -> None:
         if not self.factor > 0:
@@ -40,10 +42,12 @@ class Constant:
 
 @dataclass(frozen=True)
 class Uniform:
-    """Slowness uniform in [low, high)."""
+    """Slowness drawn uniformly between two numbers."""
 
     low: float = 1.0
+    """The least slowness, above 0."""
     high: float = 3.0
+    """The greatest slowness."""
 
     def __post_init__(self) -> None:
         if not 0 < self.low <= self.high:
@@ -55,10 +59,12 @@ class Uniform:
 
 @dataclass(frozen=True)
 class Pareto:
-    """Heavy-tailed slowness, at least 1: P(slowness > s) = s^-alpha, cut off at `cap`."""
+    """Heavy-tailed slowness, at least 1: P(slowness > s) = s^-alpha, cut off at a cap."""
 
     alpha: float = 1.0
+    """The tail's exponent, above 0: the smaller, the more and the slower stragglers."""
     cap: float = 20.0
+    """Nobody is slower than this; at least 1."""
 
     def __post_init__(self) -> None:
         if not (self.alpha > 0 and self.cap >= 1):
@@ -70,9 +76,10 @@ class Pareto:
 
 @dataclass(frozen=True)
 class Trace:
-    """Measured slowness: client k has ``factors[k mod len]``."""
+    """Measured slowness, a number a client."""
 
     factors: tuple[float, ...]
+    """Slownesses, each above 0: client k has the (k mod length)-th."""
 
     def __post_init__(self) -> None:
         if not self.factors or not all(factor > 0 for factor in self.factors):
@@ -84,13 +91,20 @@ class Trace:
 
 @dataclass(frozen=True)
 class Clock:
-    """Training time = latency + seconds_per_sample × samples read × the client's slowness."""
+    """Training time = latency + seconds_per_sample × samples read × the client's slowness.
+
+    The slowness may be given by name, or as "package.module:Thing".
+    """
 
     slowness: Slowness = field(default_factory=Constant)
+    """How clients differ in speed."""
     seconds_per_sample: float = 0.005
+    """Simulated seconds to train on one sample at slowness 1."""
     latency: float = 0.0
+    """Simulated seconds that a client's way there and back takes, whatever it trains."""
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "slowness", clocks.given(self.slowness, "slowness"))
         if not self.seconds_per_sample > 0:
             raise ConfigError(f"seconds_per_sample must be positive, not {self.seconds_per_sample}")
         if not self.latency >= 0:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unknot.core.ensemble import Ensemble, Model
+from unknot.core.errors import ConfigError
 from unknot.core.jobs import Job, Update
 from unknot.core.requests import Erase
 from unknot.core.weights import Weights
@@ -74,6 +75,15 @@ class Clustered(Method):
 _PLAIN = Method()
 JOINT = "joint"
 """The lane of the rounds that all clusters take part in."""
+
+
+def check_clusters(desk: Desk, clusters: int) -> None:
+    """Refuse more clusters than there could ever be clients to be in them."""
+    if clusters > desk.population:
+        raise ConfigError(
+            f"method.clusters is {clusters}, but the federation's clients are {desk.population}: set it to "
+            "that at most"
+        )
 
 
 def mean_of_clusters(desk: Desk) -> Model:

@@ -20,7 +20,7 @@ Members = dict[str, tuple[int, ...]]
 """Clients by lane."""
 
 
-def describe(method: Method, state: State, metrics: Sequence[Metric]) -> dict[str, Any]:
+def describe(method: Method, state: State, metrics: Sequence[Metric], called: str) -> dict[str, Any]:
     """How a federation is set up. Of the data there are only sizes: what a client holds is its own."""
     data = state.data
     return {
@@ -33,6 +33,7 @@ def describe(method: Method, state: State, metrics: Sequence[Metric]) -> dict[st
         "seed": state.seed,
         "metrics": [metric.name for metric in metrics],
         "model": {
+            "name": called,
             "parameters": state.initial.layout.size,
             "layout": {name: list(tensor.shape) for name, tensor in state.initial.tensors.items()},
             "start": state.initial.digest(),
@@ -79,6 +80,15 @@ def _learned(value: Any) -> bool:
 
 def members_of(lanes: Mapping[str, Lane]) -> Members:
     return {name: tuple(sorted(lane.members)) for name, lane in lanes.items()}
+
+
+def nodes_of(lanes: Mapping[str, Lane]) -> dict[str, list[tuple[int, ...]]]:
+    """The clients of each model of a lane, where it has several: those of an influence tree, say."""
+    return {
+        name: [tuple(sorted(node.members)) for node in lane.nodes.values()]
+        for name, lane in lanes.items()
+        if len(lane.nodes) > 1
+    }
 
 
 def counts(erased: Erase | None) -> tuple[int | None, ...]:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from unknot.core.archive import Archive, Keepsakes
 from unknot.core.jobs import Job, Update
 from unknot.core.keys import Key
-from unknot.core.lineage import LedgerView, Lineage
+from unknot.core.lineage import Clients, LedgerView, Lineage
 from unknot.core.training import Recipe
 from unknot.core.weights import Weights
 from unknot.federation.distil import check_distillable
@@ -43,14 +43,19 @@ class Desk:
         return self.__state.initial
 
     @property
-    def members(self) -> frozenset[int]:
+    def members(self) -> Clients:
         """The clients that take part now."""
-        return frozenset(self.__state.members)
+        return Clients(self.__state.members).called(self.__state.data.names)
 
     @property
     def forgotten(self) -> frozenset[int]:
         """The clients that were erased whole."""
         return frozenset(self.__state.forgotten)
+
+    @property
+    def population(self) -> int:
+        """How many clients there are in all: with those who left, and those who are still to join."""
+        return len(self.__state.data) + len(self.__state.data.erased)
 
     @property
     def lanes(self) -> Mapping[str, Lane]:
@@ -176,6 +181,14 @@ class Desk:
     def combine(self, lane: Lane, node: Node, updates: Sequence[Update]) -> None:
         """Put updates, in the order of client ids, into a node's model, as the federation aggregates."""
         self.__state.combine(lane, node, updates)
+
+    def check_additive(self, who: str) -> None:
+        """Raise `ConfigError` unless the federation's aggregator can say what each update adds."""
+        self.__state.check_additive(who)
+
+    def terms(self, lane: Lane, node: Node, updates: Sequence[Update]) -> list[tuple[float, Weights]]:
+        """What updates are about to add to a node's model: how much each counts, and the change."""
+        return self.__state.terms(lane, node, updates)
 
     def trained(self, weights: Weights) -> bool:
         """Whether anybody in this federation has had a part in them."""

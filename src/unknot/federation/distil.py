@@ -34,8 +34,8 @@ def distilled(
     read = len(public) + recipe.samples_seen(len(public))
     if not said.isfinite().all():  # a teacher that has nothing to say
         return None, read
-    lesson = Samples(public, said.to(student.vector.dtype).cpu(), classes, "values")
-    school = FederatedData(lesson, {0: Shard.of(np.arange(len(lesson)))}, lesson)
+    softened = Samples(public, said.to(student.vector.dtype).cpu(), classes, "values")
+    school = FederatedData(softened, {0: Shard.of(np.arange(len(softened)))}, softened)
     job = Job(Unit(0), student, key, recipe, "distil")
     (update,) = engine.train([job], school)
     return None if fault(job, update) else student.like(update.weights.vector, teacher), read

@@ -12,9 +12,10 @@ run in parts is the run in one.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Unpack
+from pathlib import Path
+from typing import Any, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,22 +25,25 @@ from unknot.core.ensemble import Model
 from unknot.core.errors import ConfigError, RequestError
 from unknot.core.jobs import Engine, Job, Score, Update
 from unknot.core.keys import Key
+from unknot.core.lineage import NOBODY, ClientsInOrder
 from unknot.core.requests import Erase, Join, Named, Request, resolved
+from unknot.core.saved import save_model
 from unknot.core.threads import one_thread
 from unknot.core.training import Recipe
 from unknot.core.weights import Weights
 from unknot.federation.aggregators import FedAvg
 from unknot.federation.clock import SECOND
-from unknot.federation.describe import beyond, counts, describe, members_of
+from unknot.federation.describe import beyond, counts, describe, members_of, nodes_of
 from unknot.federation.distil import distilled
 from unknot.federation.environment import environment
 from unknot.federation.erasure import attempt, close, last_visit, left_to_erase, left_to_join, repair
-from unknot.federation.history import NOBODY_LEFT, Event, History, Round, Served, Trip
+from unknot.federation.history import NOBODY_LEFT, History, Round, Served, Trip
 from unknot.federation.inbox import Inbox, Waiting, check_requests, concerned_by, held_by
 from unknot.federation.inspect import sort_out
 from unknot.federation.lanes import Flight, Lane
 from unknot.federation.length import Length, LengthParts
 from unknot.federation.method import Method
+from unknot.federation.observers import Observer, Observers
 from unknot.federation.promise import Uncovered
 from unknot.federation.scores import Scores
 from unknot.federation.setup import Setup, SetupParts
@@ -51,8 +55,13 @@ class Federation(View):
     """A server and its clients, with a method that can make it forget.
 
     ``run`` may be called again to go on. `model` is what is served now. A method works at the `state`,
-    which has no engine; what a person looks at of it can be had here as well. `restart` are weights to
-    begin again from, should the data that shaped the `initial` ones be erased.
+    which has no engine; what a person looks at of it can be had here as well.
+
+    It trains by an `engine`, from the `initial` weights, on `data`, and forgets by a `method`. `recipe` and
+    the further `parts` are the fields of `Setup`, which may be given whole as `setup` instead. `restart` are
+    weights to begin again from, should the data that shaped the `initial` ones be erased. `observers` are
+    called with each event. `called` is the name of the model, and `experiment` the file that all of it
+    comes from: for the record. `unknot.simulate` makes one of names.
     """
 
     def __init__(
@@ -65,7 +74,8 @@ class Federation(View):
         *,
         setup: Setup | None = None,
         restart: Weights | None = None,
-        observers: Sequence[Callable[[Event], None]] = (),
+        observers: Sequence[Observer] = (),
+        called: str = "",
         **parts: Unpack[SetupParts],
     ) -> None:
         setup = Setup.of(setup, recipe, parts)
@@ -91,7 +101,9 @@ class Federation(View):
         self.scores = Scores(engine, self.state.data, setup.evaluate_on)
         self._restart = restart
         self._evaluate_every = setup.evaluate_every
-        self._observers = tuple(observers)
+        self.called = called
+        self.experiment: Mapping[str, Any] = {}
+        self._observers = Observers(observers)
         self._inbox = Inbox()
         self._pools: dict[str, NDArray[np.int64]] = {}
         self._apart: list[Trip] = []
@@ -100,7 +112,7 @@ class Federation(View):
 
     def __repr__(self) -> str:
         done = max((lane.rounds for lane in self.lanes.values()), default=0)
-        parts = [f"{len(self.members if self._history else self.data)} clients of {self.data.name!r}"]
+        parts = [f"{len(self.state.members if self._history else self.data)} clients of {self.data.name!r}"]
         parts += [f"{done} rounds so far", *(f"{one.told(self.data.label)} pending" for one in self.pending)]
         return f"Federation({self.method.name} ({self.method.guarantee.value}): {', '.join(parts)})"
 
@@ -113,15 +125,17 @@ class Federation(View):
         requests: Request | Named | Iterable[Request | Named] = (),
         **parts: Unpack[LengthParts],
     ) -> History:
-        """Train for so many more rounds, or simulated seconds, or until a goal is reached: a `Length`.
+        """Train for so many more `rounds`, or simulated seconds, or until a goal is reached: a `Length`.
 
-        Requests that cannot be served are refused before training starts; one whose moment does not come
-        waits for the next run.
+        Its other `parts` (``seconds=...``) may stand here as well. `requests` say who is to be forgotten and
+        who joins, and when: `unknot.erase`, `unknot.join`. Those that cannot be served are refused before
+        training starts; one whose moment does not come waits for the next run.
         """
+        self._observers.check_idle()
         length = Length.of(rounds, parts)
         asked = [requests] if isinstance(requests, Erase | Join | Named) else requests
         new = self._inbox.unknown(resolved(asked, self.data))
-        members = self.members if self._history else self._first_members(new)
+        members = self.state.members if self._history else self._first_members(new)
         self._check(new, members)
         length.check(self.metrics[0])
         if length.target is not None and "validation" not in self.scores.watched:
@@ -132,6 +146,7 @@ class Federation(View):
         started = time.perf_counter()
         limit = None if length.seconds is None else self.state.now + round(length.seconds * SECOND)
         history = self._history or self._open(members)
+        history.experiment = dict(self.experiment)
         self._inbox.put(new)
         self._uncovered.timed |= limit is not None
         if length.target is not None:
@@ -141,14 +156,20 @@ class Federation(View):
             goals = {name: lane.rounds - lane.ahead + length.rounds for name, lane in self.lanes.items()}
         for lane in self.lanes.values():
             lane.ahead = 0
+        with self._observers.during(history):
+            self._train(history, length, goals, limit)
+            self._finish(history, started)
+        return history
 
+    def _train(self, history: History, length: Length, goals: dict[str, int], limit: int | None) -> None:
+        """The loop, until the lanes have had their rounds, or time is up, or there is nothing left to do."""
         while True:
             self._serve_due(history, goals)
             if length.rounds is not None:
                 goals |= {name: length.rounds for name in self.lanes if name not in goals}
             short = [lane for name, lane in self.lanes.items() if not goals or lane.rounds < goals[name]]
             active = [lane for lane in short if lane.members or lane.flights] or short
-            if not active or (self.members and not any(lane.members for lane in short)):
+            if not active or (self.state.members and not any(lane.members for lane in short)):
                 history.stopped = "rounds"
                 break
             if length.reached(history) and not self._inbox.may_come(self.state, goals, limit):
@@ -179,8 +200,6 @@ class Federation(View):
             f"{request.told(self.data.label)} at {request.at}" for request in self._inbox.requests
         ]
         self.method.conclude(self.desk)
-        self._finish(history, time.perf_counter() - started)
-        return history
 
     @property
     def model(self) -> Model:
@@ -189,7 +208,13 @@ class Federation(View):
             model = self.method.serve(self.desk) if self._history else self.initial
         model = model.carrying(read())
         self.ledger.check(model, "serve the model")
+        if waived := self.state.waived:
+            model = model.carrying(NOBODY.waiving(waived.clients))
         return model.named(self.data.names) if self.data.names else model
+
+    def save(self, file: str | Path) -> None:
+        """Write what is served now, with whose data shaped it, as safetensors: see `unknot.load_model`."""
+        save_model(self.model, file)
 
     @property
     def pending(self) -> tuple[Request, ...]:
@@ -200,7 +225,7 @@ class Federation(View):
 
     def _train_apart(self, jobs: Sequence[Job]) -> list[Update]:
         for job in jobs:
-            self.ledger.check(job, f"train {self.data.label(job.client)}")
+            self.state.check_job(job, f"train {self.data.label(job.client)}")
         good, bad = sort_out(jobs, self.engine.train(jobs, self.data))
         self.state.count(jobs, len(bad))
         now = self.state.now
@@ -301,7 +326,7 @@ class Federation(View):
         read = [job.samples_read(self.data) for job in asked]
         jobs = tuple(job for job, samples in zip(asked, read, strict=True) if samples)
         for job in jobs:
-            self.ledger.check(job, f"send a model to {self.data.label(client)}")
+            self.state.check_job(job, f"send a model to {self.data.label(client)}")
         due = lane.at + self.state.duration(client, sum(read))
         lane.flights.append(Flight(client, jobs, lane.version, lane.at, due))
         lane.sent.update((client, *(other for job in asked for other in job.clients)))
@@ -345,7 +370,7 @@ class Federation(View):
             if self._measures(record.round):
                 measured = replace(record, scores=scores, own=self._own(lane))
             history.rounds.append(measured)
-            self._tell(measured)
+            self._observers.tell(measured, history)
 
     def _absorb_lane(
         self, lane: Lane, flights: list[Flight], jobs: Sequence[Job], updates: Sequence[Update]
@@ -375,7 +400,7 @@ class Federation(View):
             round=lane.rounds,
             version=lane.version,
             time=self.state.now / SECOND,
-            clients=tuple(sorted(flight.client for flight in flights)),
+            clients=ClientsInOrder(sorted(flight.client for flight in flights)).called(self.data.names),
             staleness=staleness,
             train_loss=float(np.mean([u.loss for u in good])) if good else float("nan"),
             used=len(good),
@@ -419,7 +444,7 @@ class Federation(View):
             record = self._serve(waiting, len(history.rounds))
             self._inbox.remove(waiting)
             history.served.append(record)
-            self._tell(record)
+            self._observers.tell(record, history)
 
     def _serve(self, waiting: Waiting, place: int) -> Served:
         """Serve a request. Should the method fail, it stays the first to be served."""
@@ -442,7 +467,7 @@ class Federation(View):
         return Served(
             request=told if clients else f"{told} (nothing was left to do)",
             kind="erase" if isinstance(request, Erase) else "join",
-            clients=clients,
+            clients=ClientsInOrder(clients).called(self.data.names),
             time=state.now / SECOND,
             round=waiting.round,
             place=place,
@@ -468,7 +493,7 @@ class Federation(View):
                 return ()
             waiting.tried = True
             self._say_farewell(waiting, left)
-            here = tuple(target for target in left.targets if target.client in self.members)
+            here = tuple(target for target in left.targets if target.client in self.state.members)
             waiting.touched, waiting.purged = close(self.state, left.targets)
             waiting.begun = True
             waiting.left = replace(left, targets=here or left.targets)
@@ -519,13 +544,14 @@ class Federation(View):
             raise ConfigError(f"{self.method.name} puts updates together itself: leave aggregate out")
         promise = self._uncovered.promise(self.method, self.state)
         self._history = History(self.method.name, promise, self.seed, self.metrics[0])
-        self._history.setup = describe(self.method, self.state, self.metrics)
+        self._history.setup = describe(self.method, self.state, self.metrics, self.called)
         self._history.members = members_of(self.lanes)
+        self._history.nodes = nodes_of(self.lanes)
         self._history.names = dict(self.data.names)
+        self._history.waived = self.state.waived.describe(self.data.label)
         return self._history
 
-    def _finish(self, history: History, elapsed: float) -> None:
-        started = time.perf_counter()
+    def _finish(self, history: History, started: float) -> None:
         history.environment = environment(self.engine)  # by now the engine knows which path it took
         history.guarantee = self._uncovered.promise(self.method, self.state)
         history.model = self.model
@@ -538,7 +564,7 @@ class Federation(View):
             self.ledger.check(model, f"show {name!r} as a choice")
             history.choices[name] = history.scores if model.equal(history.model) else self.scores.all(model)
         history.seconds["evaluate"] = self.scores.seconds
-        history.seconds["total"] += elapsed + time.perf_counter() - started
+        history.seconds["total"] += time.perf_counter() - started
 
     def _pool(self, lane: Lane) -> NDArray[np.int64]:
         if lane.name not in self._pools:
@@ -557,7 +583,3 @@ class Federation(View):
         if len(self.lanes) == 1 or "global" not in lane.nodes:
             return {}
         return {s: self.scores.of(lane.model, s) for s in self.scores.watched}
-
-    def _tell(self, event: Event) -> None:
-        for observer in self._observers:
-            observer(event)

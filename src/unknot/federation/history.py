@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from typing import Any
 
-from unknot.core.ensemble import Model
+from unknot.core.ensemble import Ensemble, Model
 from unknot.core.jobs import Score
 from unknot.core.metrics import ACCURACY, Metric
 
@@ -27,13 +27,21 @@ class Costs:
     """What the run has cost so far, in things that do not depend on this machine's speed."""
 
     jobs: int = 0
+    """Trainings of one model by one client."""
     client_epochs: float = 0.0
+    """Passes of a client over its own samples."""
     samples_read: int = 0
+    """Training samples read, each reading counted."""
     bytes_down: int = 0
+    """Sent to clients."""
     bytes_up: int = 0
+    """Sent by clients."""
     bytes_stored: int = 0
+    """What the server keeps just then: models, and what the method needs."""
     cancelled: int = 0
+    """Clients that were called back while at work."""
     set_aside: int = 0
+    """Updates that could not be used."""
     server_samples: int = 0
     """What the server itself read of public samples, each reading counted."""
 
@@ -46,32 +54,45 @@ class Trip:
     """A client at work, from when it was sent a model until it was back, or was called back."""
 
     client: int
+    """Who."""
     lane: str
+    """For which lane."""
     launched: float
+    """When it was sent the model, in simulated seconds."""
     ended: float
+    """When it was back."""
 
 
 @dataclass(frozen=True)
 class Round:
-    """One aggregation in one lane, of `used` updates; `set_aside` counts the others by what was wrong.
-
-    `round` is the lane's own count. `scores` are those of the model that is served; where there are
-    several lanes, `own` are those of this lane's own model.
-    """
+    """One aggregation in one lane."""
 
     lane: str
+    """The lane's name."""
     round: int
+    """The lane's own count."""
     version: int
+    """Aggregations since the lane's last start."""
     time: float
+    """The simulated second."""
     clients: tuple[int, ...]
+    """Whose jobs landed."""
     staleness: float
+    """How many versions old their updates were, on average."""
     train_loss: float
+    """The mean of their training losses."""
     used: int
+    """How many updates went into the model."""
     set_aside: dict[str, int]
+    """How many did not, by what was wrong."""
     scores: dict[str, Score]
+    """How the served model did, by split, where it was measured."""
     costs: Costs
+    """What the run has cost so far."""
     own: dict[str, Score] = field(default_factory=dict)
+    """With several lanes: how this lane's own model did."""
     trips: tuple[Trip, ...] = ()
+    """When each client was at work."""
 
     @property
     def value(self) -> float | None:
@@ -86,33 +107,47 @@ class Round:
 
 @dataclass(frozen=True)
 class Served:
-    """A request, and what serving it did at once: before any retraining. `trips` were cut short by it.
+    """A request, and what serving it did at once: before any retraining.
 
-    `lanes` held its clients when it came, and `round` is their count; that of all lanes, where none
-    did. `place` is the number of rounds that had been recorded before it: lanes count and keep time
-    on their own, so it alone says what came after. `samples` says of each client how many of its
-    samples were erased, None where all of it was; `entered` and `left`, who is where since. `visits` are
-    what clients did for a last time before their data was closed, where the method has them do something.
+    Lanes count and keep time on their own, so `place` alone says what came after.
     """
 
     request: str
+    """The request in words."""
     kind: str
+    """What it asks for: "erase" or "join"."""
     clients: tuple[int, ...]
+    """Who was named."""
     time: float
+    """The simulated second."""
     round: int
+    """The count of the lanes that held them; of all lanes, where none did."""
     place: int
+    """How many rounds had been recorded before it."""
     restarted: tuple[str, ...]
+    """The lanes that began again."""
     cancelled: tuple[int, ...]
+    """The clients that were called back."""
     purged: int
+    """How many kept things were dropped."""
     before: dict[str, Score]
+    """How the served model did before it, by split."""
     after: dict[str, Score]
+    """How it did right after, before any retraining."""
     costs: Costs
+    """What the run had cost by then."""
     trips: tuple[Trip, ...] = ()
+    """The work that it cut short."""
     visits: tuple[Trip, ...] = ()
+    """What clients did for a last time before their data was closed."""
     lanes: tuple[str, ...] = ()
+    """The lanes that held its clients when it came."""
     samples: tuple[int | None, ...] = ()
+    """Of each client how many samples were erased, None where all of it was."""
     entered: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    """Who is in a lane since."""
     left: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    """Who is in a lane no more."""
 
     @property
     def parts(self) -> dict[int, int]:
@@ -145,44 +180,77 @@ class Recovery:
 Event = Round | Served
 
 
+@dataclass(frozen=True)
+class SetAside:
+    """An observer that raised, when, and what; it was told no more."""
+
+    observer: str
+    when: str
+    error: str
+
+    def __str__(self) -> str:
+        return f"the observer {self.observer} was set aside at {self.when}: {self.error}"
+
+
 @dataclass(repr=False)
 class History:
     """The record of a run. `model` is what is served at the end."""
 
     method: str
+    """The method's name."""
     guarantee: str
+    """What was promised, in words."""
     seed: int
+    """The seed of every draw."""
     metric: Metric = ACCURACY
     """What models are compared by: the main one."""
     environment: dict[str, Any] = field(default_factory=dict)
+    """Versions, machine and engine that it ran with."""
     setup: dict[str, Any] = field(default_factory=dict)
     """What the federation was made of: method, recipe, pace, clock, model, data, as plain values."""
     experiment: dict[str, Any] = field(default_factory=dict)
     """The file that the run came from, with what was changed on the way: it can be run again from this."""
     members: dict[str, tuple[int, ...]] = field(default_factory=dict)
     """The clients of each lane at the start; requests say who came and went."""
+    nodes: dict[str, list[tuple[int, ...]]] = field(default_factory=dict)
+    """The clients of each model of a lane that has several, at the start: an influence tree's, root first."""
     names: dict[int, str] = field(default_factory=dict)
     """What clients are called, where they have names and not numbers alone."""
     rounds: list[Round] = field(default_factory=list)
+    """Every aggregation, in order."""
     served: list[Served] = field(default_factory=list)
+    """Every request that was served, in order."""
     apart: list[Trip] = field(default_factory=list)
     """Work for no lane: the profiling round, before training."""
     scores: dict[str, Score] = field(default_factory=dict)
+    """How the served model did at the end, by split."""
     seconds: dict[str, float] = field(default_factory=lambda: {"train": 0.0, "evaluate": 0.0, "total": 0.0})
+    """Real seconds: to train, to evaluate, in all."""
     stopped: str = ""
+    """Why it ended: "rounds", "seconds", "accuracy", "goal" or "no clients left"."""
     unserved: list[str] = field(default_factory=list)
     """Requests whose moment has not come yet."""
     waived: list[str] = field(default_factory=list)
     """Erased units that what an approximate method kept had been shaped by, and that were let pass."""
+    set_aside_observers: list[SetAside] = field(default_factory=list)
+    """Observers that raised: the run is as it would be without them, but what they note ends there."""
     choices: dict[str, dict[str, Score]] = field(default_factory=dict)
     """Where what is served is a choice: how each of the models that could be did, at the end."""
     model: Model | None = None
+    """What is served at the end."""
 
     def __repr__(self) -> str:
         scores = [f"{split} {self.metric.name} {score.value:.3f}" for split, score in self.scores.items()]
         requests = "; ".join(f"{s.request} at round {s.round}" for s in self.served) or "no requests"
-        parts = [self.method, f"{len(self.rounds)} rounds", f"{self.time:.1f} s", requests, *scores]
-        return f"History({', '.join([*parts, *filter(None, [self.let_pass])])})"
+        parts = [
+            self.method,
+            f"{len(self.rounds)} round{'s' * (len(self.rounds) != 1)}",
+            f"{self.time:.1f} s",
+            requests,
+            *scores,
+        ]
+        notes = [*filter(None, [self.let_pass]), *map(str, self.set_aside_observers), *self.warnings]
+        return f"History({', '.join([*parts, *notes])})"
 
     def label(self, client: int) -> str:
         """What a client is called: its name, or ``client 3``."""
@@ -237,17 +305,47 @@ class History:
             _mostly_aside(self.since_request, " since the last request"),
         )
         found = [whole or since] if whole or since else []
-        if self.stopped == NOBODY_LEFT:
-            found.append("no clients are left: the run ended before its time")
+        found += self.nobody_left
         by_lane: dict[str, list[Round]] = {}
         for record in self.rounds:
             by_lane.setdefault(record.lane, []).append(record)
         if len(by_lane) > 1 or not found:
             found += [text for name, records in by_lane.items() if (text := _idle(name, records))]
-        return found
+        return found + self._unmeasured()
+
+    @property
+    def nobody_left(self) -> list[str]:
+        """A sentence if the run ended because there was nobody to train with."""
+        if self.stopped != NOBODY_LEFT:
+            return []
+        erased = ", everybody was erased" if any(served.leavers for served in self.served) else ""
+        nobody = self.model is not None and not self.model.lineage
+        return [
+            f"no clients are left{erased}: the run ended before its time"
+            + ", and what is served has learned from nobody" * nobody
+        ]
+
+    def _unmeasured(self) -> list[str]:
+        """The metrics that were no numbers when they were last measured."""
+        last = next((record.scores for record in reversed(self.rounds) if record.scores), {})
+        found: dict[str, str] = {}
+        for split, score in {**last, **self.scores}.items():
+            for name, value in score.metrics.items():
+                if not math.isfinite(value):
+                    found.setdefault(name, f"{value} on the {split} data")
+        return [
+            f"the metric {name!r} is no finite number ({told}): it reaches no goal, and the record has "
+            "null for it"
+            for name, told in found.items()
+        ]
+
+    @property
+    def recoveries(self) -> list[Recovery]:
+        """Of all erasures."""
+        return [r for served in self.served if served.kind == "erase" and (r := self.recovery(served))]
 
     def recovery(self, served: Served, fraction: float = REGAINED) -> Recovery | None:
-        """The cost of getting back to `fraction` of the main metric before a request."""
+        """The cost of getting back to `fraction` of the main metric before a request, one of `served`."""
         before = value_of(served.before)
         if before is None:
             return None
@@ -271,7 +369,10 @@ class History:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything but the weights, ready for JSON (which knows no NaN: such numbers become null)."""
+        """Everything but the weights, ready for JSON (which knows no NaN: such numbers become null).
+
+        Clients go by their names, where they have names, and else by their numbers; `names` has both.
+        """
         record = {
             "method": self.method,
             "guarantee": self.guarantee,
@@ -280,16 +381,23 @@ class History:
             "warnings": self.warnings,
             "unserved": list(self.unserved),
             "waived": list(self.waived),
+            "set_aside_observers": self.set_aside_observers,
             "time": self.time,
             "metric": self.metric.name,
+            "metric_falls": self.metric.falls,
+            "metric_share": self.metric.share,
             "scores": self.scores,
             "choices": self.choices,
             "costs": self.costs,
             "model": None if self.model is None else self.model.digest(),
+            "ensemble": len(self.model.parts) if isinstance(self.model, Ensemble) else None,
             "lineage": None if self.model is None else self.model.lineage.describe(self.label),
             "requests": self.served,
-            "recoveries": [r for s in self.served if s.kind == "erase" and (r := self.recovery(s))],
-            "members": self.members,
+            "recoveries": self.recoveries,
+            "members": _called(self.members, self.names),
+            "nodes": {
+                lane: [_called(one, self.names) for one in nodes] for lane, nodes in self.nodes.items()
+            },
             "names": {str(client): name for client, name in self.names.items()},
             "rounds": self.rounds,
             "apart": self.apart,
@@ -298,7 +406,7 @@ class History:
             "setup": self.setup,
             "experiment": self.experiment,
         }
-        return {name: _plain(value) for name, value in record.items()}
+        return {name: _plain(value, self.names) for name, value in record.items()}
 
 
 def value_of(scores: Mapping[str, Score], metric: str | None = None) -> float | None:
@@ -340,15 +448,28 @@ def _hint(aside: Counter[str]) -> str:
     return "".join(f": {hint}" for hint in hints)
 
 
-def _plain(value: Any) -> Any:
+_WHO = {Trip: ("client",), Round: ("clients",), Served: ("clients", "cancelled", "entered", "left")}
+"""The fields that are clients, or hold some."""
+
+
+def _called(who: Any, names: Mapping[int, str]) -> Any:
+    """A client, or some of them, or those of each lane, by their names where they have names."""
+    if isinstance(who, dict):
+        return {lane: _called(clients, names) for lane, clients in who.items()}
+    return [_called(client, names) for client in who] if isinstance(who, tuple) else names.get(who, who)
+
+
+def _plain(value: Any, names: Mapping[int, str]) -> Any:
     if isinstance(value, Score):
         value = value.to_dict()
     if is_dataclass(value):
+        who = _WHO.get(type(value), ())
         value = {item.name: getattr(value, item.name) for item in fields(value)}
+        value |= {name: _called(value[name], names) for name in who}
     if isinstance(value, dict):
-        return {name: _plain(item) for name, item in value.items()}
+        return {name: _plain(item, names) for name, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
+        return [_plain(item, names) for item in value]
     if isinstance(value, float) and not math.isfinite(value):
         return None
     return value

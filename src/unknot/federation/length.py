@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TypedDict
 
 from unknot.core.errors import ConfigError
-from unknot.core.fields import convert
+from unknot.core.fields import convert, field_names, refuse_unknown
 from unknot.core.metrics import Metric
 from unknot.federation.history import History, Round
 
@@ -18,18 +18,25 @@ class Length:
     """The length of a run: so many more rounds, so many simulated seconds, or until a steady `goal`.
 
     The goal is the main metric's, and is called `accuracy` where that is it. It is on validation data, of
-    what is "served" or, as KNOT's paper has it, of the "best" lane: the best of the latest that each lane's
-    own model had. It counts once it has been steady for `window` rounds: their standard deviation (of
-    perplexities that of the logarithms) is at most `deviation`.
+    what is served or, as KNOT's paper has it, of the best lane: the best of the latest that each lane's own
+    model had. It counts once it has been steady: deviations are standard ones (of perplexities those of the
+    logarithms).
     """
 
     rounds: int | None = None
+    """How many (more) rounds each lane makes."""
     seconds: float | None = None
+    """How many (more) simulated seconds it goes on."""
     accuracy: float | None = None
+    """Stop once validation accuracy is this high, in (0, 1]."""
     window: int = 1
+    """How many rounds in a row must have been measured for that."""
     deviation: float | None = None
+    """The greatest standard deviation that their values may have; left out: any."""
     judge: str = "served"
+    """Whose value counts: what is "served", or that of the "best" lane."""
     goal: float | None = None
+    """As accuracy, for whatever the main metric is."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "rounds", convert(self.rounds, int | None, "rounds"))
@@ -57,6 +64,7 @@ class Length:
     @staticmethod
     def of(length: int | Length | None, parts: LengthParts) -> Length:
         """From a number of rounds, or a length that there is, and the parts that are given beside it."""
+        refuse_unknown(parts, field_names(Length), "a run's length")
         if isinstance(length, Length):
             return replace(length, **parts)
         return Length(length, **parts)
@@ -80,7 +88,9 @@ class Length:
         if self.target is None:
             return False
         recent = self._values(history.since_request, history.metric)[-self.window :]
-        if len(recent) < self.window or not history.metric.reached(recent[-1], self.target):
+        if len(recent) < self.window or not all(map(math.isfinite, recent)):
+            return False
+        if not history.metric.reached(recent[-1], self.target):
             return False
         return self.deviation is None or history.metric.spread(recent) <= self.deviation
 

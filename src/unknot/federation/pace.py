@@ -35,9 +35,10 @@ class Pace(Protocol):
 
 @dataclass(frozen=True)
 class Synchronous:
-    """Send to `per_round` clients (all, by default), wait for every one, aggregate."""
+    """Send to some clients, wait for every one, aggregate."""
 
     per_round: int | None = None
+    """How many clients are asked a round; left out: all."""
 
     def __post_init__(self) -> None:
         if self.per_round is not None and self.per_round < 1:
@@ -57,15 +58,14 @@ class Synchronous:
 
 @dataclass(frozen=True)
 class Buffered:
-    """Keep `per_round` clients in flight; aggregate as soon as `minimum` have reported.
-
-    No update is ever aggregated more than `staleness_bound` versions after the one that it
-    started from: a client about to exceed it is waited for.
-    """
+    """Keep some clients in flight; aggregate as soon as the first few have reported."""
 
     per_round: int
+    """How many clients are at work at any time."""
     minimum: int
+    """The server aggregates as soon as so many have reported; at most `per_round`."""
     staleness_bound: int | None = None
+    """No update is older than so many versions: who is about to exceed it is waited for; left out: any."""
 
     def __post_init__(self) -> None:
         if not 1 <= self.minimum <= self.per_round:

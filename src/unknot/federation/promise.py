@@ -14,6 +14,10 @@ WHEN = "when the others were asked, which depends on how long the erased client 
 HOW_MANY = "how many rounds came before and after a request, which the erased client had a part in"
 
 
+def inherited(clients: Sequence[str]) -> str:
+    return f"what the initial model keeps of {', '.join(clients)}, let pass by the run that it comes from"
+
+
 def stopped(metric: str = "accuracy") -> str:
     return f"when training stopped at its {metric}, which the erased data had a part in"
 
@@ -49,6 +53,8 @@ class Uncovered:
                 found.append(WHOM)
             if not isinstance(state.pace, Synchronous):
                 found.append(WHEN)
+        if let_pass := sorted(state.initial.lineage.waived):
+            found.append(inherited([state.data.label(client) for client in let_pass]))
         if self.erased:
             found += [HOW_MANY] * self.timed + [stopped(self.judged)] * bool(self.judged)
         return qualified(method.promise, method.exact, found)

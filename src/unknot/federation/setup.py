@@ -22,22 +22,29 @@ from unknot.federation.pace import Pace, Synchronous
 class Setup:
     """What a client does, who is asked when, how updates are put together, and how often is measured.
 
-    `select_when` is "always", or "unlearning": a lane's rounds from the first request that touches it.
-    The served model is measured every `evaluate_every` rounds (0: never) on `evaluate_on`, by `metrics`:
-    names, metrics or functions of your own, the main one first; else by the usual one for the data.
     Pace, aggregator, clock (its slowness) and selector may be given by name, or as "package.module:Thing".
     """
 
     recipe: Recipe = field(default_factory=Recipe)
+    """How clients train."""
     pace: Pace = field(default_factory=Synchronous)
+    """How many clients are asked, and for how many the server waits."""
     aggregate: Aggregate = field(default_factory=FedAvg)
+    """How updates become a model."""
     clock: Clock = field(default_factory=Clock)
+    """How long clients take in simulated time; may be the name of a slowness."""
     select: Selector = field(default_factory=AtRandom)
+    """Who is asked."""
     select_when: str = "always"
+    """When it chooses: "always", or when "unlearning": a lane's rounds from its first request on."""
     seed: int = 0
+    """The seed of every draw."""
     evaluate_every: int = 1
+    """The served model is measured every so many rounds; 0: never."""
     evaluate_on: Sequence[str] = ("validation",)
+    """On what it is measured then: "validation", "test"."""
     metrics: Sequence[Metric] = ()
+    """By what, the main one first: names, metrics or functions; left out: the usual one for the data."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "metrics", as_metrics(self.metrics))
@@ -61,7 +68,7 @@ class Setup:
     def of(setup: Setup | None, recipe: Recipe | None, parts: SetupParts) -> Setup:
         """The whole that is given, or what is made of the parts; None stands for what is usual."""
         given = {**parts, "recipe": recipe} if recipe is not None else dict(parts)
-        refuse_unknown(given, field_names(Setup), "the setup's")
+        refuse_unknown(given, field_names(Setup), "a federation's setup")
         if setup is not None and given:
             raise ConfigError(f"give a federation's setup, or its parts ({', '.join(given)}), not both")
         return setup or Setup(**{name: part for name, part in given.items() if part is not None})  # type: ignore[arg-type]

@@ -12,12 +12,12 @@ from unknot.core.data import FederatedData
 from unknot.core.errors import ConfigError, UnknotError
 from unknot.core.jobs import Job, Update
 from unknot.core.keys import Key
-from unknot.core.lineage import NOBODY, Ledger, LedgerView, Lineage
+from unknot.core.lineage import NOBODY, Ledger, LedgerView, Lineage, Unit
 from unknot.core.selection import AtRandom
 from unknot.core.store import MIB
 from unknot.core.training import Recipe
 from unknot.core.weights import Weights, weighted_sum
-from unknot.federation.aggregators import check_aggregator, new_aggregator
+from unknot.federation.aggregators import Additive, check_aggregator, new_aggregator
 from unknot.federation.desk import Desk
 from unknot.federation.history import Costs
 from unknot.federation.lanes import Changes, Flight, Lane, Node
@@ -50,7 +50,7 @@ class State:
             self.ledger.forbid(client)
         for client, samples in sorted(self.data.reduced.items()):
             self.ledger.forbid(client, samples)
-        self.initial = replace(initial, lineage=self.data.known(initial.lineage))
+        self.initial = replace(initial, lineage=self._found(initial.lineage))
         self.ledger.check(self.initial, "start from these weights")
         self.recipe = setup.recipe
         self.pace = setup.pace
@@ -76,6 +76,15 @@ class State:
         self._changes = Changes()
         self.desk = Desk(self)
 
+    def _found(self, lineage: Lineage) -> Lineage:
+        """Whose data shaped a start from another run, as it is to be taken here.
+
+        Whom that run let pass counts again, so that it can be erased; who has left before stays let pass.
+        """
+        known = self.data.known(lineage)
+        again = Lineage(map(Unit, known.waived))
+        return known | Lineage(unit for unit in again if unit not in self.ledger.forbidden)
+
     # What a method keeps -------------------------------------------------------------------------
 
     @property
@@ -90,8 +99,9 @@ class State:
 
     @property
     def waived(self) -> Lineage:
-        """The erased units that keepsakes had been shaped by, and that were let pass."""
-        return self._kept.waived if self._kept else NOBODY
+        """The erased units that keepsakes, or the start, had been shaped by, and that were let pass."""
+        kept = self._kept.waived if self._kept else NOBODY
+        return kept | Lineage(map(Unit, self.initial.lineage.waived))
 
     @contextmanager
     def keeping(self) -> Iterator[None]:
@@ -193,6 +203,14 @@ class State:
         key = self.key.child("train", node.name, lane.version, client)
         return Job(self.ledger.unit(client), node.weights, key, lane.recipe, node.name, lane.version)
 
+    def check_job(self, job: Job, action: str) -> None:
+        """Raise for what may not be trained: erased data, who takes no part, units that nobody gave out."""
+        self.ledger.check(job, action)
+        for unit in (job.unit, *job.others) if job.others else (job.unit,):
+            if unit.client not in self.members:
+                raise UnknotError(f"refused to {action}: {self.data.label(unit.client)} does not take part")
+            self.ledger.check_given(unit, job.batches)
+
     def combine(self, lane: Lane, node: Node, updates: Sequence[Update]) -> None:
         """Put updates, in the order of client ids, into a node's model, as the federation aggregates."""
         for update in updates:
@@ -203,6 +221,21 @@ class State:
             raise UnknotError(f"the aggregator {type(node.aggregate).__name__} gave a model of another kind")
         node.weights = new
         node.hold(old, updates)
+
+    def check_additive(self, who: str) -> None:
+        """Raise `ConfigError` unless it can be said what each update adds to a model."""
+        if not isinstance(self.aggregate, Additive):
+            given = getattr(self.aggregate, "__name__", type(self.aggregate).__name__)
+            raise ConfigError(
+                f"{who} takes out what a client added, and {given} cannot say what that was: "
+                "aggregate by FedAvg, FedBuff or NormClipping, or by one of your own with a method "
+                "terms(current, updates, version)"
+            )
+
+    def terms(self, lane: Lane, node: Node, updates: Sequence[Update]) -> list[tuple[float, Weights]]:
+        """What these updates are about to add to a node's model: how much each counts, and the change."""
+        assert isinstance(node.aggregate, Additive)
+        return list(node.aggregate.terms(node.weights, updates, lane.version))
 
     @contextmanager
     def absorbing(self, updates: Sequence[Update]) -> Iterator[None]:

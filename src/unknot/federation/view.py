@@ -5,7 +5,7 @@ from __future__ import annotations
 from unknot.core.archive import Archive, Keepsakes, Memo
 from unknot.core.data import FederatedData
 from unknot.core.keys import Key
-from unknot.core.lineage import Ledger
+from unknot.core.lineage import Clients, Ledger
 from unknot.core.training import Recipe
 from unknot.core.weights import Weights
 from unknot.federation.clock import Clock
@@ -54,8 +54,9 @@ class View:
         return self.state.lanes
 
     @property
-    def members(self) -> set[int]:
-        return self.state.members
+    def members(self) -> Clients:
+        """The clients that take part now."""
+        return Clients(self.state.members).called(self.data.names)
 
     @property
     def costs(self) -> Costs:

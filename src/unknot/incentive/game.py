@@ -15,6 +15,7 @@ from unknot.core.errors import ConfigError
 
 Floats = NDArray[np.float64]
 
+LARGEST = 1e100  # beyond, products of such numbers are no numbers any more
 SUM = 1e-6  # given shares may add up to 1 this nearly: 0.333333 is a third
 
 
@@ -211,6 +212,10 @@ def numbers(name: str, value: ArrayLike) -> Floats:
         raise ConfigError(f"{name} is {value!r}: give numbers") from None
     if not np.isfinite(array).all():
         raise ConfigError(f"{name} is {value!r}: its numbers must be finite")
+    if (abs(array) > LARGEST).any():
+        raise ConfigError(
+            f"{name} is {value!r}: its numbers must be below {LARGEST:g}; count in a larger unit"
+        )
     return array
 
 

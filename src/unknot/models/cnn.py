@@ -73,6 +73,9 @@ def cnn_exact(
     channels: the default takes two with 32 and 64, as the 5×5 network of McMahan et al. (2017),
     with ReLU before each pool and no padding. "Two layers with 32 hidden units" is read as two
     layers of 32 before the output; ``hidden=(32,)`` is the other reading.
+
+    `channels`: a number for each convolution. `hidden`: widths of the linear layers before the output.
+    `padding`: pixels around each convolution's input, 0 to 2.
     """
     channels = wholes("cnn-exact", "channels", channels)
     hidden = wholes("cnn-exact", "hidden", hidden)
@@ -96,6 +99,10 @@ def cnn_incentive(
     public code of both has the same two. One channel (MNIST): 20 and 50 channels, 500 hidden units.
     Three channels (CIFAR-10): 6 and 16 channels, 120 and 84 hidden units. Fashion-MNIST is not in
     FedEraser, and Favor's network for it has batch normalisation, so the one for MNIST is used.
+
+    `channels`: a number for each convolution; left out: by the images' channels. `hidden`: widths of the
+    linear layers before the output; left out: likewise. `padding`: pixels around each convolution's input, 0
+    to 2.
     """
     one = bool(shape) and shape[0] == 1
     channels = wholes("cnn-incentive", "channels", channels or ((20, 50) if one else (6, 16)))

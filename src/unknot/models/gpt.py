@@ -63,12 +63,14 @@ def gpt(
     width: int = 128,
     context: int | None = None,
 ) -> nn.Module:
-    """A GPT-2-like language model of a size that a CPU trains; `classes` is the vocabulary.
+    """A GPT-2-like language model of a size that a CPU trains.
 
-    Learnt positions, layer normalisation before each part, GELU, no dropout, and an output layer of
-    its own (GPT-2 shares it with the token embedding). KNOT's distilled GPT-2 is ``layers=6,
-    heads=12, width=768, context=1024`` with a vocabulary of 50257. `context` is the longest text,
-    by default that of `shape`.
+    `classes` is the vocabulary. Learnt positions, layer normalisation before each part, GELU, no dropout, and
+    an output layer of its own (GPT-2 shares it with the token embedding). KNOT's distilled GPT-2 is
+    ``layers=6, heads=12, width=768, context=1024`` with a vocabulary of 50257.
+
+    `layers`: how many blocks. `heads`: attention heads a block, which divide the width. `width`: numbers a
+    token. `context`: tokens of the longest text; left out: those of the data.
     """
     if len(shape) != 1:
         raise ConfigError(

@@ -30,6 +30,9 @@ def mlp(
     The KNOT paper names no sizes for its Purchase-100 MLP. Its framework, Plato, has one MLP, after
     Nasr, Shokri and Houmansadr (2019): ``hidden=(1024, 512, 256, 128), activation="tanh"``. Use these
     for Purchase-100 and Location-30.
+
+    `hidden`: widths of the hidden layers, first to last. `activation`: what stands between layers, "relu",
+    "tanh"...
     """
     hidden = wholes("mlp", "hidden", hidden)
     activation = word("mlp", "activation", activation, tuple(ACTIVATIONS))

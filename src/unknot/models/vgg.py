@@ -26,10 +26,13 @@ def vgg16(
     """VGG-16 (Simonyan and Zisserman 2014), as KNOT uses it for CIFAR-10 and BMT/MMT for CIFAR-100.
 
     13 convolutions of 3×3 in five stages, each ended by a 2×2 max pool, then one linear layer
-    instead of two of 4096 units, as is usual for 32×32 images (`hidden` adds layers before it).
-    Batch normalisation would carry statistics from client to client and from sample to sample, so
-    group normalisation (Wu and He 2018, `groups` groups) stands in its place; ``norm="none"`` is
-    the network of 2014. `width` is the first stage's channel count: 64 is VGG-16, less is quicker.
+    instead of two of 4096 units, as is usual for 32×32 images. Batch normalisation would carry
+    statistics from client to client and from sample to sample, so group normalisation (Wu and He
+    2018) stands in its place.
+
+    `norm`: "group", or "none" for the network of 2014. `groups`: how many groups of channels are normalised.
+    `width`: the first stage's channels; 64 is VGG-16, less is quicker. `hidden`: widths of further linear
+    layers before the last.
     """
     norm = word("vgg16", "norm", norm, ("group", "none"))
     groups, width = whole("vgg16", "groups", groups), whole("vgg16", "width", width)

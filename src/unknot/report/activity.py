@@ -55,17 +55,23 @@ class Part:
     time: float
 
 
+def subject(history: History) -> str:
+    """What is trained on what, ``mlp on digits``, as far as they have names."""
+    parts = [history.setup.get(part, {}).get("name", "") for part in ("model", "data")]
+    return " on ".join(filter(None, parts))
+
+
 def lanes(history: History) -> list[str]:
     """The lanes that train apart, cluster 10 after cluster 9; joint rounds are not one of them."""
     found = {record.lane for record in history.rounds} | {row.lane for row in _placed(history)}
-    return sorted(found - {JOINT}, key=_natural)
+    return sorted(found - {JOINT}, key=natural)
 
 
 def rows(history: History) -> list[Row]:
     """By lane, then client, asked or not; last, those that were never in a lane."""
     placed = _placed(history)
     others = {trip.client for trip, _ in _trips(history)} - {row.client for row in placed}
-    ordered = sorted(placed, key=lambda row: (_natural(row.lane), row.client))
+    ordered = sorted(placed, key=lambda row: (natural(row.lane), row.client))
     return ordered + [Row(NOWHERE, client) for client in sorted(others)]
 
 
@@ -181,16 +187,15 @@ def _trips(history: History) -> Iterator[tuple[Trip, str]]:
 def _placed(history: History) -> set[Row]:
     """Who was in which lane at any time: by the lists of members, and by the work that was done."""
     lists = [history.members, *(served.entered for served in history.served)]
-    listed = {
-        Row(lane, client) for members in lists for lane, clients in members.items() for client in clients
-    }
-    asked = {Row(trip.lane, trip.client) for trip, kind in _trips(history) if kind not in ("apart", "visit")}
-    return {row for row in listed | asked if row.lane != JOINT}
+    listed = {(lane, client) for members in lists for lane, clients in members.items() for client in clients}
+    # As pairs, which are quick to compare: there may be 100,000 trips.
+    asked = {(trip.lane, trip.client) for trip, kind in _trips(history) if kind not in ("apart", "visit")}
+    return {Row(lane, client) for lane, client in listed | asked if lane != JOINT}
 
 
 def _first_rows(of: Sequence[Row]) -> dict[int, int]:
     return {row.client: i for i, row in reversed(list(enumerate(of)))}
 
 
-def _natural(name: str) -> tuple[tuple[str, int], ...]:
+def natural(name: str) -> tuple[tuple[str, int], ...]:
     return tuple((word, int(digits or -1)) for word, digits in re.findall(r"(\D+|^)(\d*)", name))

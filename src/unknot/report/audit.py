@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from rich.console import Group, RenderableType
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.table import Table
 from rich.text import Text
 
@@ -26,6 +28,7 @@ STYLES = {
     "no trace found": "bold green",
     "no power": "bold yellow",
 }
+OUTCOME = "outcome"
 UNLIKE = 2.0
 """From here on it is said that the served model is unlike its controls altogether."""
 
@@ -151,49 +154,90 @@ def notes(audit: Shown) -> list[str]:
     return lines
 
 
-def _attacks(audit: Shown) -> Table:
+@dataclass(frozen=True)
+class _Figures:
+    """A table in one piece where there is room, otherwise in as many as it takes: no value is cut."""
+
+    heads: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    names: int
+    """How many columns say what a row is; they stand in every piece."""
+    section: int
+    """After so many rows there is a line."""
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        for places in self._pieces(options.max_width):
+            table = Table()
+            for place in places:
+                words = place < self.names or self.heads[place] == OUTCOME
+                table.add_column(self._head(place), justify="left" if words else "right", no_wrap=True)
+            for number, row in enumerate(self.rows, start=1):
+                cells = (Text(row[place], style=STYLES.get(row[place], "")) for place in places)
+                table.add_row(*cells, end_section=number % self.section == 0)
+            yield table
+
+    def _pieces(self, room: int) -> Iterator[list[int]]:
+        """The columns of each table."""
+        names = list(range(self.names))
+        piece = list(names)
+        for place in range(self.names, len(self.heads)):
+            if len(piece) > len(names) and 1 + sum(map(self._width, [*piece, place])) > room:
+                yield piece
+                piece = list(names)
+            piece.append(place)
+        yield piece
+
+    def _width(self, place: int) -> int:
+        """With the border on one side, and the space on both."""
+        return 3 + max(map(len, (*self._head(place).split("\n"), *(row[place] for row in self.rows))))
+
+    def _head(self, place: int) -> str:
+        """In as many lines as it takes to be no wider than the values."""
+        head = self.heads[place]
+        widest = max(map(len, (*head.split(), *(row[place] for row in self.rows))))
+        return "\n".join(textwrap.wrap(head, widest))
+
+
+def _attacks(audit: Shown) -> _Figures:
     tpr = {rate for finding in audit["findings"] for rate, e in finding["served"]["tpr"].items() if e}
     decided = any("f1" in finding["served"] for finding in audit["findings"])
-    table = Table("attack", "model")
     rates = sorted(tpr, key=float, reverse=True)
-    headings = ["deviation", "AUC", *(f"TPR at {percent(float(rate))}" for rate in rates), *["F1"] * decided]
-    for heading in headings:
-        table.add_column(heading, justify="right")
-    table.add_column("outcome")
+    figures = ["deviation", "AUC", *(f"TPR at {percent(float(rate))}" for rate in rates), *["F1"] * decided]
+    rows = []
     for finding in audit["findings"]:
         for model in MODELS:
-            figures, values = finding[model], finding["statistics"][model]
-            outcome = finding["outcome"] if model == "served" else ""
-            table.add_row(
-                finding["attack"] if model == MODELS[0] else "",
-                model,
-                f"{values[0]:+.1f}" if len(values) == 1 else f"{min(values):+.1f} to {max(values):+.1f}",
-                estimate(figures["auc"]),
-                *(estimate(figures["tpr"][rate]) for rate in rates),
-                *([estimate(figures.get("f1"))] if decided else []),
-                Text(outcome, style=STYLES.get(outcome, "")),
-                end_section=model == MODELS[-1],
+            found, values = finding[model], finding["statistics"][model]
+            rows.append(
+                [
+                    finding["attack"] if model == MODELS[0] else "",
+                    model,
+                    f"{values[0]:+.1f}" if len(values) == 1 else f"{min(values):+.1f} to {max(values):+.1f}",
+                    estimate(found["auc"]),
+                    *(estimate(found["tpr"][rate]) for rate in rates),
+                    *([estimate(found.get("f1"))] if decided else []),
+                    finding["outcome"] if model == "served" else "",
+                ]
             )
-    return table
+    return _Figures(["attack", "model", *figures, OUTCOME], rows, names=2, section=len(MODELS))
 
 
-def _divergence(audit: Shown) -> Table:
-    table = Table("model", "erased data", "forgetting error", "test data", "‖w − control‖", "KL", "agreement")
-    for column in table.columns[1:]:
-        column.justify = "right"
+def _divergence(audit: Shown) -> _Figures:
+    heads = ["model", "erased data", "forgetting error", "test data", "‖w − control‖", "KL", "agreement"]
+    rows = []
     for model in ("kept", "served", "another control"):
         found = audit["divergence"][model]
-        distance = "–" if found["distance"] is None else f"{found['distance']:.3f}"
-        table.add_row(
-            model,
-            share(found["erased"]),
-            f"{100 * found['forgetting_error']:+.1f} points",
-            share(found["test"]),
-            distance,
-            f"{found['kl']:.4f}",
-            share(found["agreement"]),
+        rows.append(
+            [
+                model,
+                share(found["erased"]),
+                f"{100 * found['forgetting_error']:+.1f} points",
+                share(found["test"]),
+                "–" if found["distance"] is None else f"{found['distance']:.3f}",
+                f"{found['kl']:.4f}",
+                share(found["agreement"]),
+            ]
         )
-    return table
+    return _Figures(heads, rows, names=1, section=len(rows))
 
 
 def marks(found: Shown) -> RenderableType:

@@ -6,7 +6,6 @@ import json
 from html import escape
 from pathlib import Path
 
-from unknot.core.errors import ConfigError
 from unknot.report.audit import (
     MEANING,
     MODELS,
@@ -21,6 +20,7 @@ from unknot.report.audit import (
 )
 from unknot.report.audit_plot import svg
 from unknot.report.plots import load_matplotlib
+from unknot.report.targets import check_page
 
 STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; color: #222; max-width: 60rem; margin: auto; padding: 1rem; }
@@ -49,13 +49,9 @@ READING = (
 
 def check(file: Path | None) -> None:
     """Whether the page can be written: asked before a long run rather than after it."""
-    if file is None:
-        return
-    if file.suffix.lower() not in (".html", ".htm"):
-        raise ConfigError(f"cannot write {file.name}: the page's name must end in .html")
-    if not file.parent.is_dir():
-        raise ConfigError(f"cannot write {file}: there is no folder {file.parent}")
-    load_matplotlib()
+    if file is not None:
+        check_page(file)
+        load_matplotlib()
 
 
 def page(audit: Shown) -> str:

@@ -13,7 +13,8 @@ from unknot.report.plots import COLOURS, GREY, load_matplotlib
 from unknot.report.timeline import DATES
 
 SERVED, KEPT = COLOURS[0], COLOURS[1]
-LABELS = {"served": "served", "kept": "kept: the erased data left in", "controls": "controls"}
+LABELS = {"served": "served", "kept": "kept: the erased data left in", "controls": "controls: never had it"}
+SIGNS = {"served": "D", "kept": "^", "controls": "o"}
 
 
 def draw(audit: Shown, file: str | Path) -> None:
@@ -49,12 +50,42 @@ def _figure(audit: Shown, figure_of: Any) -> Any:
     for place, finding in enumerate(findings):
         axes = figure.add_subplot(grid[place // (columns - 1), 1 + place % (columns - 1)])
         _roc(axes, finding, 0.5 / audit["others"], 0.5 / audit["members"])
-    handles, labels = figure.axes[1].get_legend_handles_labels()
-    below: dict[str, Any] = {"loc": "outside lower center", "ncols": len(labels)}
-    figure.legend(handles, labels, **below, frameon=False, fontsize=8)
-    title = f"{audit['experiment']}: {audit['erased']} erased by {audit['method']}: {audit['outcome']}"
+    _legend(figure)
+    trained = f" ({audit['trained']})" if audit.get("trained") else ""
+    title = (
+        f"{audit['experiment']}{trained}: {audit['erased']} erased by {audit['method']}: {audit['outcome']}"
+    )
     figure.suptitle(title, fontsize=10.5, parse_math=False)
     return figure
+
+
+def _legend(figure: Any) -> None:
+    """A model is a mark on the left and a line on the right, of one colour."""
+    from matplotlib.legend_handler import HandlerTuple
+    from matplotlib.lines import Line2D
+    from matplotlib.patches import Patch
+
+    def mark(model: str, colour: str) -> Any:
+        return Line2D([], [], color=colour, marker=SIGNS[model], linestyle="none", markersize=5)
+
+    drawn = dict(zip(*reversed(figure.axes[1].get_legend_handles_labels()), strict=True))
+    colours = {"served": SERVED, "kept": KEPT, "controls": GREY}
+    shown: dict[str, Any] = {
+        LABELS[model]: (mark(model, colour), drawn[LABELS[model]]) for model, colour in colours.items()
+    }
+    shown["not told from the controls"] = Patch(color=GREY, alpha=0.15, linewidth=0)
+    shown["guessing"] = drawn["guessing"]
+    wide = len(shown) if figure.get_figwidth() > 8 else 3
+    figure.legend(
+        shown.values(),
+        shown.keys(),
+        loc="outside lower center",
+        ncols=wide,
+        frameon=False,
+        fontsize=8,
+        handlelength=3,
+        handler_map={tuple: HandlerTuple(ndivide=None)},
+    )
 
 
 def _among(axes: Any, findings: list[Shown]) -> None:
@@ -65,9 +96,9 @@ def _among(axes: Any, findings: list[Shown]) -> None:
         critical = finding["critical"]
         axes.fill_between([-critical, critical], row - 0.4, row + 0.4, color=GREY, alpha=0.15, linewidth=0)
         height = [row + 0.22 * ((i % 5) - 2) / 2 for i in range(len(values["controls"]))]
-        axes.plot(values["controls"], height, "o", color=GREY, markersize=4, alpha=0.8)
-        axes.plot(values["kept"], [row] * len(values["kept"]), "^", color=KEPT, markersize=7)
-        axes.plot(values["served"], [row], "D", color=SERVED, markersize=7)
+        axes.plot(values["controls"], height, SIGNS["controls"], color=GREY, markersize=4, alpha=0.8)
+        axes.plot(values["kept"], [row] * len(values["kept"]), SIGNS["kept"], color=KEPT, markersize=7)
+        axes.plot(values["served"], [row], SIGNS["served"], color=SERVED, markersize=7)
     axes.set_xscale("symlog", linthresh=5)
     axes.set_yticks(range(len(names)), names)
     axes.set_ylim(len(names) - 0.5, -0.5)

@@ -14,6 +14,7 @@ from typing import Any
 
 from unknot.core.errors import ConfigError
 from unknot.report.plots import COLOURS, GREY, load_matplotlib
+from unknot.report.targets import check_picture
 from unknot.report.trees import label
 from unknot.topology import Anchors, Assignment, Bounds, Profiles, anchors, assign, ratings
 
@@ -98,7 +99,7 @@ def table(shown: View) -> list[str]:
         if not members:
             lines.append(f"{n:7}{0:9}{'–':>7}{'–':>12}{'–':>16}")
             continue
-        time = math.fsum(times[k] for k in members) / len(members)
+        time = math.fsum(times[k] / len(members) for k in members)  # their sum may be no float
         disparity = math.fsum(disparities[k] for k in members) / len(members)
         who = label(_sorted([names[k] for k in members]), 40)
         worst = shown.assignment.worst(n)
@@ -160,8 +161,7 @@ def _sorted(names: Sequence[int | str]) -> list[int | str]:
 def draw(shown: View, file: str | Path) -> None:
     """Write the scatter plot to a file; the ending says how: .png, .svg, .pdf."""
     file = Path(file)
-    if file.suffix.lower() not in (".png", ".svg", ".pdf"):
-        raise ConfigError(f"cannot draw {file.name}: the file must end in .png, .svg or .pdf")
+    check_picture(file)
     figure_of, style = load_matplotlib()
     found, profiles, set_ = shown.assignment, shown.profiles, shown.anchors
     many = len(profiles)
@@ -194,8 +194,8 @@ def draw(shown: View, file: str | Path) -> None:
         if shown.logarithmic:
             axes.set_xscale("log")
         axes.set_ylim(-0.03, 1.07)
-        axes.set_xlabel("training time" + (" (logarithmic)" if shown.logarithmic else ""))
-        axes.set_ylabel("disparity")
+        axes.set_xlabel(f"training time (as in the table{', logarithmic' if shown.logarithmic else ''})")
+        axes.set_ylabel("disparity (0: as all, 1: opposite)")
         axes.set_title(f"{many} clients in {len(found.clusters)} clusters", fontsize=10.5)
         _legend(figure, shown)
         try:
@@ -219,11 +219,11 @@ def _legend(figure: Any, shown: View) -> None:
     handles, names = [], []
     for n, members in enumerate(shown.assignment.clusters):
         handles.append(Line2D([], [], color=_colour(n), marker=_mark(n), linestyle="none", markersize=6))
-        names.append(f"cluster {n}: {len(members)}")
+        names.append(f"cluster {n}: {len(members)} client{'' if len(members) == 1 else 's'}")
     handles.append(
         Line2D([], [], color=GREY, marker="o", linestyle="none", markersize=10, markerfacecolor="none")
     )
-    names.append("anchor, with +")
+    names.append("anchor of a cluster, with +")
     figure.legend(
         handles, names, loc="outside right upper", frameon=False, fontsize=8.5, ncols=1 + len(names) // 24
     )

@@ -15,6 +15,7 @@ from unknot.incentive import POLICIES, Setting, by_clients, by_rate, describe, o
 from unknot.incentive.sweeps import AT, CLIENTS, RATES
 from unknot.report import game_plots
 from unknot.report.plots import COLOURS, GREY, load_matplotlib
+from unknot.report.targets import check_picture
 
 Floats = NDArray[np.float64]
 
@@ -119,12 +120,12 @@ def _values(values: Sequence[complex]) -> str:
 def draw(setting: Setting, file: str | Path) -> None:
     """Write the paper's Figure 4a to c, and the game's shares, to a file: .png, .svg, .pdf."""
     file = Path(file)
-    if file.suffix.lower() not in (".png", ".svg", ".pdf"):
-        raise ConfigError(f"cannot draw {file.name}: the file must end in .png, .svg or .pdf")
+    check_picture(file)
     figure_of, style = load_matplotlib()
     shown = min(setting.game.populations, DRAWN)
     with style:
-        figure = figure_of(figsize=(9.6, 5.6), layout="constrained")
+        figure = figure_of(figsize=(9.6, 5.9), layout="constrained")
+        figure.suptitle(_title(setting), fontsize=10.5)
         upper, lower = figure.subfigures(2, 1, height_ratios=[3.2, 2.4])
         axes = upper.subplots(1, 3)
         _curves(axes[0], setting)
@@ -137,7 +138,7 @@ def draw(setting: Setting, file: str | Path) -> None:
         below = lower.subplots(1, shown, sharey=True, squeeze=False)[0]
         for p, panel in enumerate(below):
             _stack(panel, setting, p)
-        below[0].set_ylabel("share")
+        below[0].set_ylabel("share of the population")
         handles, labels = below[0].get_legend_handles_labels()
         lower.legend(
             handles,
@@ -152,6 +153,13 @@ def draw(setting: Setting, file: str | Path) -> None:
             figure.savefig(file, dpi=200, metadata=dated)
         except OSError as error:
             raise ConfigError(f"cannot write {file}: {error.strerror or error}") from None
+
+
+def _title(setting: Setting) -> str:
+    game = setting.game
+    return (
+        f"{game.populations} populations at {game.servers} servers, learning rate δ = {float(game.delta):g}"
+    )
 
 
 Lines = tuple[list[float], Mapping[str, list[float]]]

@@ -17,7 +17,7 @@ LOOKS: dict[str, dict[str, Any]] = {
     name: {"color": COLOURS[i], "linestyle": DASHES[i]} for i, name in enumerate(("evolutionary", *READINGS))
 }
 SIGNS = dict(zip(LOOKS, MARKS, strict=True))
-SHADES = {"above": ("#0072B2", "white"), "level": ("#D9D9D9", "black"), "below": ("#D55E00", "white")}
+SHADES = {"above": "#0072B2", "level": "#D9D9D9", "below": "#D55E00"}
 
 
 def draw(findings: Shown, *files: str | Path) -> bool:
@@ -90,22 +90,22 @@ def beside(axes: Any, panel: Shown) -> None:
     lines = [line for line in panel["lines"] if line["beside"] is not None]
     for row, line in enumerate(lines):
         left = 0
-        for (name, (colour, ink)), draws in zip(SHADES.items(), line["beside"], strict=True):
+        for (name, colour), draws in zip(SHADES.items(), line["beside"], strict=True):
             look = {"color": colour, "edgecolor": "white", "linewidth": 0.8}
             axes.barh(row, draws, 0.62, left=left, label=name if row == 0 else None, **look)
-            if draws:
-                options = {"color": ink, "ha": "center", "va": "center", "fontsize": 8}
-                axes.text(left + draws / 2, row, str(draws), **options)
             left += draws
+        numbers, side = " · ".join(map(str, line["beside"])), axes.get_yaxis_transform()
+        axes.text(1.02, row, numbers, transform=side, va="center", fontsize=8, color=GREY)
     axes.set_yticks(range(len(lines)), [line["label"].replace(" (", "\n(") for line in lines], fontsize=8.5)
     axes.invert_yaxis()
     axes.set_xlim(0, lines[0]["draws"])
+    axes.set_xlabel("draws")
     axes.grid(axis="y", visible=False)
     axes.tick_params(axis="y", length=0)
     axes.set_title(
         f"draws in which, in period {panel['places'][-1]:g}, the game is", fontsize=9.5, loc="left"
     )
-    place = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.09), "borderaxespad": 0.0}
+    place = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.16), "borderaxespad": 0.0}
     axes.legend(ncols=3, frameon=False, fontsize=8.5, columnspacing=1.4, handlelength=1.2, **place)
 
 

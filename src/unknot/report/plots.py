@@ -49,7 +49,13 @@ MEASURES = {
 QUALITIES = ("recovering", "first", "end", "final")
 ARRIVALS = ("rounds", "seconds", "total", "kept", "stopped")
 WIDTH, HEIGHT = 3.2, 2.7  # inches an axes: three in a row can still be read at 800 pixels
+PLAIN = 1e4  # from one end of an axis to the other, and then plain numbers no longer fit
 GREY = "#555555"
+NEVER: Any = {"marker": "x", "markersize": 7, "markeredgewidth": 1.8, "linestyle": "none"}
+AT_ONCE: Any = {"marker": "o", "markersize": 6, "markerfacecolor": "white", "linestyle": "none"}
+SOME: Any = {"hatch": "////", "edgecolor": "white"}
+SIGNS = {"never": "never reached", "at once": "reached at once", "some": "reached in some of the seeds only"}
+"""What stands in place of a bar, or makes it another one."""
 BESIDE: dict[str, tuple[dict[str, Any], str]] = {
     "before": ({"marker": "D", "markerfacecolor": "black"}, "before the request (FedAvg)"),
     "control": ({"marker": "o", "markerfacecolor": "white"}, "controls: never had the client"),
@@ -88,21 +94,35 @@ def draw(findings: Shown, *files: str | Path) -> bool:
         )
         figure.subplots(rows, columns, squeeze=False)
         looks = _looks(panels)
+        signs: set[str] = set()
         for axes, panel in zip(figure.axes, curved, strict=False):
             _curves(axes, panel, looks, findings["axis"] == "time")
         for axes, measure in zip(figure.axes[len(curved) :], bars, strict=False):
-            _bars(axes, panels, measure, looks)
+            signs |= _bars(axes, panels, measure, looks)
             baseline = panels[0]["labels"].get(findings["baseline"], "")
             axes.set_title(textwrap.fill(MEASURES[measure].format(baseline=baseline), 30), fontsize=9)
         for axes in figure.axes[axes_count:]:
             axes.set_axis_off()
-        _legend(figure, panels, looks, bars, bool(curved), columns=max(2, int(width / 1.4)))
+        rows = _legend(figure, panels, looks, bars, bool(curved), signs, columns=max(2, int(width / 1.4)))
         title = f"{findings['title']} ({findings['figure']}, {findings['scale']} scale)"
-        figure.suptitle(textwrap.fill(title, int(13.5 * width)), fontsize=10.5)
+        room = int(13.5 * width)
+        lines = [*textwrap.wrap(title, room), *textwrap.wrap(_trained(panels), room)]
+        figure.suptitle("\n".join(lines), fontsize=10.5)
+        # What stands around the axes takes nothing away from them.
+        figure.set_figheight(figure.get_figheight() + 0.2 * (len(lines) - 1) + 0.17 * max(0, rows - 2))
         for file in files:
             # No date inside: the same findings give the same file.
             figure.savefig(file, dpi=200, metadata={"Date": None} if str(file).endswith(".svg") else None)
     return True
+
+
+def _trained(panels: Sequence[Shown]) -> str:
+    """What is trained on what: ``mlp on digits, mnist; gpt on shakespeare``."""
+    data: dict[str, dict[str, None]] = {}
+    for panel in panels:
+        model, _, name = panel["trained"].partition(" on ")
+        data.setdefault(model, {})[name] = None
+    return "; ".join(f"{model} on {', '.join(names)}" for model, names in data.items())
 
 
 def _measured(measure: str, panels: Sequence[Shown]) -> bool:
@@ -165,28 +185,35 @@ def _curves(axes: Any, panel: Shown, looks: Mapping[str, Any], over_time: bool) 
         axes.axhline(factor * threshold, color="#999999", linewidth=0.8, linestyle="--", zorder=0)
     axes.set_title(textwrap.fill(panel["title"], 36), fontsize=10, pad=8)
     axes.set_xlim(left=0 if over_time else None, right=panel["until"])
-    axes.set_xlabel("simulated seconds" if over_time else "round")
+    axes.set_xlabel("simulated time (s)" if over_time else "round")
     axes.set_ylabel(f"{panel['split']} {panel['metric']}{' (%)' if in_percent(panel['metric']) else ''}")
     if panel["metric"] == "perplexity":
         _logarithmic(axes)
 
 
 def _logarithmic(axes: Any) -> None:
-    """Perplexities begin in the thousands and end in the tens; ticks are plain numbers all the same."""
+    """Perplexities begin in the thousands and end in the tens; ticks are plain numbers all the same.
+
+    Those of a model that has diverged have no end: then ticks are powers of ten.
+    """
     from matplotlib.ticker import LogLocator, NullFormatter, ScalarFormatter
 
     axes.set_yscale("log")
+    low, high = axes.get_ylim()
+    if high / low > PLAIN:
+        return
     axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
     axes.yaxis.set_major_formatter(ScalarFormatter())
     axes.yaxis.set_minor_formatter(NullFormatter())
 
 
-def _bars(axes: Any, panels: Sequence[Shown], measure: str, looks: Mapping[str, Any]) -> None:
-    """A group a panel, a bar a line; the whisker is the deviation over the seeds.
+def _bars(axes: Any, panels: Sequence[Shown], measure: str, looks: Mapping[str, Any]) -> set[str]:
+    """A group a panel, a bar a line; the whisker is the deviation over the seeds. Says which signs it set.
 
     Accuracies are dots: where differences of a point matter the axis cannot begin at 0, and a bar
     that does not begin at 0 lies.
     """
+    signs: set[str] = set()
     attack, _, model = measure.partition("_")
     attacked = attack in GUESSES and model == "after"
     dots = measure in QUALITIES or (attacked and attack != "f1")
@@ -203,7 +230,9 @@ def _bars(axes: Any, panels: Sequence[Shown], measure: str, looks: Mapping[str, 
             if stat is None:
                 arrival = "total" if measure == "speedup" else measure
                 if arrival in ARRIVALS and arrival not in line["measures"]:
-                    _write(axes, place, "never", color)
+                    foot = axes.get_xaxis_transform()  # x by place, y by height
+                    axes.plot(place, 0.05, color=color, transform=foot, **NEVER)
+                    signs.add("never")
                 continue
             value, whisker = factor * stat["mean"], factor * (stat["std"] or 0.0)
             if attacked:
@@ -211,18 +240,20 @@ def _bars(axes: Any, panels: Sequence[Shown], measure: str, looks: Mapping[str, 
             if dots:
                 axes.errorbar(place, value, whisker, fmt="o", markersize=5, color=color, elinewidth=1.4)
             else:
-                axes.bar(place, value, 0.92 * width, yerr=whisker, color=color, ecolor="#333333")
-                if stat["n"] < stat["asked"]:
-                    _write(axes, place, f"{stat['n']} of {stat['asked']} seeds", "white" if value else color)
-                elif measure in ARRIVALS and value == 0:
-                    _write(axes, place, "at once", color)
+                some = stat["n"] < stat["asked"]
+                look = SOME if some else {}
+                axes.bar(place, value, 0.92 * width, yerr=whisker, color=color, ecolor="#333333", **look)
+                once = measure in ARRIVALS and value == 0
+                if once:
+                    axes.plot(place, 0, color=color, clip_on=False, zorder=3, **AT_ONCE)
+                signs |= {name for name, there in {"some": some, "at once": once}.items() if there}
     if attacked:
         (low, high), (least, most) = axes.get_ylim(), SPANS[attack]
         axes.set_ylim(max(0.0, min(low, least)), max(high, most))
     for level, words in GUESSES[attack].items() if attacked else ():
         axes.axhline(level, color=GREY, linewidth=0.8, linestyle=":")
         side = axes.get_yaxis_transform()  # x by width, y by value
-        axes.text(1, level, words, transform=side, ha="right", va="bottom", fontsize=6.5, color=GREY)
+        axes.text(1.01, level, words, transform=side, va="center", fontsize=6.5, color=GREY)
     if len(panels) > 1:
         places, labels = [float(i) for i in range(len(panels))], [panel["title"] for panel in panels]
     else:
@@ -240,6 +271,7 @@ def _bars(axes: Any, panels: Sequence[Shown], measure: str, looks: Mapping[str, 
     axes.set_xlim(-margin, len(panels) - 1 + margin)
     axes.tick_params(axis="x", length=0)
     axes.grid(axis="x", visible=False)
+    return signs
 
 
 def _beside(axes: Any, place: float, width: float, attack: str, measures: Shown) -> None:
@@ -249,30 +281,35 @@ def _beside(axes: Any, place: float, width: float, attack: str, measures: Shown)
             axes.plot(x, stat["mean"], markersize=4, markeredgecolor="black", zorder=3, **look)
 
 
-def _write(axes: Any, place: float, text: str, color: str) -> None:
-    """Upright, from the foot of where a bar is or would be."""
-    foot = axes.get_xaxis_transform()
-    options = {"rotation": 90, "ha": "center", "va": "bottom", "fontsize": 7.5, "color": color}
-    axes.text(place, 0.03, text, transform=foot, **options)
-
-
 def _legend(
     figure: Any,
     panels: Sequence[Shown],
     looks: Mapping[str, Any],
     bars: Sequence[str],
     curved: bool,
+    signs: set[str],
     columns: int,
-) -> None:
+) -> int:
+    """Only what is in this figure; says in how many rows."""
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
     labels = {line["name"]: line["label"] for panel in panels for line in panel["lines"]}
     handles: list[Any] = [Line2D([], [], linewidth=1.6, **look) for look in looks.values()]
     names = [labels[name] for name in looks]
-    if any(line["lanes"] for panel in panels for line in panel["lines"]):
+    every = [line for panel in panels for line in panel["lines"]]
+    if band := _band(every) if curved else "":
         handles.append(Patch(color=GREY, alpha=0.25, linewidth=0))
-        names.append("worst to best cluster")
+        names.append(band)
+    stats = [line["measures"][bar] for line in every for bar in bars if bar in line["measures"]]
+    if any(stat["std"] for stat in stats):
+        handles.append(Line2D([], [], color="#333333", marker="|", linestyle="none", markersize=9))
+        names.append("standard deviation over the seeds")
+    for sign, meaning in SIGNS.items():
+        if sign in signs:
+            look = {"never": NEVER, "at once": AT_ONCE}.get(sign)
+            handles.append(Line2D([], [], color=GREY, **look) if look else Patch(facecolor=GREY, **SOME))
+            names.append(meaning)
     if any(bar.partition("_")[0] in GUESSES for bar in bars):
         for look, meaning in BESIDE.values():
             handles.append(Line2D([], [], linestyle="none", markersize=4, markeredgecolor="black", **look))
@@ -286,9 +323,18 @@ def _legend(
         handles.append(Line2D([], [], color=GREY, marker=sign, linestyle="none", markersize=5))
         names.append(meaning)
     columns = min(len(names), columns)
-    while columns > 1 and _legend_width(names, columns) > figure.get_figwidth():
+    while columns > 1 and _legend_width(names, columns) > figure.get_figwidth() - 0.3:
         columns -= 1
     figure.legend(handles, names, loc="outside lower center", ncols=columns, frameon=False, fontsize=8)
+    return math.ceil(len(names) / columns)
+
+
+def _band(lines: Sequence[Shown]) -> str:
+    """What the bands of the curves are."""
+    clusters = any(line["lanes"] for line in lines)
+    seeds = any(not line["lanes"] and len(line["seeds"]) > 1 for line in lines)
+    words = [name for name, there in {"cluster": clusters, "seed": seeds}.items() if there]
+    return f"worst to best {', or '.join(words)}" if words else ""
 
 
 def _legend_width(names: Sequence[str], columns: int) -> float:

@@ -172,6 +172,9 @@ def scenario_table(scenario: Shown) -> Table:
 def catalogue_table(entries: Sequence[Shown]) -> Table:
     """The reproductions there are, and whether they can be run here."""
     table = Table("name", "of the paper", "scale", "data", "takes about", show_lines=True)
+    table.columns[0].no_wrap = True
+    for column in table.columns:
+        column.overflow = "fold"
     for entry in entries:
         for i, scale in enumerate(entry["scales"]):
             data = ", ".join(

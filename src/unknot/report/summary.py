@@ -2,38 +2,32 @@
 
 from __future__ import annotations
 
-from rich.console import Group, RenderableType
+from dataclasses import dataclass
+
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from unknot.federation import History, Served
-from unknot.federation.clustered import JOINT
+from unknot.federation import History
 from unknot.federation.history import value_of
 from unknot.report.activity import lanes
 from unknot.report.cells import shown
 from unknot.report.curve import curve
+from unknot.report.words import engine_of, pending, regained, rounds_of, size, where
+
+WIDEST = 64  # letters of the curve
 
 
 def share(value: float | None) -> str:
     return "–" if value is None else f"{value:.1%}"
 
 
-def size(count: float) -> str:
-    for unit in ("B", "kB", "MB", "GB"):
-        if count < 1000 or unit == "GB":
-            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
-        count /= 1000
-    raise AssertionError
-
-
 def summary(history: History) -> RenderableType:
-    """The curve, the result, what else could be served, and what each request cost."""
-    parts: list[RenderableType] = []
-    drawn = curve(history)
-    if drawn:
-        head = f"{history.metric.name} of the served model (▾ a request)"
-        parts += [Text(head), Text(drawn, style="cyan"), Text("")]
+    """What went wrong, the curve, the result, what else could be served, and what each request cost."""
+    wrong = [Text(text, style="bold red") for text in (*history.warnings, *pending(history))]
+    parts: list[RenderableType] = [*wrong, Text("")] if wrong else []
+    parts.append(_Curve(history))
     parts.append(_result(history))
     if history.choices:
         parts += [Text(""), _choices(history)]
@@ -41,19 +35,24 @@ def summary(history: History) -> RenderableType:
         parts += [Text(""), _requests(history)]
     if history.waived:
         parts += [Text(""), Text(history.let_pass, style="yellow")]
-    parts += [Text(text, style="bold red") for text in (*_pending(history), *history.warnings)]
+    parts += [Text(str(aside), style="yellow") for aside in history.set_aside_observers]
     return Padding(Group(*parts), (1, 0))
 
 
-def where(served: Served, several: bool) -> str:
-    """``round 3, 70.0 s``; with several lanes, whose round: ``round 3 of cluster 2, 70.0 s``."""
-    whose = f" of {', '.join(served.lanes) or 'the furthest lane'}" if several else ""
-    return f"round {served.round}{whose}, {served.time:.1f} s"
+@dataclass(frozen=True)
+class _Curve:
+    """As wide as there is room; nothing where there is nothing to draw, or no letters to draw it with."""
 
+    history: History
 
-def _pending(history: History) -> list[str]:
-    what = "the run ended before it came. Train for longer, or ask earlier"
-    return [f"still pending: {request}: {what}" for request in history.unserved]
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        if not options.encoding.startswith("utf"):
+            return
+        drawn = curve(self.history, width=max(min(WIDEST, options.max_width - 7), 8))
+        if drawn:
+            yield Text(f"{self.history.metric.name} of the served model (▾ a request)")
+            yield Text(drawn, style="cyan")
+            yield Text("")
 
 
 def _result(history: History) -> Table:
@@ -65,7 +64,7 @@ def _result(history: History) -> Table:
         for name, value in score.metrics.items():
             main = name == history.metric.name
             table.add_row(f"{split} {name}", history.metric.shown(value) if main else shown(value, name))
-    table.add_row("rounds", _rounds(history))
+    table.add_row("rounds", rounds_of(history))
     table.add_row("simulated time", f"{history.time:.1f} s")
     table.add_row("client epochs", f"{costs.client_epochs:.0f}")
     if costs.server_samples:
@@ -76,21 +75,11 @@ def _result(history: History) -> Table:
         table.add_row("updates set aside", str(costs.set_aside))
     if costs.cancelled:
         table.add_row("flights cancelled", str(costs.cancelled))
-    path = history.environment.get("engine", {})
-    engine = " / ".join(str(path[k]) for k in ("engine", "path", "device") if k in path)
-    table.add_row("engine", engine)
+    table.add_row("engine", engine_of(history))
     table.add_row("real time", f"{history.seconds['total']:.1f} s")
     if history.model is not None:
         table.add_row("model", history.model.digest())
     return table
-
-
-def _rounds(history: History) -> str:
-    """Lanes side by side count one by one, and joint rounds apart from them."""
-    joint = sum(record.lane == JOINT for record in history.rounds)
-    text, many = str(len(history.rounds) - joint), len(lanes(history))
-    text += f" in {many} lanes" if many > 1 else ""
-    return f"{text}, {joint} joint" if joint else text
 
 
 def _choices(history: History) -> Table:
@@ -127,21 +116,7 @@ def _requests(history: History) -> Text:
             text.append(f"  at a last visit, {who} worked for the method that forgets\n")
         if served.cancelled:
             text.append(f"  {len(served.cancelled)} clients in flight were called back\n")
-        text.append(_regained(history, served))
+        if served.kind == "erase" and (regain := regained(history, history.recovery(served))):
+            text.append(f"  {regain}\n")
     text.rstrip()
     return text
-
-
-def _regained(history: History, served: Served) -> str:
-    recovery = history.recovery(served) if served.kind == "erase" else None
-    if recovery is None:
-        return ""
-    metric = history.metric
-    share_of_it = f"  {recovery.fraction:.0%} of it"
-    if metric.falls or recovery.target < 0:  # then it is not a share of it
-        share_of_it = f"  {metric.name} {metric.shown(recovery.target)}"
-    if recovery.reached and not recovery.rounds:
-        return f"{share_of_it} was still there right after\n"
-    rounds = f"{recovery.rounds} round{'' if recovery.rounds == 1 else 's'}"
-    cost = f"{rounds}, {recovery.seconds:.1f} s, {recovery.client_epochs:.1f} client epochs"
-    return f"{share_of_it} {'regained' if recovery.reached else 'not regained'} in {cost}\n"

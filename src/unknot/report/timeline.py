@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import textwrap
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from unknot.federation import History
 from unknot.report import activity
 from unknot.report.activity import Bar, Gone, Part, Point, Row
 from unknot.report.plots import COLOURS, GREY, MARKS, load_matplotlib
+from unknot.report.targets import check_picture
 
 Name = TypeVar("Name")
 BLACK, RED, PALE, SILVER = "#111111", "#C1121F", "#F6D5D8", "#AAAAAA"
@@ -36,16 +38,19 @@ def draw_run(history: History, *files: str | Path) -> None:
     figure_of, style = load_matplotlib()
     sheet = Sheet(history)
     with style:
-        figure = figure_of(figsize=(WIDTH, CURVE + sheet.tall + 1.2), layout="constrained")
-        upper, lower = figure.subplots(2, 1, sharex=True, height_ratios=[CURVE, sheet.tall])
+        heights = [CURVE, sheet.tall] if sheet.measured else [sheet.tall]
+        figure = figure_of(figsize=(WIDTH, sum(heights) + 1.2), layout="constrained")
+        panels = figure.subplots(len(heights), 1, sharex=True, height_ratios=heights, squeeze=False)[:, 0]
+        upper, lower = panels[0], panels[-1]
         upper.set_xlim(0, 1.01 * history.time or 1)
-        _accuracies(upper, sheet)
+        if sheet.measured:
+            _accuracies(upper, sheet)
         _timeline(lower, sheet)
         _names(lower, sheet)
         for served in (one for one in history.served if one.clients):
             kind = activity.sign(served)
             sign, _ = MARKS[kind]
-            for axes in (upper, lower):
+            for axes in panels:
                 dash = {"erase": "-", "samples": "--"}.get(kind, ":")
                 axes.axvline(served.time, color=GREY, linewidth=0.8, linestyle=dash, zorder=0)
             edge = upper.get_xaxis_transform()  # x by time, y by height: on the upper edge
@@ -61,11 +66,8 @@ def draw_run(history: History, *files: str | Path) -> None:
 
 def check(*files: str | Path) -> None:
     """Whether these files can be drawn: asked before a long run rather than after it."""
-    for file in map(Path, files):
-        if file.suffix.lower() not in DATES:
-            raise ConfigError(f"cannot draw {file.name}: the file must end in .png, .svg or .pdf")
-        if not file.parent.is_dir():
-            raise ConfigError(f"cannot write {file}: there is no folder {file.parent}")
+    for file in files:
+        check_picture(file)
     load_matplotlib()
 
 
@@ -74,6 +76,11 @@ class Sheet:
     """A run laid out: which rows there are, where they lie, what is in them."""
 
     history: History
+
+    @cached_property
+    def measured(self) -> bool:
+        """Whether there is anything to show of how good the model was."""
+        return any(math.isfinite(value) for _, value in activity.served_curve(self.history))
 
     @cached_property
     def rows(self) -> list[Row]:
@@ -135,16 +142,27 @@ class Sheet:
 
     @property
     def called(self) -> str:
+        return f"{self.lane}s"
+
+    @property
+    def lane(self) -> str:
         names = activity.lanes(self.history)
-        return "clusters" if all(name.startswith("cluster") for name in names) else "lanes"
+        return "cluster" if all(name.startswith("cluster") for name in names) else "lane"
+
+    @property
+    def shades(self) -> list[str]:
+        """Of the lanes that there are, a few: what stands for all of them in the legend."""
+        return [self.colours[name] for name in activity.lanes(self.history)[:3]]
 
     @property
     def title(self) -> str:
-        """Who took part, in how many lanes, for how long; what was kept of the erased."""
+        """What was trained on what, by whom, in how many lanes, for how long; what was kept of the erased."""
         many = len(activity.lanes(self.history))
         among = f" in {many} {self.called}" if many > 1 else ""
         clients = _count(len({row.client for row in self.rows}), "client")
-        said = f"{self.history.method}: {clients}{among}, {_count(len(self.history.rounds), 'round')}"
+        rounds = _count(len(self.history.rounds), "round")
+        parts = filter(None, [activity.subject(self.history), f"{clients}{among}", rounds])
+        said = f"{self.history.method}: {', '.join(parts)}"
         return "\n".join([said, *textwrap.wrap(self.history.let_pass, 110)])
 
 
@@ -166,8 +184,6 @@ def _accuracies(axes: Any, sheet: Sheet) -> None:
         for name, curve in own.items():
             _steps(axes, curve, history, color=sheet.colours[name], linewidth=0.9, alpha=0.9)
     _steps(axes, points, history, color=BLACK, linewidth=1.8)
-    if not points:
-        axes.text(0.5, 0.5, "not measured", color=GREY, ha="center", transform=axes.transAxes)
     split = "validation" if any("validation" in record.scores for record in history.rounds) else "test"
     axes.set_ylabel(f"{split} {history.metric.axis}")
 
@@ -210,7 +226,7 @@ def _timeline(axes: Any, sheet: Sheet) -> None:
             top, bottom = sheet.spans[name]
             axes.vlines(time, top - 0.6, bottom + 0.6, color=RED, linewidth=1.8)
     axes.set_ylim(sheet.lowest + 0.8, -0.8)
-    axes.set_xlabel("simulated seconds")
+    axes.set_xlabel("simulated time (s)")
     axes.grid(axis="y", visible=False)
 
 
@@ -233,10 +249,12 @@ def _names(axes: Any, sheet: Sheet) -> None:
         axes.set_yticks(sheet.heights, sheet.called_clients, minor=True)
         axes.yaxis.remove_overlapping_locs = False  # a lane's name takes no client's id away
     middles = {lane: (top + bottom) / 2 for lane, (top, bottom) in sheet.spans.items()}
-    shown = apart(middles, line)
+    shown = apart(middles, line) if len(middles) > 1 else []  # one alone needs no name
     axes.set_yticks([middles[lane] for lane in shown], shown, fontsize=8.5, fontweight="bold")
+    several = len(activity.lanes(sheet.history)) > 1
+    axes.set_ylabel(f"clients, by {sheet.lane}" if several else "clients", labelpad=6)
     longest = max(map(len, sheet.called_clients), default=0)
-    axes.tick_params(axis="y", which="major", length=0, pad=max(20, 8 + 4 * longest) if few else 5)
+    axes.tick_params(axis="y", which="major", length=0, pad=max(20, 8 + 4 * longest) if few and shown else 5)
     axes.tick_params(axis="y", which="minor", length=0, pad=3, labelsize=7)
     for label, lane in zip(axes.get_yticklabels(), shown, strict=True):
         label.set_color(sheet.colours[lane])
@@ -257,21 +275,28 @@ def apart(heights: dict[Name, float], line: float) -> list[Name]:
 
 def _legend(figure: Any, sheet: Sheet) -> None:
     """Only what is in this picture."""
+    from matplotlib.legend_handler import HandlerTuple
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
-    kinds = {bar.kind for bar in sheet.bars}
-    signs = {
-        "served model": Line2D([], [], color=BLACK, linewidth=1.8),
-        f"{sheet.called}, worst to best": activity.band(sheet.history) and Patch(color=GREY, alpha=0.18),
+    history, kinds = sheet.history, {bar.kind for bar in sheet.bars}
+    own = activity.own_curves(history)
+    lines = [Line2D([], [], color=colour, linewidth=0.9) for colour in sheet.shades]
+    boxes = [Patch(color=colour) for colour in sheet.shades]
+    several = len(boxes) > 1
+    signs: dict[str, Any] = {
+        "served model": sheet.measured and Line2D([], [], color=BLACK, linewidth=1.8),
+        f"a {sheet.lane}'s own model": any(own.values()) and len(own) <= len(LANES) and tuple(lines),
+        f"{sheet.called}, worst to best": activity.band(history) and Patch(color=GREY, alpha=0.18),
+        f"training, by {sheet.lane}" if several else "training": "lane" in kinds and tuple(boxes),
         "profiling": "apart" in kinds and Patch(color=SILVER),
         "joint round": "joint" in kinds and Patch(color=BLACK),
         "last visit": "visit" in kinds and Patch(color=RED),
-        "called back": "cut" in kinds and Patch(**CUT),
-        "begins again": activity.restarts(sheet.history) and Line2D([], [], color=RED, linewidth=1.8),
-        "erased": sheet.gone and Patch(color=PALE),
+        "called back by a request": "cut" in kinds and Patch(**CUT),
+        "begins again": activity.restarts(history) and Line2D([], [], color=RED, linewidth=1.8),
+        "erased client": sheet.gone and Patch(color=PALE),
     }
-    found = {activity.sign(served) for served in sheet.history.served if served.clients}
+    found = {activity.sign(served) for served in history.served if served.clients}
     for sign, meaning in (mark for kind, mark in MARKS.items() if kind in found):
         signs[meaning] = Line2D([], [], color=GREY, marker=sign, linestyle="none", markersize=6)
     shown = {meaning: sign for meaning, sign in signs.items() if sign}
@@ -279,7 +304,8 @@ def _legend(figure: Any, sheet: Sheet) -> None:
         shown.values(),
         shown.keys(),
         loc="outside lower center",
-        ncols=min(len(shown), 5),
+        ncols=min(len(shown), 4),
         frameon=False,
         fontsize=8,
+        handler_map={tuple: HandlerTuple(ndivide=None, pad=0.0)},
     )

@@ -6,11 +6,14 @@ import heapq
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
 from functools import cached_property
 from html import escape
 from pathlib import Path
 
 from unknot.core.errors import ConfigError
+from unknot.report.targets import check_picture, write
 from unknot.topology import Table, Tree, best_within, build, score
 from unknot.topology.probabilities import weigh
 
@@ -112,7 +115,7 @@ def text(shown: Picture) -> str:
     tree = shown.tree
     lines = [*drawing(shown), ""]
     if shown.table.total != 1:
-        lines += [f"the probabilities add up to {float(shown.table.total):.6g}: they are scaled to 1", ""]
+        lines += [f"the probabilities add up to {_written(shown.table.total)}: they are scaled to 1", ""]
     best = ""
     if shown.kind == "budget":
         best = " (proven best)" if shown.optimal else " (a good tree, not proven best)"
@@ -154,7 +157,7 @@ def comparison(shown: Picture) -> list[str]:
     if table.expires is not None:
         rows.append(picture(table, "greedy"))
     rows.append(picture(table, "star"))
-    lines = [f"{'':2}{'kind':22}{'score':>10}{'depth':>8}{'sub-federations':>18}{'models a client':>18}"]
+    lines = [f"{'':2}{'kind':20}{'score':>9}{'depth':>7}{'sub-fed.':>10}{'models':>8}"]
     for row in rows:
         name = row.kind
         if name == "b-ary":
@@ -162,9 +165,17 @@ def comparison(shown: Picture) -> list[str]:
         if name == "budget":
             name += f" {budget}"
         mark = "▸ " if row.kind == shown.kind else "  "
-        facts = f"{row.score:10.4f}{row.tree.depth:8}{row.tree.inner:18}{row.models:18.2f}"
-        lines.append(f"{mark}{name:22}{facts}")
+        facts = f"{row.score:9.4f}{row.tree.depth:7}{row.tree.inner:10}{row.models:8.2f}"
+        lines.append(f"{mark}{name:20}{facts}")
     return lines
+
+
+def _written(total: Fraction) -> str:
+    """Of numbers that are each a float, the sum need not be one."""
+    try:
+        return f"{float(total):.6g}"
+    except OverflowError:
+        return f"{Decimal(total.numerator) / total.denominator:.6g}"
 
 
 def percent(share: float) -> str:
@@ -231,6 +242,8 @@ text { font-family: system-ui, 'Segoe UI', Helvetica, Arial, sans-serif; font-si
 .more rect { fill: #f5f7fa; stroke: #9aa5b1; stroke-dasharray: 4 3 }
 .edge { fill: none; stroke: #9aa5b1; stroke-width: 1.5 }"""
 HEIGHT, RISE, GAP, MARGIN, TOP = 44, 84, 14, 24, 76
+KINDS = {"root": "all clients", "inner": "sub-federation", "leaf": "client", "more": "more, not drawn"}
+SHARE = "%: how likely a client in it is the next to leave"
 
 
 def svg(shown: Picture) -> str:
@@ -242,8 +255,10 @@ def svg(shown: Picture) -> str:
         f"{len(shown.tree.order)} clients, score {shown.score:.3f}, depth {shown.tree.depth}, "
         f"{shown.tree.inner} sub-federations"
     )
-    width = max(width, 7.0 * len(facts) + 2 * MARGIN)
-    height = TOP + max(box.level for box in boxes) * RISE + HEIGHT + MARGIN
+    bottom = TOP + max(box.level for box in boxes) * RISE + HEIGHT + MARGIN
+    legend, wide = _legend(boxes, bottom)
+    width = max(width, 7.0 * len(facts) + 2 * MARGIN, wide)
+    height = bottom + 56
     shift = (width - max(b.x + b.width / 2 for b in boxes) - min(b.x - b.width / 2 for b in boxes)) / 2
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.0f} {height:.0f}" '
@@ -270,14 +285,25 @@ def svg(shown: Picture) -> str:
             f'<text x="{x:.1f}" y="{y + 19}">{escape(box.lines[0])}</text>',
             f'<text class="share" x="{x:.1f}" y="{y + 35}">{escape(box.lines[1])}</text></g>',
         ]
-    return "\n".join([*parts, "</svg>\n"])
+    return "\n".join([*parts, *legend, "</svg>\n"])
+
+
+def _legend(boxes: Sequence[_Box], top: float) -> tuple[list[str], float]:
+    """What the boxes and the shares in them are, in two lines; and how wide that is."""
+    parts, x = [], float(MARGIN)
+    for kind, words in KINDS.items():
+        if any(box.kind == kind for box in boxes):
+            box = f'<rect class="sign" x="{x:.0f}" y="{top}" width="16" height="12" rx="3"/>'
+            parts.append(f'<g class="{kind} sign">{box}</g>')
+            parts.append(f'<text class="note" x="{x + 22:.0f}" y="{top + 10}">{words}</text>')
+            x += 22 + 7 * len(words) + 18
+    parts.append(f'<text class="note" x="{MARGIN}" y="{top + 32}">{SHARE}</text>')
+    return parts, max(x, 7.0 * len(SHARE) + 2 * MARGIN)
 
 
 def write_svg(shown: Picture, path: Path) -> None:
-    try:
-        path.write_text(svg(shown), encoding="utf-8")
-    except OSError as error:
-        raise ConfigError(f"cannot write {path}: {error.strerror or error}") from None
+    check_picture(path, (".svg",))
+    write(path, svg(shown))
 
 
 def _boxes(shown: Picture) -> list[_Box]:

@@ -1,9 +1,10 @@
 """Reproductions of papers: what is run is a TOML file, what came out is a JSON file."""
 
+from unknot.experiments.seeds import parse_seeds
 from unknot.reproduce.findings import Findings, findings
 from unknot.reproduce.games import GameReproduction
 from unknot.reproduce.overview import overview
-from unknot.reproduce.reproduction import Reproduction, load, names, parse_seeds
+from unknot.reproduce.reproduction import Reproduction, load, names
 from unknot.reproduce.runner import records_file, reproduce
 
 __all__ = [

@@ -9,9 +9,10 @@ import argparse
 import sys
 
 from unknot.core.errors import UnknotError
+from unknot.experiments.seeds import parse_seeds
 from unknot.federation import Event, Served
 from unknot.reproduce.parts import SCALES
-from unknot.reproduce.reproduction import load, names, parse_seeds
+from unknot.reproduce.reproduction import load, names
 from unknot.reproduce.runner import reproduce
 
 

@@ -10,11 +10,12 @@ from typing import Any
 
 import numpy as np
 
+from unknot.experiments.seeds import Stat
 from unknot.incentive import beside, settling
 from unknot.incentive.game import Floats
 from unknot.reproduce.claims import Verdict
 from unknot.reproduce.games import GameClaim, GameReproduction, Sweep
-from unknot.reproduce.measures import Curve, Stat
+from unknot.reproduce.measures import Curve
 from unknot.reproduce.page import Page, foot, head
 from unknot.reproduce.played import GameRecord, found_draws
 

@@ -13,7 +13,8 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from unknot.core.errors import ConfigError, nearest
-from unknot.core.fields import choose, fill, refuse_unknown
+from unknot.core.fields import choose, refuse_unknown
+from unknot.core.registry import filled
 from unknot.experiments.config import apply_overrides
 from unknot.incentive import RANGES, READINGS, Setting
 from unknot.reproduce.parts import SCALES, Table, convert_table, convert_tables
@@ -135,13 +136,13 @@ class GameReproduction:
         parts["game"] = convert_table(table.get("game", {}), f"{name}.game")
         scales = convert_table(table.get("scale", {}), "scale")
         parts["scales"] = {
-            key: fill(Many, convert_table(part, f"scale.{key}"), f"scale.{key}")
+            key: filled(Many, convert_table(part, f"scale.{key}"), f"scale.{key}")
             for key, part in scales.items()
         }
         for key, (plural, cls) in SEVERAL.items():
             items = enumerate(convert_tables(table.get(key, []), key))
-            parts[plural] = tuple(fill(cls, _groups(item), f"{key}[{i}]") for i, item in items)
-        found = fill(GameReproduction, {**parts, "name": name}, name)
+            parts[plural] = tuple(filled(cls, _groups(item), f"{key}[{i}]") for i, item in items)
+        found = filled(GameReproduction, {**parts, "name": name}, name)
         found._check()
         return found
 
@@ -149,7 +150,7 @@ class GameReproduction:
         """With ``game.phi=0.3`` or ``draw.psi=[50, 100]`` set."""
         ranges = asdict(self.draw)
         table = apply_overrides({"game": self.game, "draw": ranges}, overrides)
-        refuse_unknown(table, ("game", "draw"), f"{self.name}: --set")
+        refuse_unknown(table, ("game", "draw"), f"--set for {self.name}")
         game = convert_table(table["game"], f"{self.name}.game")
         made = replace(self, game=game, draw=_ranges(table["draw"], self.name))
         made._check()
@@ -226,7 +227,7 @@ SEVERAL: Mapping[str, tuple[str, type]] = {
 
 
 def _ranges(value: object, name: str) -> Ranges:
-    return fill(Ranges, convert_table(value, f"{name}.draw"), f"{name}.draw")
+    return filled(Ranges, convert_table(value, f"{name}.draw"), f"{name}.draw")
 
 
 def _groups(item: Table) -> Table:

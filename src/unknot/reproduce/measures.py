@@ -3,37 +3,19 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 
 from unknot.core.metrics import METRICS, Metric
+from unknot.experiments.config import Experiment
+from unknot.experiments.courses import grid_of, lanes_between, on_grid, served
 from unknot.experiments.scenario import Outcome, Rates
-from unknot.reproduce.courses import grid_of, lanes_between, on_grid, served
+from unknot.experiments.seeds import Stat
 from unknot.reproduce.parts import EXPOSURES, MEASURES, Panel
 from unknot.reproduce.records import Record
 from unknot.reproduce.reproduction import Reproduction, Run
 
 Pair = tuple[Run, Record]
-
-
-@dataclass(frozen=True)
-class Stat:
-    """Mean and sample deviation over `n` seeds; of `asked` seeds, the others have no value."""
-
-    mean: float
-    std: float | None
-    n: int
-    asked: int
-
-    @staticmethod
-    def of(values: Iterable[float | None]) -> Stat | None:
-        """None where no seed has a value."""
-        every = list(values)
-        found = [value for value in every if value is not None]
-        if not found:
-            return None
-        std = statistics.stdev(found) if len(found) > 1 else None
-        return Stat(statistics.fmean(found), std, len(found), len(every))
 
 
 @dataclass(frozen=True)
@@ -103,6 +85,8 @@ class PanelFindings:
 
     name: str
     title: str
+    trained: str
+    """What is trained on what, by their names: of what was run."""
     thresholds: tuple[float, ...]
     metric: str
     split: str
@@ -132,6 +116,7 @@ def panel_findings(
     return PanelFindings(
         name=panel.name,
         title=panel.title,
+        trained=_trained(pairs[0][0].experiment) if pairs else "",
         thresholds=panel.thresholds,
         metric=panel.metric,
         split=pairs[0][1].trace.split if pairs else "test",
@@ -143,6 +128,10 @@ def panel_findings(
         until=panel.until,
         note=panel.note,
     )
+
+
+def _trained(experiment: Experiment) -> str:
+    return f"{experiment.model.name} on {experiment.data.name}"
 
 
 def _line(panel: Panel, pairs: Sequence[Pair], plain: Rates | None, over_time: bool) -> LineFindings:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from unknot.data import catalogue
+from unknot.data.registry import catalogue
 from unknot.reproduce.games import GameReproduction
 from unknot.reproduce.reproduction import load, names
 

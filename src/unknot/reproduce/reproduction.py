@@ -18,15 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from unknot.core.errors import ConfigError, nearest
-from unknot.core.fields import (
-    choose,
-    convert,
-    field_names,
-    fill,
-    read_toml,
-    refuse_unknown,
-    split_by_owner,
-)
+from unknot.core.fields import choose, convert, read_toml, refuse_unknown
+from unknot.core.registry import Option, filled, options_of, shared
 from unknot.experiments.config import Experiment, apply_overrides
 from unknot.experiments.exposed import Exposure
 from unknot.reproduce.games import GameReproduction
@@ -72,7 +65,7 @@ class Run:
         """Whether and how what it erases is attacked, before and after."""
         if "audit" not in self.table:
             return None
-        return fill(Exposure, convert_table(self.table["audit"], "audit"), "audit")
+        return filled(Exposure, convert_table(self.table["audit"], "audit"), "audit")
 
 
 @dataclass(frozen=True)
@@ -117,9 +110,9 @@ class Reproduction:
         claims = enumerate(convert_tables(table.get("claims", []), "claims"))
         made["claims"] = tuple(_claim(item, f"claims[{i}]") for i, item in claims)
         if "draws" in table:
-            made["draws"] = fill(Draws, convert_table(table["draws"], "draws"), "draws")
+            made["draws"] = filled(Draws, convert_table(table["draws"], "draws"), "draws")
         base = _layer(convert_table(table.get("base", {}), "base"), "base")
-        found: Reproduction = fill(Reproduction, {**made, "name": name, "base": base}, name)
+        found = filled(Reproduction, {**made, "name": name, "base": base}, name)
         found._check()
         return found
 
@@ -249,14 +242,6 @@ def _on_top(below: Table, above: Table) -> dict[str, Any]:
     return {**merge(below, above), **{key: above[key] for key in ("published",) if key in above}}
 
 
-def parse_seeds(text: str) -> tuple[int, ...]:
-    """``0,1,2`` as seeds."""
-    try:
-        return tuple(int(part) for part in text.split(","))
-    except ValueError:
-        raise ConfigError(f"seeds are whole numbers with commas between: 0,1,2, not {text!r}") from None
-
-
 def merge(below: Table, above: Table) -> dict[str, Any]:
     """Sections are merged, everything else is replaced."""
     merged = dict(below)
@@ -274,7 +259,7 @@ def _resolve(merged: dict[str, Any], name: str, seed: int) -> dict[str, Any]:
     """The table of an experiment: phases become rounds."""
     phase, phases = merged.pop("phase", None), merged.pop("phases", None)
     requests = [
-        _request(item, phase, f"{name}: request[{i}]") for i, item in enumerate(merged.pop("request", []))
+        _request(item, phase, f"{name}: request {i}") for i, item in enumerate(merged.pop("request", []), 1)
     ]
     federation = dict(merged.get("federation", {}))
     if phase is not None or phases is not None:
@@ -316,10 +301,10 @@ def _layer(table: dict[str, Any], where: str, *, scaled: bool = False) -> dict[s
 
 def _layered(cls: type, table: object, where: str) -> Any:
     """A value with fields of its own and the sections of an experiment beside them."""
-    own = [name for name in field_names(cls) if name != "layer"]
-    keys = [key for key in LAYER if key not in own]
-    parts = split_by_owner(convert_table(table, where), {"own": own, "layer": keys}, where)
-    return fill(cls, {**parts["own"], "layer": _layer(parts["layer"], where)}, where)
+    own = {name: option for name, option in options_of(cls).items() if name != "layer"}
+    layer = {key: Option(key) for key in LAYER if key not in own}
+    parts = shared(convert_table(table, where), {"own": own, "layer": layer}, where)
+    return filled(cls, {**parts["own"], "layer": _layer(parts["layer"], where)}, where)
 
 
 def _several(cls: type, table: Table, key: str) -> tuple[Any, ...]:
@@ -331,4 +316,4 @@ def _claim(table: Table, where: str) -> Claim:
     """``order`` as lists of lists: a name alone is a list of one."""
     if isinstance(order := table.get("order"), list):
         table = {**table, "order": [group if isinstance(group, list) else [group] for group in order]}
-    return fill(Claim, table, where)
+    return filled(Claim, table, where)

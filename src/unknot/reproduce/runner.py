@@ -8,11 +8,11 @@ from pathlib import Path
 
 from unknot.core.errors import ConfigError, nearest
 from unknot.core.requests import Erase, Join
-from unknot.data import catalogue
+from unknot.data.registry import catalogue
 from unknot.experiments.config import Experiment
 from unknot.experiments.exposed import Exposed
 from unknot.experiments.simulate import run as run_experiment
-from unknot.federation import Event
+from unknot.federation import Observer
 from unknot.reproduce import records
 from unknot.reproduce.games import GameReproduction
 from unknot.reproduce.played import play_draws
@@ -34,7 +34,7 @@ def reproduce(
     only: Sequence[str] = (),
     overrides: Sequence[str] = (),
     tell: Callable[[str], None] = lambda text: None,
-    observers: Sequence[Callable[[Event], None]] = (),
+    observers: Sequence[Observer] = (),
 ) -> Path:
     """Run every panel with every line and seed, but for what is done; the file with the records.
 
@@ -116,7 +116,7 @@ def _record(
     device: str | None,
     threads: int | None,
     rows: int | None,
-    observers: Sequence[Callable[[Event], None]],
+    observers: Sequence[Observer],
 ) -> Record:
     experiment = run.experiment
     engine = experiment.engine

@@ -23,36 +23,42 @@ from unknot.core.errors import ConfigError
 from unknot.core.jobs import Update
 from unknot.core.keys import Key
 from unknot.core.lineage import NOBODY, Lineage
-from unknot.core.saved import clients_of, read_saved
+from unknot.core.saved import clients_of, read_tensors, write_tensors
 from unknot.core.selection import Ids
 from unknot.core.weights import Weights
 
-_KIND = "unknot policy 1"
+_KIND = "policy"
 MOST = 10.0
 """By so much a metric without bounds may exceed its target and be rewarded for it."""
 
 
 @dataclass(frozen=True)
 class DQNSettings:
-    """The paper's network and rates; the reward is `sensitivity` ^ (accuracy − `target`) − 1.
+    """The paper's network and rates; the reward is sensitivity ^ (accuracy − target) − 1.
 
-    By another main metric it is that one in place of accuracy, negated where it falls: choose `target` so.
-
-    The paper does not name `discount`, nor `renew`: the learning steps between copies to the target network.
-    For many clients, the network looks at the state along so many principal `components` of the clients'
-    first updates, not at each client.
+    By another main metric it is that one in place of accuracy, negated where it falls: choose the target so.
     """
 
     hidden: tuple[int, ...] = (8, 256)
+    """Widths of the network's hidden layers."""
     epsilon: float = 0.1
+    """How often any clients are asked, to explore; a share."""
     target: float = 0.9
+    """What is rewarded with 0: an accuracy, or the main metric's value, negated where it falls."""
     sensitivity: float = 64.0
+    """The base of the reward, sensitivity ^ (accuracy − target) − 1; above 0."""
     discount: float = 0.9
+    """What the next round's value counts; a share. The paper does not name it."""
     memory: int = 1000
+    """How many experiences are kept to learn from."""
     batch: int = 8
+    """Experiences a learning step."""
     lr: float = 0.001
+    """The network's learning rate."""
     renew: int = 10
+    """Learning steps between copies to the target network. The paper does not name it."""
     components: int | None = None
+    """Look at the state along so many principal components of first updates; left out: at each client."""
 
     def __post_init__(self) -> None:
         if self.components is not None and self.components < 1:
@@ -120,30 +126,30 @@ class Policy:
 
     def save(self, file: str | Path) -> None:
         """To go on with it in another run: it names whose data shaped it, and is dropped when they leave."""
-        torch.save(
-            {
-                "kind": _KIND,
-                "clients": list(self.clients),
-                "hidden": list(self.settings.hidden),
-                "basis": self.basis,
-                "values": self.values.state_dict(),
-                "lineage": sorted(self.lineage.clients),
-            },
-            file,
-        )
+        tensors = {f"values.{name}": tensor for name, tensor in self.values.state_dict().items()}
+        notes = {
+            "clients": list(self.clients),
+            "hidden": list(self.settings.hidden),
+            "lineage": sorted(self.lineage.inherited().clients),
+        }
+        write_tensors(file, _KIND, {"basis": self.basis, **tensors}, notes)
 
     @staticmethod
     def load(file: str | Path, settings: DQNSettings | None = None) -> Policy:
-        stored = read_saved(file, _KIND, "a saved policy")
-        settings = settings or DQNSettings(hidden=tuple(stored["hidden"]))
-        if list(settings.hidden) != stored["hidden"]:
-            raise ConfigError(
-                f"{file}: its hidden layers are {stored['hidden']}, not {list(settings.hidden)}"
-            )
-        policy = Policy(stored["clients"], settings, Key.root(0), stored["basis"])
-        for network in (policy.values, policy.target):
-            network.load_state_dict(stored["values"])
-        policy.lineage = clients_of(stored["lineage"])
+        tensors, notes = read_tensors(file, _KIND, "a saved policy")
+        try:
+            hidden = tuple(notes["hidden"])
+            if settings is not None and settings.hidden != hidden:
+                raise ConfigError(f"its hidden layers are {list(hidden)}, not {list(settings.hidden)}")
+            settings = settings or DQNSettings(hidden=hidden)
+            policy = Policy(notes["clients"], settings, Key.root(0), tensors.pop("basis").clone())
+            for network in (policy.values, policy.target):
+                network.load_state_dict({name.removeprefix("values."): t for name, t in tensors.items()})
+            policy.lineage = clients_of(notes["lineage"])
+        except ConfigError as error:
+            raise ConfigError(f"{file}: {error}") from None
+        except (KeyError, TypeError, ValueError, RuntimeError) as error:
+            raise ConfigError(f"{file} is not a saved policy: {error}") from None
         return policy
 
 
@@ -151,12 +157,14 @@ class Policy:
 class DQN:
     """Asks whom its network values most, and learns from what came of it.
 
-    `policy` is one that was learned in an earlier run, of the same clients. A newcomer is asked as soon as
+    A newcomer is asked as soon as
     it can be, and valued like the median client from then on: the network does not know it.
     """
 
     settings: DQNSettings = field(default_factory=DQNSettings)
+    """The network and its rates."""
     policy: Policy | None = None
+    """One that was learned in an earlier run, of the same clients."""
     curious: bool = field(default=True, init=False)
     _state: dict[int, float] = field(default_factory=dict, init=False)
     _asked: dict[int, Tensor] = field(default_factory=dict, init=False)
@@ -243,7 +251,10 @@ _USUAL = DQNSettings()
 
 
 def dqn(*, settings: DQNSettings = _USUAL, policy: str | None = None) -> DQN:
-    """As a file has it: the settings, and the file of a policy to go on with."""
+    """A double deep Q-network that learns whom to ask.
+
+    `settings`: the network and its rates. `policy`: the file of what was learned in an earlier run.
+    """
     return DQN(settings, None if policy is None else Policy.load(policy, settings))
 
 

@@ -29,6 +29,7 @@ class KCenter:
     """
 
     groups: int = 10
+    """How many groups of clients that are alike."""
     lineage: Lineage = field(default=NOBODY, init=False)
     curious: bool = field(default=True, init=False)
     _group: dict[int, int] = field(default_factory=dict, init=False)

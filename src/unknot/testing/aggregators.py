@@ -18,11 +18,12 @@ from unknot.core.requests import erase
 from unknot.core.training import Recipe
 from unknot.core.weights import Weights
 from unknot.federation import Aggregate, Federation, Synchronous
+from unknot.federation.aggregators import Additive, new_aggregator
 from unknot.federation.aggregators import check_aggregator as check_state
-from unknot.federation.aggregators import new_aggregator
 from unknot.testing.report import Checks, Report, named
 from unknot.testing.worlds import ToyEngine, paces, small_data, toy_weights
-from unknot.unlearn import RFS, SISA
+from unknot.unlearn.rfs import RFS
+from unknot.unlearn.sisa import SISA
 
 KEY = Key.root(6).child("check aggregator")
 
@@ -31,7 +32,8 @@ def check_aggregator(aggregate: Aggregate | str, data: FederatedData | None = No
     """Give it updates: one, many, old ones; in another order; and have federations forget with it.
 
     The model that it gives is of the same kind and finite, what it is given is only read, the order in which
-    clients come matters for nothing but rounding, and one that is made anew has seen nothing. What is served
+    clients come matters for nothing but rounding, and one that is made anew has seen nothing. If it says what
+    each update adds (`terms`), that adds up. What is served
     after an erasure does not depend on what was erased, and is what a federation serves that never had it.
     """
     given: Any = aggregators.make(aggregate) if isinstance(aggregate, str) else aggregate
@@ -83,6 +85,16 @@ def _aggregates(
         far <= 1e-5 * max(1.0, float(made.vector.abs().max())),
         f"with {about} in another order, the model differs by up to {far:.3g}",
     )
+    if isinstance(given, Additive):
+        added = current.vector.clone()
+        for weight, change in given.terms(current, updates, version):
+            added += change.vector * weight
+        far = float((added - made.vector).abs().max())
+        checks.hold(
+            "what each update adds is what it says",
+            far <= 1e-5 * max(1.0, float(made.vector.abs().max())),
+            f"with {about}, its terms(...) miss the new model by up to {far:.3g}",
+        )
     checks.notes["carries its updates' lineage"] = all(u.lineage & made.lineage == u.lineage for u in updates)
 
 

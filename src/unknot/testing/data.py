@@ -9,7 +9,9 @@ import torch
 
 from unknot.core.data import FederatedData, Samples
 from unknot.core.errors import ErasedDataError
-from unknot.data import Dataset, Iid, federate, load
+from unknot.data.dataset import Dataset
+from unknot.data.partition import Iid, federate
+from unknot.data.registry import load
 from unknot.testing.report import Checks, Report
 
 Data = Dataset | FederatedData

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -82,6 +83,7 @@ def scripts(data: FederatedData) -> dict[str, Script]:
             (erase({few: data[few].ids[:1]}, round=2), erase(few, round=4)), 6
         ),
         "a newcomer before an erasure": Script((join(late, round=2), erase(few, round=4)), 7),
+        "a newcomer after an erasure": Script((erase(few, round=3), join(late, round=4)), 7),
         "a newcomer that leaves": Script((join(late, round=1), erase(late, round=4)), 7),
         "all but one": Script((erase([*early, late], round=3),), 6),
     }
@@ -101,9 +103,9 @@ def check_method(
 
     Of every method: the erased data is out of reach, nothing that it shaped is served, the same run gives
     the same bits, and one federation does not notice another. Of an exact one: runs that differ in the
-    erased data alone serve the same bits, with a selector that knows clients and an aggregator that has a
-    state as well. Of another: if they do not, what was let pass is on record. A pace may be refused by a
-    `ConfigError`.
+    erased data alone serve the same bits. Of another: if they do not, what was let pass is on record. Both
+    with a selector that knows clients and an aggregator that has a state as well. A pace, and
+    that aggregator, may be refused by a `ConfigError`.
 
     An author may promise more: that what is served is what a federation serves that `never_had` the erased
     data, and that lanes without the erased client go on as if nothing had happened (`isolated`). The report's
@@ -131,8 +133,9 @@ class _Trial:
         self.untouched = copy.deepcopy(method)
         self.data, self.model, self.recipe, self.seed = data, model, recipe, seed
         self.scripts = scripts(data)
-        # What a schedule tells of how much a leaver held is left open where models, or keepsakes, are kept.
-        self.worlds = paces(steady=method.keeps or not method.exact)
+        self.refused: dict[str, str] = {}
+        # What a schedule tells of how much a leaver held is left open where models are kept.
+        self.worlds = paces(steady=method.keeps)
 
     def open(self, data: FederatedData, parts: dict[str, Any], method: Method | None = None) -> Federation:
         setup = {"seed": self.seed, "evaluate_every": 0, **parts}
@@ -172,19 +175,20 @@ class _Trial:
 
     def paces(self) -> dict[str, dict[str, Any]]:
         """Those that the method takes: it must take the synchronous one."""
-        found, refused = {}, {}
-        for name, parts in self.worlds.items():
-            try:
-                self.open(self.data, parts).run(1)
-                found[name] = parts
-            except ConfigError as error:
-                refused[name] = str(error)
-        self.checks.hold(
-            "it runs at a synchronous pace", "synchronous" in found, refused.get("synchronous", "")
-        )
-        if refused:
-            self.checks.notes["refused"] = refused
+        found = {name: parts for name, parts in self.worlds.items() if self._takes(name, parts)}
+        why = self.refused.get("synchronous", "")
+        self.checks.hold("it runs at a synchronous pace", "synchronous" in found, why)
         return found
+
+    def _takes(self, name: str, parts: dict[str, Any]) -> bool:
+        """Whether it runs with these; what it refuses is noted, in its own words."""
+        try:
+            self.open(self.data, parts).run(1)
+        except ConfigError as error:
+            self.refused[name] = str(error)
+            self.checks.notes["refused"] = self.refused
+            return False
+        return True
 
     def _is_gone(self, about: str, script: Script, fed: Federation) -> None:
         """After an erasure nothing of the client is in what is served, kept, or reached from there."""
@@ -225,12 +229,7 @@ class _Trial:
             self._non_interference(f"{name}, {pace}", script, parts)
 
     def with_other_parts(self) -> None:
-        """The same with a selector that knows clients, and with an aggregator that has a state.
-
-        What an approximate method lets pass of others' choices is not in its keepsakes: it is not asked.
-        """
-        if not self.method.exact:
-            return
+        """The same with a selector that knows clients, and with an aggregator that has a state."""
         script, plain = self.scripts["requests in a row"], self.worlds["synchronous"]
         if self.method.selects and not self.method.keeps:
             self._non_interference(
@@ -238,24 +237,23 @@ class _Trial:
                 script,
                 {**plain, "select": Balanced()},
             )
-        if self.method.aggregates:
+        with_state = {**plain, "aggregate": ServerMomentum()}
+        if self.method.aggregates and self._takes("an aggregator that has a state", with_state):
             self._non_interference(
-                "requests in a row, with an aggregator that has a state",
-                script,
-                {**plain, "aggregate": ServerMomentum()},
+                "requests in a row, with an aggregator that has a state", script, with_state
             )
 
     def _non_interference(self, about: str, script: Script, parts: dict[str, Any]) -> None:
         check = f"{about}: what is served does not depend on what was erased"
         with self.checks.during(check):
             marked = _marked(self.data, script.erased)
-            fed, history = self.serve(script, marked, parts)
+            fed, _ = self.serve(script, marked, parts)
             self._is_gone(about, script, fed)
             for variant, data in variants(marked, script.altered(self.data)).items():
                 plain = self.model is None and script is not self.scripts["an erasure"]
                 if plain and variant == "random labels":
                     continue  # a training that takes no time sees labels as it sees inputs
-                found = gap(fed.model, self.serve(script, data, parts)[0].model)
+                found = _apart(fed, self.serve(script, data, parts)[0])
                 if self.method.exact:
                     self.checks.hold(
                         check,
@@ -266,13 +264,24 @@ class _Trial:
                     )
                 elif found != 0.0:
                     self.checks.notes["depends on what was erased"] = True
-                    self.checks.hold(
-                        f"{about}: what was let pass is on record",
-                        bool(history.waived),
-                        f"with {variant} in place of the erased data, weights differ by up to {found:.3g}, "
-                        "but nothing is waived: what is kept although erased data had a part in it belongs "
-                        "into desk.keepsakes",
-                    )
+            if not self.method.exact:
+                self._is_on_record(about, script, marked, parts, fed)
+
+    def _is_on_record(
+        self, about: str, script: Script, marked: FederatedData, parts: dict[str, Any], fed: Federation
+    ) -> None:
+        """What is served may depend on those of the erased alone that are on record as let pass."""
+        waived = fed.state.waived.clients
+        others = [target for target in script.altered(self.data) if target.client not in waived]
+        for variant, data in variants(marked, others).items() if others else ():
+            found = _apart(fed, self.serve(script, data, parts)[0])
+            self.checks.hold(
+                f"{about}: what was let pass is on record",
+                found == 0.0,
+                f"with {variant} in place of what clients {[t.client for t in others]} had erased, weights "
+                f"differ by up to {found:.3g}, but these are not waived: what is kept although erased data "
+                "had a part in it belongs into desk.keepsakes",
+            )
 
     # What an author may promise beyond that ------------------------------------------------------
 
@@ -296,6 +305,8 @@ class _Trial:
             self.checks.hold(check, found == 0.0, f"weights differ by up to {found:.3g}")
         always = bool(self.checks.notes.get("as if never there", True))
         self.checks.notes["as if never there"] = always and found == 0.0
+        if found and _layout(fed) != _layout(twin):
+            self.checks.notes["never there"] = "not comparable: without the client there are other nodes"
 
     def leaves_others_alone(self, promised: bool) -> None:
         script, parts = self.scripts["an erasure"], self.worlds["synchronous"]
@@ -328,6 +339,19 @@ def _marked(data: FederatedData, targets: Sequence[Target]) -> FederatedData:
         rows = shard.rows if target.samples is None else shard.rows_of(np.asarray(target.samples))
         x[torch.from_numpy(rows)] = MARK
     return data.replaced(train=replace(data.train, x=x))
+
+
+def _apart(one: Federation, other: Federation) -> float:
+    """By how much what two federations serve differs, or could serve instead."""
+    first, second = (fed.method.choices(fed.desk) for fed in (one, other))
+    if first.keys() != second.keys():
+        return math.inf
+    return max(gap(one.model, other.model), *(gap(first[name], second[name]) for name in first), 0.0)
+
+
+def _layout(fed: Federation) -> dict[tuple[str, str], set[int]]:
+    """The members of every node."""
+    return {(lane.name, n.name): set(n.members) for lane in fed.lanes.values() for n in lane.nodes.values()}
 
 
 def _is_closed(data: FederatedData, client: int) -> bool:

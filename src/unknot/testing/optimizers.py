@@ -14,7 +14,7 @@ from unknot.testing.report import Checks, Report, named
 
 SHAPES = ((3, 5), (37,), (2, 3, 2, 2))  # odd sizes, and a convolution
 KERNELS = (None, None, (3, 4))
-ROWS, STEPS = 10, 12
+ROWS, STEPS = 10, 40
 ALONE = (0, 4, 9)  # the rows that are trained by themselves, too
 SIZES = (1e-6, 1.0, 1e6)  # of the gradients: what rows share may show for large ones alone
 

@@ -12,7 +12,8 @@ import torch
 
 from unknot.core.errors import ConfigError
 from unknot.core.keys import Key
-from unknot.data import Dataset, Deal, Partition, Pool, federate
+from unknot.data.dataset import Dataset
+from unknot.data.partition import Deal, Partition, Pool, federate
 from unknot.data.partition.kinds import make_partition
 from unknot.testing.report import Checks, Report, named
 from unknot.testing.worlds import small_data

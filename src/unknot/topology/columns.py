@@ -34,9 +34,9 @@ def from_file(path: str | Path, parse: Callable[[Iterable[str], str], T]) -> T:
         with Path(path).open(encoding="utf-8-sig", newline="") as file:
             return parse(file, str(path))
     except OSError as error:
-        raise ConfigError(f"cannot read {path}: {error.strerror or error}") from None
+        raise ConfigError(f"cannot read {path}: {error.strerror or error}; name a CSV file") from None
     except UnicodeDecodeError:
-        raise ConfigError(f"{path} is not text in UTF-8: a table is a CSV file") from None
+        raise ConfigError(f"{path} is not text in UTF-8: save it as a CSV file in that encoding") from None
 
 
 def parse_columns(lines: Iterable[str], where: str, needed: Sequence[str], known: Sequence[str]) -> Columns:

@@ -129,20 +129,22 @@ class BMT(InfluenceTree):
 
 @dataclass(frozen=True)
 class MMT(InfluenceTree):
-    """Multi-models training: a tree of sub-federations; the largest that survive are the new start.
-
-    `tree` is a kind of `unknot.topology.build`, with its `branching`, `budget`, and `probabilities`
-    and `expires` by client id. `change`: after a leave or a join, "keep" the tree, or "rebuild" it,
-    reusing models; `reuse` is how much score a reused model is worth then.
-    """
+    """Multi-models training: a tree of sub-federations; the largest that survive are the new start."""
 
     tree: str = "huffman"
+    """The kind of tree: "huffman", "shannon-fano", "balanced", "b-ary", "greedy", "budget" or "star"."""
     branching: int = 2
+    """For b-ary: how many children a node has."""
     budget: int | None = None
+    """For budget: how many sub-federations at most."""
     probabilities: tuple[float, ...] | None = None
+    """How likely each client is to leave, by its number; left out: all alike."""
     expires: tuple[float, ...] | None = None
+    """When each client's data expires, by its number; for greedy."""
     change: str = "keep"
+    """After a leave or a join: "keep" the tree, or "rebuild" it, reusing models."""
     reuse: float = 0.0
+    """When it is rebuilt: how much score a reused model is worth."""
 
     name = "mmt"
 

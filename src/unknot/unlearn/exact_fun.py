@@ -28,13 +28,15 @@ from unknot.federation import Desk, Guarantee, Lane, Method, Synchronous
 class ExactFun(Method):
     """Quantised models, one gradient step a round; go back to the first round that shows the erased data.
 
-    `alpha` is the step of the quantisation. Every answer of every client is kept, in `memory` MiB of
-    memory and then in `disk` MiB of files.
+    Every answer of every client is kept.
     """
 
     alpha: float = 0.01
+    """The step of the quantisation, above 0: the coarser, the fewer requests show."""
     memory: float = 64.0
+    """MiB of memory for what clients answered."""
     disk: float = 4096.0
+    """MiB of files, once memory is full."""
 
     name = "exact-fun"
     selects = False

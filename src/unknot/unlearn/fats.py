@@ -25,21 +25,25 @@ from unknot.federation import Desk, Guarantee, Lane, Method, Synchronous
 class FATS(Method):
     """Train on draws of clients and samples; go back to the first draw that holds what is erased.
 
-    `rho_client` and `rho_sample` bound how often a client and a sample are drawn, on average, in
-    `rounds` rounds of `local_steps` steps. `clients` and `samples` (a client) are the M and N of the
-    formulas: declared, not looked up, since what is erased must not set the pace; 0 stands for the
-    first members' number, and for the recipe's batch size as b. The models of all rounds are kept,
-    in `memory` MiB of memory and then in `disk` MiB of files.
+    The two ρ bound how often a client and a sample are drawn, on average. The models of all rounds are kept.
     """
 
     rho_client: float = 10.0
+    """How often a client is drawn on average, in all `rounds`; above 0."""
     rho_sample: float = 10.0
+    """How often a sample is drawn on average, in all `rounds`; above 0."""
     rounds: int = 100
+    """The rounds that these averages are over."""
     local_steps: int = 10
+    """Steps of a drawn client a round."""
     clients: int = 0
+    """The M of the formulas, declared: what is erased must not set the pace. 0: the first members' number."""
     samples: int = 0
+    """The N of the formulas, a client's samples, declared as well; 0: the batch size of [train] is b."""
     memory: float = 64.0
+    """MiB of memory for the models of all rounds."""
     disk: float = 4096.0
+    """MiB of files, once memory is full."""
 
     name = "fats"
     selects = False

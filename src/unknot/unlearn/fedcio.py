@@ -15,7 +15,7 @@ from unknot.core.ensemble import Model
 from unknot.core.errors import ConfigError
 from unknot.core.requests import Erase
 from unknot.federation import Desk, Guarantee, Lane
-from unknot.federation.clustered import Clustered, ensemble_of_clusters, mean_of_clusters
+from unknot.federation.clustered import Clustered, check_clusters, ensemble_of_clusters, mean_of_clusters
 from unknot.topology import random_clusters
 
 SERVED = {"mean": mean_of_clusters, "ensemble": ensemble_of_clusters}
@@ -25,14 +25,15 @@ SERVED = {"mean": mean_of_clusters, "ensemble": ensemble_of_clusters}
 class FedCIO(Clustered):
     """Isolated clusters, aggregated once; a request retrains its own cluster from scratch.
 
-    Clients are dealt to `clusters` at random, as evenly as can be, or as `assignment` says: clusters
-    made of what clients hold would themselves have to be forgotten. `served`: the data-weighted
-    "mean" of the clusters' models, or their "ensemble".
+    Clusters made of what clients hold would themselves have to be forgotten: these are not.
     """
 
     clusters: int = 3
+    """How many clusters."""
     assignment: tuple[tuple[int, ...], ...] | None = None
+    """Who is in which, a list of client numbers each; left out: dealt at random, as evenly as can be."""
     served: str = "mean"
+    """The data-weighted "mean" of the clusters' models, or their "ensemble"."""
 
     name = "fedcio"
     guarantee = Guarantee.EXACT
@@ -42,6 +43,11 @@ class FedCIO(Clustered):
             raise ConfigError(f"FedCIO needs at least 1 cluster, not {self.clusters}")
         if self.served not in SERVED:
             raise ConfigError(f"FedCIO serves {' or '.join(map(repr, SERVED))}, not {self.served!r}")
+
+    def open(self, desk: Desk) -> None:
+        if self.assignment is None:
+            check_clusters(desk, self.clusters)
+        super().open(desk)
 
     def deal(self, desk: Desk) -> list[list[int]]:
         if self.assignment is None:

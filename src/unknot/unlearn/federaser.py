@@ -22,23 +22,28 @@ from unknot.core.requests import Erase
 from unknot.core.store import MIB
 from unknot.core.weights import Layout, Weights, weighted_sum
 from unknot.federation import Desk, Guarantee, Lane, Method
+from unknot.federation.course import course
 
 
 @dataclass(frozen=True)
 class FedEraser(Method):
     """Begin again, and calibrate: new directions, each layer as long as the old update was.
 
-    Every `interval`-th round is kept and calibrated, for `ratio` of the local epochs. What is kept takes
-    `memory` MiB at most: beyond that, training stops with an error. Who calibrates a kept round: those
-    who took part in it ("kept"), or whom the federation selects now ("selected"); who took no part then
-    steps as far as the others did on average. The old sizes were shaped by everybody, the erased client
-    included: that is why this is approximate.
+    The old sizes, and who took part in a kept round, were shaped by everybody, the erased client included:
+    that is why this is approximate.
     """
 
     interval: int = 2
+    """Every so-manieth round is kept and calibrated, at least 1."""
     ratio: float = 0.5
+    """The share of the local epochs that calibrating takes, in (0, 1]."""
     memory: float = 64.0
+    """MiB for what is kept; beyond that, training stops with an error."""
     calibrate: str = "kept"
+    """Who calibrates a kept round: who took part in it ("kept"), or whoever is selected now ("selected").
+
+    Who took no part then steps as far as the others did on average.
+    """
 
     name = "federaser"
     guarantee = Guarantee.APPROXIMATE
@@ -83,15 +88,18 @@ class FedEraser(Method):
             self._calibrate(desk, lane, updates)
             lane.notes["calibrating"] = lane.version + 1 < len(kept)
             return
-        if updates and lane.version % self.interval == 0:
+        if lane.version % self.interval == 0:
             for update in updates:
                 desk.keepsakes.put((lane.name, lane.rounds, update.client), update.job.unit, _sizes(update))
+            desk.keepsakes.put((lane.name, lane.rounds), None, course(desk, lane))
             kept.append((lane.rounds, {update.client for update in updates}))
         super().absorb(desk, lane, updates)
 
     def forget(self, desk: Desk, request: Erase, touched: Sequence[Lane]) -> None:
         gone = {target.client for target in request.targets if target.samples is None}
         for lane in touched:
+            for number, _ in lane.notes["kept"]:
+                desk.keepsakes.get((lane.name, number))  # who took part is about to be used: on record
             kept = [(number, clients - gone) for number, clients in lane.notes["kept"] if clients - gone]
             desk.restart(lane)
             lane.notes.update(kept=kept, calibrating=bool(kept))
@@ -102,8 +110,11 @@ class FedEraser(Method):
         total = sum(update.samples for update in updates)
         usual = cache(partial(self._usual_sizes, desk, lane))
         steps = [(u.samples / total, self._stretched(desk, lane, u, usual)) for u in updates]
-        if steps:
-            node.weights = weighted_sum([(1.0, node.weights), *steps], desk.ledger, "calibrate an update")
+        number, _ = lane.notes["kept"][lane.version]
+        attendance = desk.keepsakes.get((lane.name, number))
+        if steps and attendance is not None:
+            moved = weighted_sum([(1.0, node.weights), *steps], desk.ledger, "calibrate an update")
+            node.weights = moved.carrying(attendance.lineage)
 
     @staticmethod
     def _stretched(desk: Desk, lane: Lane, update: Update, usual: Callable[[int], Weights | None]) -> Weights:

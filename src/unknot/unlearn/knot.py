@@ -25,6 +25,7 @@ from unknot.federation.clock import SECOND
 from unknot.federation.clustered import (
     Clustered,
     best_cluster,
+    check_clusters,
     ensemble_of_clusters,
     join_clusters,
     joint_model,
@@ -54,29 +55,36 @@ CLUSTERED = ("knot", "random", "similar", "shares")
 class KNOT(Clustered):
     """Isolated clusters by speed and similarity; a request retrains its own, the others go on.
 
-    `by`: "knot" (the paper's assignment, with its `a`, `b`, `c1`, `c2`, `c3`), "random", "similar", or
-    "shares": `shares` has a row a population, by how much data its clients hold, and a share a cluster.
-    `retrain` is the method that rules in each cluster; without one, it begins again from scratch.
-    `served`: the data-weighted "mean" (the paper's), the "best" cluster on the validation data, the
-    "ensemble", or "joint": when a run is over, `joint_rounds` of all clients from the mean. Profiles take
-    `profile_epochs` of training. What the assignment learned from an erased client's profile stays in it
-    ("keep"), or the clients are assigned anew `reassign` = "without" it, and clusters that change begin
+    What is served comes from the clusters' models. When clients are assigned anew, clusters that change begin
     again.
     """
 
     clusters: int = 5
+    """How many clusters."""
     by: str = "knot"
+    """How clients are assigned: "knot" (by speed and similarity), "random", "similar" or "shares"."""
     a: float | None = None
+    """For knot: the weight of training times; left out: 1 / their range."""
     b: float | None = None
+    """For knot: the weight of disparities; left out: 1."""
     c1: int = 1
+    """For knot: how many clusters a client may be in."""
     c2: int | None = None
+    """For knot: the least clients of a cluster; left out: K/2N, of K clients in N clusters."""
     c3: int | None = None
+    """For knot: the most clients of a cluster; left out: K/2."""
     shares: tuple[tuple[float, ...], ...] = ()
+    """For shares: a row a population, by how much data its clients hold, with a share a cluster."""
     retrain: Method | None = None
+    """The method that rules in each cluster; left out: it begins again from scratch."""
     served: str = "mean"
+    """The data-weighted "mean" (the paper's), the "best" cluster by validation, the "ensemble" or "joint"."""
     joint_rounds: int = 3
+    """For joint: rounds of all clients from the mean, when a run is over."""
     profile_epochs: int = 1
+    """Epochs of training that a client's profile takes."""
     reassign: str = "keep"
+    """What the assignment learned from an erased client: "keep" it, or assign all anew "without" it."""
 
     name = "knot"
     guarantee = Guarantee.EXACT
@@ -125,6 +133,8 @@ class KNOT(Clustered):
     def open(self, desk: Desk) -> None:
         if self.served == "best" and not desk.validated:
             raise ConfigError('served = "best" needs validation data')
+        if self.by != "shares":
+            check_clusters(desk, self.clusters)
         super().open(desk)
         if self.reassign == "keep":  # what nobody will read again is not kept
             desk.archive.drop("profile")

@@ -1,8 +1,8 @@
 """PGA: at its last visit, the leaver climbs its own loss, within a ball about the mean of the others.
 
 A. Halimi, S. Kadhe, A. Rawat, N. Baracaldo: Federated Unlearning: How to Efficiently Erase a Client in FL?
-2022 (arXiv 2207.05521). The server keeps every client's last local model. The reference is the mean of the
-others', w_ref = (N·w − wᵢ)/(N − 1). From there the leaver maximises its loss by gradient ascent with clipped
+2022 (arXiv 2207.05521). The reference is the mean of the others' local models, w_ref = (N·w − wᵢ)/(N − 1):
+the last round without the leaver. From there the leaver maximises its loss by gradient ascent with clipped
 gradients, projected back into the ball of radius δ about w_ref after every step. The others train on from
 what comes of it.
 """
@@ -22,6 +22,7 @@ from unknot.core.requests import Erase, Target
 from unknot.core.training import SGD, Recipe
 from unknot.core.weights import Weights, weighted_sum
 from unknot.federation import Desk, Guarantee, Lane, Method
+from unknot.federation.course import keep_course, let_pass
 
 RANDOM_MODELS = 10
 """How many random models the usual radius is measured by, as in the authors' code."""
@@ -29,19 +30,22 @@ RANDOM_MODELS = 10
 
 @dataclass(frozen=True)
 class PGA(Method):
-    """The leaver unlearns: it climbs its loss near the mean of the others, who go on from there.
-
-    `radius` is that of the ball; by default a third of the mean distance from the reference to random models.
-    It climbs for `epochs` passes; with `stop`, only until its mean loss over one of them is as high as that.
-    """
+    """The leaver unlearns: it climbs its loss in a ball about the others' mean, and they go on from there."""
 
     radius: float | None = None
+    """Of the ball, above 0; left out: a third of the mean distance from the reference to random models."""
     epochs: int = 5
+    """Passes over its data in which the leaver climbs."""
     batch_size: int = 128
+    """Samples a step of the climb."""
     lr: float = 0.01
+    """Learning rate of the climb, above 0."""
     momentum: float = 0.9
+    """Momentum of the climb."""
     clip: float = 5.0
+    """Gradients longer than this are scaled down to it."""
     stop: float | None = None
+    """Climb only until the mean loss over a pass is as high as this; left out: all passes."""
 
     name = "pga"
     guarantee = Guarantee.APPROXIMATE
@@ -57,30 +61,43 @@ class PGA(Method):
     def promise(self) -> str:
         return "approximate: the model that goes on was shaped by the erased client, and pushed away by it"
 
+    def lay_out(self, desk: Desk, lane: Lane) -> None:
+        desk.check_additive(self.name)
+        super().lay_out(desk, lane)
+        _end_round(desk, lane)
+
     def absorb(self, desk: Desk, lane: Lane, updates: Sequence[Update]) -> None:
-        for update in updates:
-            desk.keepsakes.put(_last(lane, update.client), update.job.unit, update.weights)
+        if updates:
+            _end_round(desk, lane)
+            desk.keepsakes.put(_before(lane), None, lane.model)
+            terms = desk.terms(lane, lane.nodes["global"], updates)
+            lane.notes["weights"] = {u.client: weight for u, (weight, _) in zip(updates, terms, strict=True)}
+            for update, (weight, change) in zip(updates, terms, strict=True):
+                desk.keepsakes.put(_part(lane, update.client), update.job.unit, change * weight)
         super().absorb(desk, lane, updates)
 
     def farewell(self, desk: Desk, request: Erase) -> None:
+        leavers = {target.client for target in request.targets if target.samples is None}
         for lane in desk.lanes.values():
-            last = {
-                target: weights
-                for target in request.targets
-                if (weights := desk.keepsakes.get(_last(lane, target.client))) is not None
-            }
-            if last:
-                reference = _without(desk, lane, {target.client: w for target, w in last.items()})
-                unlearned = self._climbed(desk, lane, list(last), reference)
-                desk.keepsakes.put(_unlearned(lane), None, unlearned)
+            known = lane.model.lineage
+            shaped = [target for target in request.targets if desk.ledger.unit(target.client) in known]
+            if lane.members - leavers:
+                keep_course(desk, lane)
+            if shaped and lane.members - leavers:
+                reference = _without(desk, lane, {target.client for target in shaped})
+                desk.keepsakes.put(_unlearned(lane), None, self._climbed(desk, lane, shaped, reference))
 
     def forget(self, desk: Desk, request: Erase, touched: Sequence[Lane]) -> None:
         for lane in touched:
             unlearned = desk.keepsakes.take(_unlearned(lane))
             if unlearned is not None:
-                desk.rewind(lane, lane.version, {"global": unlearned})
-            elif desk.ledger.taint(lane.model):  # it never came with a model of its own: nothing to push
+                desk.rewind(lane, lane.version, {"global": unlearned.carrying(let_pass(desk, lane))})
+                _end_round(desk, lane)
+            elif desk.ledger.taint(lane.model):  # nobody is left to go on from it, or it was shaped elsewhere
                 desk.restart(lane)
+                _end_round(desk, lane)
+            else:
+                lane.nodes["global"].weights = lane.model.carrying(let_pass(desk, lane))
 
     def _climbed(self, desk: Desk, lane: Lane, leavers: Sequence[Target], reference: Weights) -> Weights:
         """Where the leavers get to from the reference: of several, the mean, which is in the ball as well."""
@@ -111,23 +128,42 @@ class PGA(Method):
         return Recipe(optimizer, epochs, self.batch_size, clip=self.clip, radius=radius, ascent=True)
 
 
-def _last(lane: Lane, client: int) -> tuple[str, str, int]:
-    return ("last", lane.name, client)
+def _before(lane: Lane) -> tuple[str, str]:
+    return ("before", lane.name)
+
+
+def _part(lane: Lane, client: int) -> tuple[str, str, int]:
+    return ("part", lane.name, client)
 
 
 def _unlearned(lane: Lane) -> tuple[str, str]:
     return ("unlearned", lane.name)
 
 
-def _without(desk: Desk, lane: Lane, last: dict[int, Weights]) -> Weights:
-    """(w − Σ pᵢwᵢ)/(1 − Σ pᵢ), pᵢ a leaver's share of the data; (N·w − wᵢ)/(N − 1) if all hold as much."""
-    held = {client: desk.size(client) for client in lane.members}
-    everything, gone = sum(held.values()), sum(held[client] for client in last)
-    if gone == everything:  # nobody else is there
-        return desk.initial.carrying(lane.model.lineage)
-    rest = everything - gone
-    parts = [(-held[client] / rest, last[client]) for client in sorted(last)]
-    return weighted_sum([(everything / rest, lane.model), *parts], desk.ledger, "take clients out")
+def _end_round(desk: Desk, lane: Lane) -> None:
+    """Keep nothing of the last round any longer."""
+    desk.keepsakes.drop(*_before(lane))
+    desk.keepsakes.drop("part", lane.name)
+    lane.notes["weights"] = {}
+
+
+def _without(desk: Desk, lane: Lane, leavers: set[int]) -> Weights:
+    """The last round without the leavers: w₀ + Σ cⱼΔⱼ·C/(C − Σ cᵢ), w₀ the model before it, C = Σ c.
+
+    Of FedAvg that is (w − Σ pᵢwᵢ)/(1 − Σ pᵢ), pᵢ a leaver's share of the samples; (N·w − wᵢ)/(N − 1) if
+    everybody took part and holds as much. Who was not in it is not taken out.
+    """
+    weights: dict[int, float] = lane.notes["weights"]
+    gone = sorted(leavers & weights.keys())
+    before = desk.keepsakes.get(_before(lane))
+    if not gone or before is None:
+        return lane.model
+    if set(gone) == weights.keys():  # nobody else was
+        return before.carrying(lane.model.lineage)
+    scale = sum(weights.values()) / sum(c for client, c in weights.items() if client not in gone)
+    parts = [desk.keepsakes.get(_part(lane, client)) for client in gone]
+    terms = [(scale, lane.model), (1 - scale, before), *((-scale, part) for part in parts if part)]
+    return weighted_sum(terms, desk.ledger, "take clients out")
 
 
 def _third_of_the_way(desk: Desk, reference: Weights, key: Key) -> float:

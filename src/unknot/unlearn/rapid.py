@@ -17,9 +17,10 @@ from unknot.federation import Desk, Guarantee, Lane, Method
 
 @dataclass(frozen=True)
 class Rapid(Method):
-    """Begin again without the erased data, with another optimiser from then on."""
+    """Retraining without the erased data, with another optimiser from then on."""
 
     optimizer: Optimizer = field(default_factory=AdaHessian)
+    """The optimiser that clients use from a request on."""
 
     name = "rapid"
     guarantee = Guarantee.EXACT

@@ -16,7 +16,7 @@ from unknot.federation import Desk, Guarantee, Lane, Method
 
 @dataclass(frozen=True)
 class RFS(Method):
-    """Begin again without the erased data; do nothing where it never had a part."""
+    """Retraining from scratch without the erased data; do nothing where it never had a part."""
 
     name = "rfs"
     guarantee = Guarantee.EXACT

@@ -16,12 +16,10 @@ from unknot.federation import Desk, Guarantee, Lane, Method
 
 @dataclass(frozen=True)
 class SISA(Method):
-    """A model a client, predictions aggregated; a leaver's model is dropped and nothing is retrained.
-
-    `vote`: "majority" (each model names a class, as the paper has it) or "mean" (of probabilities).
-    """
+    """A model a client, predictions aggregated; a leaver's model is dropped and nothing is retrained."""
 
     vote: str = "majority"
+    """By "majority" (each model names a class, as the paper has it), or by the "mean" of probabilities."""
 
     name = "sisa"
     guarantee = Guarantee.EXACT

@@ -3,7 +3,7 @@ import re
 import pytest
 
 from unknot.core.errors import ConfigError
-from unknot.core.training import SGD, Adagrad, AdaHessian, Adam, AdamW, Constant, Recipe, RMSprop
+from unknot.core.training import SGD, Adagrad, AdaHessian, Adam, AdamW, ConstantRate, Recipe, RMSprop
 
 
 def test_steps_and_samples_by_hand():
@@ -67,7 +67,7 @@ def test_what_is_no_finite_or_no_whole_number_is_refused_in_words(make, said):
 
 
 def test_optimisers_and_schedules_can_be_given_by_name():
-    assert Recipe("adam", schedule="constant") == Recipe(Adam(), schedule=Constant())
+    assert Recipe("adam", schedule="constant") == Recipe(Adam(), schedule=ConstantRate())
     with pytest.raises(ConfigError, match=r"Recipe: optimizer = 'adm'.*Did you mean 'adam'"):
         Recipe("adm")
 

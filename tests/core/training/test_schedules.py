@@ -9,7 +9,7 @@ import torch
 from torch.optim.lr_scheduler import CosineAnnealingLR, LinearLR, LRScheduler, SequentialLR, StepLR
 
 from unknot.core.errors import ConfigError
-from unknot.core.training import SCHEDULES, SGD, Constant, Cosine, Recipe, Schedule, StepDecay, WarmUp
+from unknot.core.training import SCHEDULES, SGD, ConstantRate, Cosine, Recipe, Schedule, StepDecay, WarmUp
 
 Build = Callable[[torch.optim.Optimizer], LRScheduler]
 
@@ -86,4 +86,4 @@ def test_impossible_schedules_are_refused(make, said):
 
 
 def test_schedules_have_their_names():
-    assert {"constant": Constant, "warm-up": WarmUp, "step": StepDecay, "cosine": Cosine} == SCHEDULES
+    assert {"constant": ConstantRate, "warm-up": WarmUp, "step": StepDecay, "cosine": Cosine} == SCHEDULES

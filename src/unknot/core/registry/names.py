@@ -4,48 +4,84 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Collection, Iterable, Mapping
-from types import MappingProxyType
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any, Generic, TypeVar
 
+from unknot.core import lazy
 from unknot.core.errors import ConfigError, UnknotError, nearest
 from unknot.core.registry.imports import imported
 from unknot.core.registry.options import Option, is_function, options_of
-from unknot.core.registry.sections import REGISTRIES, taken
+from unknot.core.registry.sections import REGISTRIES, taken, union
 
 T = TypeVar("T")
+
+
+class _View(Mapping[str, T]):
+    """What comes with unknot, by name; what is there as ``"package.module:Thing"`` is imported when read."""
+
+    def __init__(self, things: dict[str, T | str]) -> None:
+        self._things = things
+
+    def __getitem__(self, name: str) -> T:
+        thing = self._things[name]
+        if isinstance(thing, str):
+            thing = self._things[name] = lazy.imported(thing)
+        return thing
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._things
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._things)
+
+    def __len__(self) -> int:
+        return len(self._things)
+
+    def __repr__(self) -> str:
+        return repr(dict(self))
 
 
 class Registry(Generic[T]):
     """Things of one kind by name.
 
     `check` raises `ConfigError` for what cannot be one of them. A room opens its registry with what comes
-    with unknot, and says what all of them are (`base`: a class, or a protocol).
+    with unknot, and says what all of them are (`base`: a class, or a protocol). That room, its `home`, is
+    imported when the registry is first asked anything. Where the base lies in another, `of` says where.
     """
 
-    def __init__(self, kind: str, group: str, check: Callable[[str, Any], None] | None = None) -> None:
+    def __init__(
+        self,
+        kind: str,
+        group: str,
+        check: Callable[[str, Any], None] | None = None,
+        home: str = "",
+        of: str = "",
+    ) -> None:
         self.kind = kind
         self.group = group
-        self.base: Any = None
+        self.home = home
+        self._of = of
+        self._open = not home
+        self._base: Any = None
         self._check = check
         self._given: int | None = None
         self._reserved: tuple[str, ...] = ("name",)
         self._signature: Callable[[Any], Any] = lambda thing: thing
         self._calls = False
         self._wrap: Callable[[Any], Any] | None = None
-        self._ours: dict[str, T] = {}
+        self._ours: dict[str, T | str] = {}
         self._added: dict[str, T] = {}
         self._loaded: dict[str, T] = {}
         REGISTRIES.append(self)
 
     def __repr__(self) -> str:
-        return f"Registry({self.kind}: {', '.join([*self._ours, *self._added])})"
+        return f"Registry({self.kind}: {', '.join([*self.ours, *self._added])})"
 
     # How it is filled ----------------------------------------------------------------------------
 
     def open(
         self,
-        things: Mapping[str, T],
+        things: Mapping[str, T | str],
         base: Any = None,
         *,
         check: Callable[[str, Any], None] | None = None,
@@ -56,13 +92,14 @@ class Registry(Generic[T]):
     ) -> Mapping[str, T]:
         """Fill it with ours, whose names nobody can take over; gives a view of them.
 
+        One that is written as ``"package.module:Thing"`` is imported when it is first asked for.
         `given` are the leading arguments that unknot itself passes (see `options_of`), `reserved` the
         section's own keys, and `signature` gives what of a thing has its options. Where the base is a
         protocol of calls, a function is such a thing itself; elsewhere it makes one. With `wrap`, which
         makes a `base` of it, anything that can be called will do. A test examines ours
         as others' are when they come: at every import it would take time.
         """
-        self.base = base
+        self._base = base
         self._check = check or self._check
         self._calls = wrap is not None or "__call__" in _members(base)
         self._wrap = wrap
@@ -70,7 +107,13 @@ class Registry(Generic[T]):
         self._reserved = ("name", *reserved)
         self._signature = signature or self._signature
         self._ours.update(things)
+        self._open = True
         return self.ours
+
+    def _fill(self) -> None:
+        """Let the room at home open it, if it has not yet."""
+        if not self._open:
+            lazy.imported(self.home)
 
     def __call__(self, name: Any = None) -> Any:
         """``@methods("mine")`` above a class or a function; without a name, its own is taken."""
@@ -82,7 +125,7 @@ class Registry(Generic[T]):
         """Let a thing be known by a name. The same one, defined anew, takes the place of the old."""
         if not isinstance(name, str) or not name or ":" in name or name != name.strip():
             raise ConfigError(f"the name of a {self.kind} is a text without ':', not {name!r}")
-        if name in self._ours:
+        if name in self.ours:
             raise ConfigError(f"the {self.kind} {name!r} is unknot's own: give yours another name")
         if name in self._added and _home(self._added[name]) != _home(thing):
             raise ConfigError(
@@ -98,18 +141,31 @@ class Registry(Generic[T]):
     @property
     def ours(self) -> Mapping[str, T]:
         """What comes with unknot."""
-        return MappingProxyType(self._ours)
+        self._fill()
+        return _View(self._ours)
+
+    @property
+    def base(self) -> Any:
+        """What all of them are."""
+        self._fill()
+        return self._base
+
+    def is_of(self, kinds: frozenset[Any]) -> bool:
+        """Whether these types are what all of them are; asks for nothing that is not there yet."""
+        if not self._open:
+            return {_home(kind) for kind in kinds} == {self._of}
+        return self._base is not None and union(self._base) == kinds
 
     def names(self) -> tuple[str, ...]:
         """Every name there is: ours first, then what was added, then what installed packages bring."""
         outside = (entry.name for entry in self._entries())
-        return tuple(dict.fromkeys([*self._ours, *self._added, *outside]))
+        return tuple(dict.fromkeys([*self.ours, *self._added, *outside]))
 
     def get(self, name: str, where: str = "") -> T:
         """The thing of this name; `where` is the place that names it, for the error."""
         if not isinstance(name, str):
             raise ConfigError(f"{where or 'it'} must be a text, the name of a {self.kind}, not {name!r}")
-        for table in (self._ours, self._added, self._loaded):
+        for table in (self.ours, self._added, self._loaded):
             if name in table:
                 return table[name]
         said = f"{where} = {name!r}" if where else f"{self.kind} {name!r}"
@@ -131,6 +187,7 @@ class Registry(Generic[T]):
         return self.options_of(self.get(name, where))
 
     def options_of(self, thing: T) -> dict[str, Option]:
+        self._fill()
         return options_of(self._signature(thing), self._given)
 
     def make(
@@ -144,7 +201,7 @@ class Registry(Generic[T]):
         thing: Any = self.get(name, _named(where))
         typed = self.typed(name, values or {}, where)
         if isinstance(thing, type) or (is_function(thing) and not self._calls):
-            made = self._called(name, thing, given, typed)
+            made = self.called(name, thing, given, typed)
         else:
             made = _with_options(thing, typed)
         if self._wrap is not None:
@@ -153,15 +210,18 @@ class Registry(Generic[T]):
             raise ConfigError(f"{self.kind} {name!r}: what it makes {lacks}")
         return made
 
-    def _called(self, name: str, maker: Any, given: Iterable[Any], options: Mapping[str, Any]) -> Any:
-        """What a maker makes; where one from outside fails, it is said which."""
+    def called(self, name: str, maker: Any, given: Iterable[Any], options: Mapping[str, Any]) -> Any:
+        """What a maker makes; where one from outside fails, it is said which, and how it was called."""
+        arguments = tuple(given)
         try:
-            return maker(*given, **options)
+            return maker(*arguments, **options)
         except Exception as error:
-            if name in self._ours or isinstance(error, UnknotError):
+            if name in self.ours or isinstance(error, UnknotError):
                 raise
+            told = [*map(_brief, arguments), *(f"{key}={_brief(value)}" for key, value in options.items())]
+            call = f"{getattr(maker, '__name__', name)}({', '.join(told)})"
             what = f"{type(error).__name__}: {error}"
-            raise ConfigError(f"{self.kind} {name!r}: making it failed: {what}") from error
+            raise ConfigError(f"{self.kind} {name!r}: making it failed: {call} gave {what}") from error
 
     def given(self, thing: Any, where: str) -> Any:
         """One of these as Python gives it: itself, or by name; else an error that says what to write."""
@@ -171,7 +231,7 @@ class Registry(Generic[T]):
         if isinstance(thing, type):
             raise ConfigError(f"{where} is a class: give one of it, {thing.__name__}(...)")
         if not (self._calls and is_function(thing)) and (lacks := _lacks(thing, self.base)):
-            names = ", ".join(map(repr, self._ours))
+            names = ", ".join(map(repr, self.ours))
             raise ConfigError(
                 f"{where} must be of the kind {self.kind}, or the name of one ({names}): {thing!r} {lacks}"
             )
@@ -190,17 +250,21 @@ class Registry(Generic[T]):
 
     def name_of(self, thing: object) -> str:
         """Under which name this thing is known; where it comes from, if under none."""
-        return next((name for name, known in self._here().items() if known is thing), _home(thing))
+        self._fill()
+        known = {**self._ours, **self._added, **self._loaded}
+        return next(
+            (name for name, one in known.items() if one is thing or one == _home(thing)), _home(thing)
+        )
 
     def _here(self) -> dict[str, T]:
-        return {**self._ours, **self._added, **self._loaded}
+        return {**self.ours, **self._added, **self._loaded}
 
     # What other packages bring -------------------------------------------------------------------
 
     def _entries(self) -> list[Any]:
         from importlib.metadata import entry_points  # only for what is not ours: it reads many files
 
-        return [entry for entry in entry_points(group=self.group) if entry.name not in self._ours]
+        return [entry for entry in entry_points(group=self.group) if entry.name not in self.ours]
 
     def _from_package(self, name: str, said: str) -> T:
         found = {entry.value: entry for entry in self._entries() if entry.name == name}
@@ -237,6 +301,10 @@ class Registry(Generic[T]):
                 )
         if self._check is not None:
             self._check(said, thing)
+
+
+def _brief(value: Any) -> str:
+    return repr(value) if isinstance(value, bool | int | float | str | tuple) else type(value).__name__
 
 
 def _with_options(function: Any, options: Mapping[str, Any]) -> Any:

@@ -6,8 +6,10 @@ import dataclasses
 import functools
 import inspect
 import typing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
+
+from unknot.core.registry.explain import explained
 
 REQUIRED: Any = inspect.Parameter.empty
 """The default of an option that has none."""
@@ -20,6 +22,13 @@ class Option:
     name: str
     hint: Any = Any
     default: Any = REQUIRED
+    owner: Any = field(default=None, compare=False, repr=False)
+    """The class or the function that has it."""
+
+    @property
+    def about(self) -> str:
+        """What it means, in a sentence or two; read from the owner's source when asked."""
+        return explained(self.owner, self.name)
 
 
 def options_of(thing: Any, given: int | None = None) -> dict[str, Option]:
@@ -32,8 +41,8 @@ def options_of(thing: Any, given: int | None = None) -> dict[str, Option]:
         maker = next(cls for cls in thing.__mro__ if "__init__" in vars(cls))
         if "__dataclass_fields__" in vars(maker):
             hints = _hints(maker)
-            fields = (field for field in dataclasses.fields(maker) if field.init)
-            return {f.name: Option(f.name, hints.get(f.name, Any), _default(f)) for f in fields}
+            fields = (one for one in dataclasses.fields(maker) if one.init)
+            return {f.name: Option(f.name, hints.get(f.name, Any), _default(f), thing) for f in fields}
     elif not is_function(thing):
         return {}
     try:
@@ -45,7 +54,7 @@ def options_of(thing: Any, given: int | None = None) -> dict[str, Option]:
     if isinstance(thing, type) or given is not None:
         kinds += (inspect.Parameter.POSITIONAL_OR_KEYWORD,)
     return {
-        p.name: Option(p.name, hints.get(p.name, Any), p.default)
+        p.name: Option(p.name, hints.get(p.name, Any), p.default, thing)
         for place, p in enumerate(parameters)
         if p.kind in kinds and (place >= (given or 0) or p.kind is p.KEYWORD_ONLY)
     }
@@ -64,7 +73,7 @@ def _hints(thing: Any) -> dict[str, Any]:
         return {}
 
 
-def _default(field: dataclasses.Field[Any]) -> Any:
-    if field.default_factory is not dataclasses.MISSING:
-        return field.default_factory()
-    return REQUIRED if field.default is dataclasses.MISSING else field.default
+def _default(one: dataclasses.Field[Any]) -> Any:
+    if one.default_factory is not dataclasses.MISSING:
+        return one.default_factory()
+    return REQUIRED if one.default is dataclasses.MISSING else one.default

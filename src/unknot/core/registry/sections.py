@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 from unknot.core.errors import ConfigError, nearest
-from unknot.core.fields import convert
+from unknot.core.fields import convert, unknown
 from unknot.core.registry.options import REQUIRED, Option, options_of
 
 T = TypeVar("T")
@@ -28,8 +28,7 @@ class Names(Protocol):
 
     @property
     def kind(self) -> str: ...
-    @property
-    def base(self) -> Any: ...
+    def is_of(self, kinds: frozenset[Any]) -> bool: ...
     def get(self, name: str, where: str = "") -> Any: ...
     def options_of(self, thing: Any) -> dict[str, Option]: ...
     def make(self, name: str, values: Values | None = None, where: str = "") -> Any: ...
@@ -64,7 +63,8 @@ def taken(
     """
     parts = _parts(options, values, where, inside)
     inner = _choices(options, parts)
-    _refuse_unknown(values, _keys(options, parts, values), where, who, [*choices, *inner])
+    named = () if inside is None else ("name",)
+    _refuse_unknown(values, _keys(options, parts, values), where, who, [*choices, *inner], named)
     made: dict[str, Any] = {}
     for name, part in parts.items():
         mine = _share(part, parts, values)
@@ -95,9 +95,17 @@ def shared(
 
 
 def _refuse_unknown(
-    values: Iterable[str], known: Collection[str], where: str, who: str, choices: Iterable[Choice]
+    values: Iterable[str],
+    known: Collection[str],
+    where: str,
+    who: str,
+    choices: Iterable[Choice],
+    named: Collection[str] = (),
 ) -> None:
-    """Raise for an option that nobody has; one that another choice would have had is explained as such."""
+    """Raise for an option that nobody has; one that another choice would have had is explained as such.
+
+    `named` are keys that were read before: what is asked for may be a slip for them.
+    """
     for key in values:
         if key in known:
             continue
@@ -112,7 +120,7 @@ def _refuse_unknown(
                 listed = " or ".join(map(repr, owners))
                 chosen = repr(name) if name else "not given"
                 raise ConfigError(f"{where}.{key} belongs to {label} = {listed}, but {label} is {chosen}")
-        raise ConfigError(f"unknown key {where}.{key}.{nearest(key, known)}")
+        raise ConfigError(unknown(key, {*known, *named}, where))
 
 
 @dataclass(frozen=True)
@@ -150,8 +158,8 @@ def _parts(options: Options, values: Values, where: str, inside: Names | None) -
     """
     found = {}
     for option in options.values():
-        registry = _registry_of(option.hint)
-        plain = next((kind for kind in _kinds(option.hint) if _is_value(kind)), None)
+        registry = registry_of(option.hint)
+        plain = next((kind for kind in union(option.hint) if _is_value(kind)), None)
         if registry is None and plain is None:
             continue
         value, place = values.get(option.name), _place(where, option.name)
@@ -199,20 +207,22 @@ def _share(part: _Part, parts: Mapping[str, _Part], values: Values) -> Values:
 
 
 def _choices(options: Options, parts: Mapping[str, _Part]) -> list[Choice]:
-    named = {key: registry for key, option in options.items() if (registry := _registry_of(option.hint))}
+    named = {key: registry for key, option in options.items() if (registry := registry_of(option.hint))}
     return [(key, registry, parts[key].name if key in parts else "") for key, registry in named.items()]
 
 
 def _several(value: object, hint: Any, where: str) -> tuple[Any, ...]:
     """A list of things by name, each a text or a table, where the option is one of several such things."""
     kinds = typing.get_args(hint)
-    registry = _registry_of(kinds[0]) if typing.get_origin(hint) is tuple and len(kinds) == 2 else None
+    registry = registry_of(kinds[0]) if typing.get_origin(hint) is tuple and len(kinds) == 2 else None
     if registry is None or not isinstance(value, list | tuple):
         return ()
     made = []
     for i, item in enumerate(value):
         table = dict(item) if isinstance(item, Mapping) else {"name": item}
         name = table.pop("name", None)
+        if isinstance(item, str):  # an unknown one is told by the place that a person wrote it in
+            registry.get(item, where)
         made.append(registry.make(name, table, f"{where}[{i}]") if isinstance(name, str) else item)
     return tuple(made)
 
@@ -221,13 +231,13 @@ def _place(where: str, name: str) -> str:
     return f"{where}.{name}" if where else name
 
 
-def _registry_of(hint: Any) -> Names | None:
+def registry_of(hint: Any) -> Names | None:
     """By whose names a value of this type can be given."""
-    kinds = _kinds(hint)
-    return next((r for r in REGISTRIES if r.base is not None and _kinds(r.base) == kinds), None)
+    kinds = union(hint)
+    return next((r for r in REGISTRIES if r.is_of(kinds)), None)
 
 
-def _kinds(hint: Any) -> frozenset[Any]:
+def union(hint: Any) -> frozenset[Any]:
     """The types of a union, None aside; a type alone is one of one."""
     if typing.get_origin(hint) in (typing.Union, types.UnionType):
         return frozenset(typing.get_args(hint)) - {type(None)}

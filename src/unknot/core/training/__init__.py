@@ -12,7 +12,7 @@ from unknot.core.training.optimizers import (
     Tensors,
 )
 from unknot.core.training.recipe import Recipe, StepRule, only_adds
-from unknot.core.training.schedules import SCHEDULES, Constant, Cosine, Schedule, StepDecay, WarmUp
+from unknot.core.training.schedules import SCHEDULES, ConstantRate, Cosine, Schedule, StepDecay, WarmUp
 from unknot.core.training.steady import pointwise, row_norms
 
 __all__ = [
@@ -22,7 +22,7 @@ __all__ = [
     "Adagrad",
     "Adam",
     "AdamW",
-    "Constant",
+    "ConstantRate",
     "Cosine",
     "Curved",
     "Optimizer",

@@ -19,7 +19,7 @@ from unknot.core.loss import Loss, as_loss
 from unknot.core.training.curvature import Kernel, diagonals
 from unknot.core.training.limits import at_least_one, not_negative, positive
 from unknot.core.training.optimizers import SGD, Curved, Optimizer, Tensors
-from unknot.core.training.schedules import Constant, Schedule
+from unknot.core.training.schedules import ConstantRate, Schedule
 from unknot.core.training.steady import by_row, row_norms
 
 
@@ -27,24 +27,30 @@ from unknot.core.training.steady import by_row, row_norms
 class Recipe:
     """What a client does with the model that it is sent.
 
-    `epochs` passes over its data in keyed random order, in batches of `batch_size` (the last one
-    may be smaller), at most `max_steps` of them. `clip` bounds the gradient's norm; `proximal` is
-    FedProx's μ: ``μ/2·‖w − w_start‖²`` is added to the loss. `schedule` is how the learning rate
-    changes. `radius`: after each step the weights are projected back into the ball of that radius
-    about the start. `ascent`: climb the loss instead of descending. `loss` is what is descended; None stands
-    for the usual one for the data. Optimiser, schedule and loss may be given by name: ``Recipe("adam")``.
+    It passes over its data in keyed random order. Optimiser, schedule and loss may be given by name:
+    ``Recipe("adam")``.
     """
 
     optimizer: Optimizer = field(default_factory=SGD)
+    """How a gradient becomes a step."""
     epochs: int = 1
+    """Passes over the client's data in each job, at least 1."""
     batch_size: int = 32
+    """Samples a step; the last batch of a pass may be smaller."""
     clip: float | None = None
+    """Gradients longer than this are scaled down to it; left out: never."""
     proximal: float = 0.0
+    """FedProx's μ: ``μ/2·‖w − w_start‖²`` is added to the loss."""
     max_steps: int | None = None
-    schedule: Schedule = field(default_factory=Constant)
+    """Stop a job after so many steps; left out: when its passes are over."""
+    schedule: Schedule = field(default_factory=ConstantRate)
+    """How the learning rate changes."""
     radius: float | None = None
+    """After each step weights are projected back into the ball of this radius about the start."""
     ascent: bool = False
+    """Climb the loss instead of descending."""
     loss: Loss | None = None
+    """What is descended; left out: the usual one for the data."""
 
     def __post_init__(self) -> None:
         if self.loss is not None:
@@ -214,7 +220,7 @@ def only_adds(recipe: Recipe, round: int = 0) -> Addition | None:
         return None
     if recipe.loss is not None and not recipe.loss.plain:
         return None
-    if recipe.schedule != Constant() and recipe.schedule.over != "rounds":
+    if recipe.schedule != ConstantRate() and recipe.schedule.over != "rounds":
         return None
     if any(f.name not in _KNOWN and getattr(recipe, f.name) != f.default for f in fields(recipe)):
         return None

@@ -50,7 +50,7 @@ class Schedule(ABC):
 
 
 @dataclass(frozen=True)
-class Constant(Schedule):
+class ConstantRate(Schedule):
     """The same rate always."""
 
     name: ClassVar[str] = "constant"
@@ -61,10 +61,12 @@ class Constant(Schedule):
 
 @dataclass(frozen=True)
 class WarmUp(Schedule):
-    """A rate that rises in equal parts for `length` steps or rounds, and stays."""
+    """A rate that rises in equal parts for some steps or rounds, and stays."""
 
     length: int
+    """How many steps or rounds it takes to rise, at least 1."""
     over: str = "steps"
+    """What is counted: a job's local "steps", or the "rounds" of the model."""
 
     name: ClassVar[str] = "warm-up"
 
@@ -78,12 +80,16 @@ class WarmUp(Schedule):
 
 @dataclass(frozen=True)
 class StepDecay(Schedule):
-    """Times `factor`, every so many steps or rounds: as `torch.optim.lr_scheduler.StepLR`."""
+    """Times a factor, every so many steps or rounds: as `torch.optim.lr_scheduler.StepLR`."""
 
     every: int
+    """After how many steps or rounds the rate changes, at least 1."""
     factor: float = 0.1
+    """What it is multiplied by then, above 0."""
     over: str = "steps"
+    """What is counted: a job's local "steps", or the "rounds" of the model."""
     warmup: int = 0
+    """For so many of them at first the rate rises in equal parts."""
 
     name: ClassVar[str] = "step"
 
@@ -98,16 +104,20 @@ class StepDecay(Schedule):
 
 @dataclass(frozen=True)
 class Cosine(Schedule):
-    """Half a cosine from the full rate down to a share of `floor`, in `length` steps or rounds.
+    """Half a cosine from the full rate down to a share of it.
 
     As `torch.optim.lr_scheduler.CosineAnnealingLR`; but at the end it stays at the floor, while PyTorch's
     goes up again.
     """
 
     length: int
+    """How many steps or rounds it takes to come down, at least 1."""
     floor: float = 0.0
+    """The share of the rate that is left at the end, from 0 to 1."""
     over: str = "steps"
+    """What is counted: a job's local "steps", or the "rounds" of the model."""
     warmup: int = 0
+    """For so many of them at first the rate rises in equal parts."""
 
     name: ClassVar[str] = "cosine"
 
@@ -121,4 +131,4 @@ class Cosine(Schedule):
         return self.floor + (1 - self.floor) * (1 + math.cos(math.pi * done)) / 2
 
 
-SCHEDULES = schedules.open({kind.name: kind for kind in (Constant, WarmUp, StepDecay, Cosine)}, Schedule)
+SCHEDULES = schedules.open({kind.name: kind for kind in (ConstantRate, WarmUp, StepDecay, Cosine)}, Schedule)

@@ -41,17 +41,22 @@ class Dirichlet(Partition):
     samples in all than there are, as in a simulation that gives each of 100 clients a tenth.
 
     Without `samples`: every row is dealt out, each class in proportions from Dirichlet(alpha) over the
-    clients, so sizes differ too. A client below `min_samples` then takes rows, one by one, from
-    whoever holds most, of that client's most frequent class.
+    clients, so sizes differ too. A client with too few then takes rows, one by one, from whoever holds most,
+    of that client's most frequent class.
     """
 
     kind: ClassVar[str] = "dirichlet"
 
     clients: int
+    """How many clients."""
     alpha: float
+    """How alike clients are, above 0: the smaller, the fewer classes a client."""
     samples: int | None = None
+    """Samples a client; left out: everything is dealt out, and sizes differ."""
     min_samples: int = 1
+    """Whoever has fewer takes rows from whoever holds most."""
     overlap: bool = False
+    """Clients draw their `samples` each for itself, so that several may hold the same one."""
 
     def __post_init__(self) -> None:
         clients_and_samples(self, self.clients, self.samples)

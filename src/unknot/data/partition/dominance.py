@@ -77,8 +77,11 @@ class DominantClass(_Dominance):
     kind: ClassVar[str] = "dominant-class"
 
     clients: int
+    """How many clients."""
     share: float = 0.8
+    """The share of a client's samples that are of its class, in (0, 1]."""
     samples: int | None = None
+    """Samples a client; left out: as many as the scarcest class allows."""
 
     def __post_init__(self) -> None:
         clients_and_samples(self, self.clients, self.samples)
@@ -102,8 +105,11 @@ class MajorityClass(_Dominance):
     kind: ClassVar[str] = "majority-class"
 
     clients: int
+    """How many clients."""
     ratio: float
+    """How frequent each other class is beside the client's own: 0, none; 1, all alike."""
     samples: int | None = None
+    """Samples a client; left out: as many as the scarcest class allows."""
 
     def __post_init__(self) -> None:
         clients_and_samples(self, self.clients, self.samples)

@@ -21,7 +21,7 @@ _INSTEAD = {
 
 
 def federate(
-    dataset: Dataset,
+    dataset: Dataset | str,
     partition: Partition,
     *,
     key: Key | int = 0,
@@ -29,19 +29,22 @@ def federate(
     test_samples: int | None = None,
     public: int = 0,
 ) -> FederatedData:
-    """Deal a data set out to clients.
+    """Deal a `dataset` out to clients; one that `load` knows, by its name.
 
     1. `validation` training samples (a whole number, or a share below 1) become the server's own,
        each class by its frequency; 0: none. They belong to no client, unless clients are natural:
        then to the one whose they are, and are erased with it.
     2. `public` further ones give up their targets and are nobody's: inputs that the server may use.
-    3. The partition deals the rest.
+    3. The `partition` deals the rest.
     4. Each client gets a test share with its own label distribution (`test_samples` of them, by
        default its part of the test samples; natural clients have their own). Natural clients'
        own rows are erased with them; rows that are only drawn to measure with are nobody's, and stay.
 
     `key` is a key or a seed. What is held out depends on the key and the data alone, not on the clients.
     """
+    dataset = _loaded(dataset)
+    if not isinstance(partition, Partition):
+        raise ConfigError(f"partition must be one, such as unknot.Iid(clients=10), not {partition!r}")
     base = (key if isinstance(key, Key) else Key.root(key)).child("partition")
     if partition.by_label and not dataset.labelled:
         raise ConfigError(
@@ -73,6 +76,20 @@ def federate(
         validation_owner=owners.get("validation_owner"),
         test_owner=owners.get("test_owner"),
         public=dataset.train.x[torch.from_numpy(shared)] if public else None,
+    )
+
+
+def _loaded(given: object) -> Dataset:
+    if isinstance(given, Dataset):
+        return given
+    if isinstance(given, str):
+        from unknot.data.registry import load
+
+        return load(given)
+    told = "it is dealt out already" if isinstance(given, FederatedData) else f"found {type(given).__name__}"
+    raise ConfigError(
+        f"federate deals out a data set, or one by its name: {told}. What each client holds of your own is "
+        "put together by unknot.clients(...)"
     )
 
 

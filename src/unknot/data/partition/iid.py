@@ -25,8 +25,11 @@ class Iid(Partition):
     by_label: ClassVar[bool] = False
 
     clients: int
+    """How many clients."""
     samples: int | None = None
+    """Samples a client; left out: every row is dealt out."""
     overlap: bool = False
+    """Clients draw their `samples` each for itself, so that several may hold the same one."""
 
     def __post_init__(self) -> None:
         clients_and_samples(self, self.clients, self.samples)

@@ -26,8 +26,11 @@ class Labels(Partition):
     kind: ClassVar[str] = "labels"
 
     clients: int
+    """How many clients."""
     k: int
+    """How many labels a client holds."""
     samples: int | None = None
+    """Samples a client, spread evenly over its labels; left out: every row is dealt out."""
 
     def __post_init__(self) -> None:
         clients_and_samples(self, self.clients, self.samples)

@@ -18,10 +18,9 @@ from unknot.data.partition.pool import Deal, Partition, Pool, by_class
 class ByOwner(Partition):
     """Client k is the owner with the k-th most training rows in the data set (ties: lower number first).
 
-    Only owners with at least `min_samples` rows to train with, and the first `clients` of them, or
-    all. A client's test rows are its owner's in the test part; an owner who is not in there gives
-    `test_share` of its training rows (rounded, one at least if it has two) to be tested with, and
-    these are appended to the test samples. Whatever is held out of an owner's rows, for validation
+    A client's test rows are its owner's in the test part; an owner who is not in there gives a share of its
+    training rows (rounded, one at least if it has two) to be tested with, and these are appended to the test
+    samples. Whatever is held out of an owner's rows, for validation
     or for testing, belongs to its client and is erased with it.
     """
 
@@ -29,8 +28,11 @@ class ByOwner(Partition):
     by_label: ClassVar[bool] = False
 
     clients: int | None = None
+    """How many owners, those with most samples first; left out: all."""
     min_samples: int = 1
+    """Owners with fewer samples to train with are left out."""
     test_share: float = 0.1
+    """Of an owner who is not in the test part: the share of rows to be tested with, in [0, 1)."""
 
     def __post_init__(self) -> None:
         if self.clients is not None:

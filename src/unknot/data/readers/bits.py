@@ -112,10 +112,16 @@ def _dataset(name: str, path: Path, features: int, classes: int, test_share: flo
 
 
 def purchase100(files: Files, *, test_share: float = 0.2, seed: int = 0) -> Dataset:
-    """`test_share` of every class, drawn by `seed`, is the test part."""
+    """Bits and a class a row.
+
+    `test_share`: the share of every class that is the test part. `seed`: what it is drawn by.
+    """
     return _dataset("purchase100", files["purchase100/dataset_purchase"], 600, 100, test_share, seed)
 
 
 def location30(files: Files, *, test_share: float = 0.2, seed: int = 0) -> Dataset:
-    """`test_share` of every class, drawn by `seed`, is the test part."""
+    """Bits and a class a row.
+
+    `test_share`: the share of every class that is the test part. `seed`: what it is drawn by.
+    """
     return _dataset("location30", files["location30/bangkok"], 446, 30, test_share, seed)

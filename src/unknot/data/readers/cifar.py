@@ -52,6 +52,10 @@ def _samples(
 
 
 def cifar10(files: Files, *, normalize: str = "standard") -> Dataset:
+    """Photographs of 32 × 32 pixels, 10 kinds.
+
+    `normalize`: pixels less their mean, over their deviation ("standard"), or left in 0 to 1 ("unit").
+    """
     pixels.check_normalize(normalize)
     train = _samples([files[name] for name in TRAIN10], 0, 1, 10, pixels.CIFAR10, normalize)
     test = _samples([files[TEST10]], 0, 1, 10, pixels.CIFAR10, normalize)
@@ -59,7 +63,11 @@ def cifar10(files: Files, *, normalize: str = "standard") -> Dataset:
 
 
 def cifar100(files: Files, *, normalize: str = "standard", labels: str = "fine") -> Dataset:
-    """`labels`: the 100 "fine" classes or the 20 "coarse" ones."""
+    """Photographs of 32 × 32 pixels.
+
+    `normalize`: pixels less their mean, over their deviation ("standard"), or left in 0 to 1 ("unit").
+    `labels`: the 100 "fine" classes or the 20 "coarse" ones.
+    """
     pixels.check_normalize(normalize)
     if labels not in LABELS100:
         raise ConfigError(f"labels is 'fine' or 'coarse', not {labels!r}.{nearest(labels, LABELS100)}")

@@ -17,7 +17,10 @@ ASSETS = Path(__file__).parent.parent / "assets"
 
 
 def digits(files: Mapping[str, Path], *, normalize: str = "standard") -> Dataset:
-    """100 writers; of each, 8 images a digit to train with and 2 others to test with."""
+    """100 writers; of each, 8 images a digit to train with and 2 others to test with.
+
+    `normalize`: pixels less their mean, over their deviation ("standard"), or left in 0 to 1 ("unit").
+    """
     pixels.check_normalize(normalize)
     names = [f"{part}_{what}" for part in ("train", "test") for what in ("image", "label", "writer")]
     stored = read_npz(files["digits.npz"], names)

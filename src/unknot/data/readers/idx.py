@@ -56,15 +56,26 @@ def _images(name: str, files: Files, folder: str, scale: Scale, normalize: str) 
 
 
 def mnist(files: Files, *, normalize: str = "standard") -> Dataset:
+    """Handwritten digits of 28 × 28 pixels.
+
+    `normalize`: pixels less their mean, over their deviation ("standard"), or left in 0 to 1 ("unit").
+    """
     return _images("mnist", files, "MNIST", pixels.MNIST, normalize)
 
 
 def fashion_mnist(files: Files, *, normalize: str = "standard") -> Dataset:
+    """Pieces of clothing, 28 × 28 pixels, 10 kinds.
+
+    `normalize`: pixels less their mean, over their deviation ("standard"), or left in 0 to 1 ("unit").
+    """
     return _images("fashion-mnist", files, "FashionMNIST", pixels.FASHION_MNIST, normalize)
 
 
 def mnist_writers(files: Files, *, normalize: str = "standard") -> Dataset:
-    """MNIST with the writer of each image: natural clients. No writer is in both parts."""
+    """MNIST with the writer of each image: natural clients. No writer is in both parts.
+
+    `normalize`: pixels less their mean, over their deviation ("standard"), or left in 0 to 1 ("unit").
+    """
     plain = mnist(files, normalize=normalize)
     path = files["MNIST/writers.npz"]
     found = read_npz(path, ("train_writer", "test_writer"))

@@ -79,6 +79,10 @@ def _part(folder: Path) -> tuple[NDArray[np.float32], Ints, list[str]]:
 
 
 def femnist(files: Files, *, normalize: str = "standard") -> Dataset:
+    """Digits and letters of 28 × 28 pixels, by writer.
+
+    `normalize`: pixels less their mean, over their deviation ("standard"), or left in 0 to 1 ("unit").
+    """
     pixels.check_normalize(normalize)
     parts = [_part(files[f"femnist/data/{part}"]) for part in ("train", "test")]
     names = sorted({user for _, _, users in parts for user in users})

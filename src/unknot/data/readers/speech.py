@@ -62,10 +62,12 @@ def _windows(tokens: NDArray[np.int64], context: int) -> tuple[Ints, Ints]:
 
 
 def shakespeare(files: Files, *, context: int = 80, test_share: float = 0.1) -> Dataset:
-    """The last `test_share` of a speaker's windows are the test part: it follows the training part.
+    """The last of a speaker's windows are the test part: it follows the training part.
 
     A speaker with two windows or more has one at least in the test part; a speaker with less than
-    a window (`context` + 1 characters) is left out.
+    a window is left out.
+
+    `context`: characters a window. `test_share`: the share of a speaker's windows that is the test part.
     """
     if isinstance(context, bool) or not isinstance(context, int) or context < 1:
         raise ConfigError(f"shakespeare: context must be a whole number of at least 1, not {context!r}")

@@ -17,11 +17,14 @@ def same_bits(a: Tensor, b: Tensor) -> bool:
     return torch.equal(*parts)
 
 
-def close(a: Tensor, b: Tensor) -> bool:
-    """Whether two tensors are the same but for rounding; what is no number counts as itself."""
+def close(a: Tensor, b: Tensor, size: float = 0.0) -> bool:
+    """Whether two tensors are the same but for rounding; what is no number counts as itself.
+
+    `size` is that of the numbers that they were computed from, where that is what rounding goes by.
+    """
     if a.shape != b.shape:
         return False
     if not a.is_floating_point():
         return torch.equal(a, b)
     largest = torch.cat([a.flatten(), b.flatten()]).nan_to_num(0.0, 0.0, 0.0).abs().max() if a.numel() else 0
-    return bool(torch.allclose(a, b, rtol=0.0, atol=CLOSE * float(largest), equal_nan=True))
+    return bool(torch.allclose(a, b, rtol=0.0, atol=CLOSE * max(float(largest), size), equal_nan=True))

@@ -14,9 +14,12 @@ from torch import nn
 
 from unknot.core.data import Samples
 from unknot.core.keys import Key
+from unknot.core.samples import IGNORED
 from unknot.core.weights import Layout, Weights
 
 _KEY = Key.root(0).child("made by the engine")
+SCALES = (1.0, 16.0, 1 / 16, 256.0)
+"""By so much samples are larger than one another where a loss is looked at."""
 
 
 @dataclass(frozen=True)
@@ -91,6 +94,29 @@ class Maker:
         made = self.samples(name, count)
         x = 64 * made.x - 32 if made.x.is_floating_point() else made.x
         return replace(made, x=x)
+
+    def varied(self, name: str, count: int) -> Samples:
+        """The same with targets as data may have them: samples differ in what a loss may count.
+
+        Two classes alone; positions of a text masked, from none in the first sample to all in the last; no
+        label at all, or every one; values of both signs and of scales from 1/16 to 256.
+        """
+        made = self.samples(name, count)
+        draw = _KEY.child("varied", name).generator()
+        if self.form.kind == "values":
+            scale = torch.tensor(SCALES, dtype=torch.float64).repeat(count)[:count]
+            scale = scale.view(count, *[1] * len(self.form.targets))
+            y = torch.from_numpy(draw.standard_normal((count, *self.form.targets))) * scale
+        elif self.form.kind == "labels":
+            y = made.y.clone()
+            y[0::4], y[1::4] = 0, 1
+        else:
+            few = draw.choice(self.form.classes, min(2, self.form.classes), replace=False)
+            y = torch.from_numpy(draw.choice(few, (count, *self.form.targets)))
+            if self.form.texts:
+                share = np.linspace(0, 1, count)[:, None]
+                y[torch.from_numpy(draw.random(y.shape) < share)] = IGNORED
+        return replace(made, y=y.to(made.y))
 
     def spoilt(self, count: int, value: float) -> Samples:
         """Samples that hold nothing but this number (words stay words)."""

@@ -6,7 +6,7 @@ mixes the samples of a batch depends on how the batch is filled up.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, NoReturn
@@ -16,7 +16,9 @@ from torch import Tensor, nn
 
 from unknot.core.errors import ConfigError
 from unknot.core.loss import OwnLoss
+from unknot.core.samples import IGNORED
 from unknot.engine.bits.compare import close, same_bits
+from unknot.engine.bits.made import SCALES
 from unknot.engine.bits.state import digest, global_generators, held_by, state_of
 
 
@@ -33,17 +35,44 @@ class Given:
     def sample(self, row: int) -> Given:
         return Given(self.outputs[row : row + 1], self.targets[row : row + 1])
 
+    def scaled(self) -> Given:
+        """The same with some samples' outputs far larger than the others', and of the other sign."""
+        factors = self.outputs.new_tensor(SCALES).repeat(len(self.outputs))[: len(self.outputs)].clone()
+        factors[1::2] *= -1
+        return Given(self.outputs * factors.view(-1, *[1] * (self.outputs.dim() - 1)), self.targets)
 
-def examine(loss: OwnLoss, some: Given, others: Given, device: torch.device) -> OwnLoss:
-    """The loss with the way in which it is to be computed; one that cannot be trained by is refused."""
-    return _Examination(loss, some, others, device).way()
+    @property
+    def masked(self) -> bool:
+        return not self.targets.is_floating_point() and bool((self.targets == IGNORED).any())
+
+    @property
+    def size(self) -> float:
+        """The largest of its numbers."""
+        parts = [self.outputs.flatten()]
+        if self.targets.is_floating_point():
+            parts.append(self.targets.flatten().to(self.outputs))
+        return float(torch.cat(parts).nan_to_num(0.0, 0.0, 0.0).abs().max())
+
+
+def examine(
+    loss: OwnLoss, some: Given, others: Given, varied: Sequence[Given], device: torch.device
+) -> OwnLoss:
+    """The loss with the way in which it is to be computed; one that cannot be trained by is refused.
+
+    `some` and `others` every loss must be able to compute; `varied` it may decline: not every one takes
+    masked targets, or any number.
+    """
+    return _Examination(loss, some, others, varied, device).way()
 
 
 class _Examination:
-    def __init__(self, loss: OwnLoss, some: Given, others: Given, device: torch.device) -> None:
+    def __init__(
+        self, loss: OwnLoss, some: Given, others: Given, varied: Sequence[Given], device: torch.device
+    ) -> None:
         self.loss = loss
         self.device = device
         self.some = some
+        self.varied = varied
         self.others = others.copy()  # the first sample is the same, the others and their number are not
         self.others.outputs[0], self.others.targets[0] = some.outputs[0], some.targets[0]
 
@@ -56,28 +85,43 @@ class _Examination:
             if digest(generator) != generators[name]:
                 self._refuse(f"draws from {name}: such draws have no name, so nothing could be repeated")
         others, again = self._call(self.others), self._call(self.some)
-        if self._state() != state:
-            self._refuse("changes something that it holds", CARRIED)
+        self._check_state(state)
         if not same_bits(first, again):
             self._refuse("gives another result the second time, for the same arguments", CARRIED)
         self._check_slope()
-        if first.dim():
-            for batch, given in ((self.some, first), (self.others, others)):
-                alone = [self._call(batch.sample(row)).reshape(()) for row in range(len(given))]
-                if not close(given, torch.stack(alone)):
+        self._check_company(self.some, first, self._call)
+        self._check_company(self.others, others, self._call)
+        if first.dim() and not close(first[0], others[0]):
+            self._refuse("mixes the samples of a batch", MIXED)
+        for batch in self.varied:
+            if (given := self._tried(batch)) is not None:
+                self._check_company(batch, given, self._tried)
+        self._check_state(state)
+        return replace(self.loss, way="batch") if first.dim() else self._one_by_one()
+
+    def _check_state(self, before: dict[Any, str]) -> None:
+        if self._state() != before:
+            self._refuse("changes something that it holds", CARRIED)
+
+    def _check_company(self, batch: Given, given: Tensor, compute: Callable[[Given], Tensor | None]) -> None:
+        """What it gives for a batch must be what it gives for the samples alone, or the mean of it."""
+        alone = [compute(batch.sample(row)) for row in range(len(batch.targets))]
+        single = [None if loss is None else loss.reshape(()) for loss in alone]
+        if given.dim():
+            for row, (among, by_itself) in enumerate(zip(given, single, strict=True)):
+                if by_itself is not None and not close(among, by_itself, batch.sample(row).size):
                     self._refuse("mixes the samples of a batch", MIXED)
-            if not close(first[0], others[0]):
-                self._refuse("mixes the samples of a batch", MIXED)
-            return replace(self.loss, way="batch")
-        single = torch.stack([self._call(self.some.sample(row)) for row in range(len(self.some.targets))])
-        if not close(first, single.mean()):
+            return
+        # Masked positions count for nothing in a sample's mean: the mean over a batch's is another one.
+        known = [loss for loss in single if loss is not None]
+        if len(known) == len(single) and not batch.masked and not close(given, torch.stack(known).mean()):
             self._refuse(
                 "gives one number for a batch that is not the mean of what it gives for single samples",
                 "let it give a number a sample (reduction='none')",
             )
-        return self._one_by_one(single)
 
-    def _one_by_one(self, single: Tensor) -> OwnLoss:
+    def _one_by_one(self) -> OwnLoss:
+        single = torch.stack([self._call(self.some.sample(row)) for row in range(len(self.some.targets))])
         try:
             found = self.loss.one_by_one(self.some.outputs, self.some.targets, by_vmap=True)
         except (RuntimeError, ValueError, TypeError) as error:
@@ -101,6 +145,16 @@ class _Examination:
                 "it must give one number a sample, or one number that is their mean",
             )
         return found.flatten(1).mean(1) if found.dim() > 1 else found
+
+    def _tried(self, given: Given) -> Tensor | None:
+        """The same, or None where the loss cannot be computed."""
+        copy = given.copy()
+        try:
+            with torch.no_grad():
+                self.loss.function(copy.outputs, copy.targets)
+        except Exception:  # whatever a function of the user's does
+            return None
+        return self._call(given)
 
     def _check_slope(self) -> None:
         given = self.some.copy()

@@ -75,16 +75,23 @@ class _Probe:
         self.a, self.b = maker.samples("a", 3), maker.wide("b", 3)
         self.company = maker.samples("company", 4)
         self.company.x[0] = self.a.x[0]
+        self.varied = [maker.varied(name, 8) for name in ("a", "b")]
         self.one, self.two = checks.copied(template), checks.copied(template)
         self._loaded: dict[nn.Module, Weights] = {}
 
     def check_loss(self) -> None:
-        """A loss of one's own is looked at on what the model gives for made samples."""
-        if isinstance(self.loss, OwnLoss):
+        """A loss that is not ours is looked at on what the model gives for made samples."""
+        ours = type(self.loss).__module__.partition(".")[0] == "unknot"
+        if isinstance(self.loss, OwnLoss) or not ours:
             model = self.weights.load_into(checks.copied(self.template))
             with self._explained(), torch.no_grad():
-                some, others = (Given(self._logits(model, b, True), b.y) for b in (self.a, self.company))
-            self.loss = own_loss.examine(self.loss, some, others, self.device)
+                some, others, *varied = (
+                    Given(self._logits(model, b, True), b.y) for b in (self.a, self.company, *self.varied)
+                )
+            varied += [given.scaled() for given in varied]
+            given = self.loss if isinstance(self.loss, OwnLoss) else OwnLoss(self.loss)
+            found = own_loss.examine(given, some, others, varied, self.device)
+            self.loss = found if self.loss is given else self.loss
 
     def check_state(self, training: bool) -> None:
         """The same batch must give the same and leave the same, whatever was computed before."""

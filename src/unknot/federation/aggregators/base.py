@@ -6,9 +6,9 @@ import copy
 import math
 from collections.abc import Sequence
 from dataclasses import is_dataclass
-from typing import Protocol, cast
+from typing import Protocol, cast, runtime_checkable
 
-from unknot.core.errors import ConfigError
+from unknot.core.errors import ConfigError, UnknotError
 from unknot.core.jobs import Job, Update
 from unknot.core.keys import Key
 from unknot.core.lineage import Ledger, LedgerView, Unit
@@ -34,6 +34,20 @@ class Aggregate(Protocol):
         ...
 
 
+@runtime_checkable
+class Additive(Protocol):
+    """An aggregator that can say what each update adds: the current model plus all of that is the new one.
+
+    What a client ever added can be added up, then, and be taken out.
+    """
+
+    def terms(
+        self, current: Weights, updates: Sequence[Update], version: int
+    ) -> Sequence[tuple[float, Weights]]:
+        """How much each update counts, and the change that counts as much."""
+        ...
+
+
 def new_aggregator(given: Aggregate) -> Aggregate:
     """One like it that has seen nothing."""
     fresh = getattr(given, "fresh", None)
@@ -52,13 +66,28 @@ def check_aggregator(given: Aggregate, initial: Weights) -> None:
         for factor, samples in ((1.5, 2), (0.5, 1))
     ]
     first = new_aggregator(given)
-    once = first(initial, updates, 0, LedgerView(Ledger()))
+    try:
+        once = first(initial, updates, 0, LedgerView(Ledger()))
+    except Exception as error:
+        if isinstance(error, UnknotError):
+            raise
+        what = f"{type(error).__name__}: {error}"
+        raise ConfigError(
+            f"the aggregator {_name(given)} cannot be called with a model, updates, a version and a ledger: "
+            f"{what}"
+        ) from error
+    if not isinstance(once, Weights):
+        raise ConfigError(f"the aggregator {_name(given)} gives a {type(once).__name__}, no Weights")
     first(once, updates, 1, LedgerView(Ledger()))
     if not new_aggregator(given)(initial, updates, 0, LedgerView(Ledger())).equal(once):
         raise ConfigError(
-            f"the aggregator {type(given).__name__} remembers what another one like it was given: "
+            f"the aggregator {_name(given)} remembers what another one like it was given: "
             "keep its state in attributes, and give it a method fresh() that returns one without any"
         )
+
+
+def _name(given: Aggregate) -> str:
+    return str(getattr(given, "__name__", type(given).__name__))
 
 
 def _plain(given: Aggregate) -> bool:

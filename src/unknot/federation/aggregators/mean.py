@@ -23,18 +23,24 @@ class FedAvg:
         terms = [(update.samples / total, update.weights) for update in updates]
         return weighted_sum(terms, ledger, ACTION)
 
+    def terms(self, current: Weights, updates: Sequence[Update], version: int) -> list[tuple[float, Weights]]:
+        total = sum(update.samples for update in updates)
+        return [(update.samples / total, update.weights - current) for update in updates]
+
 
 @dataclass(frozen=True)
 class FedBuff:
     """The current model plus the mean of the clients' changes (Nguyen et al. 2022).
 
-    A change that started from τ versions ago counts ``(1 + τ)^-exponent``. The mean is plain, as in
-    the paper; `by_samples` weights it by the clients' samples as FedAvg does.
+    The mean is plain, as in the paper, unless changes are to count by samples as in FedAvg.
     """
 
     server_lr: float = 1.0
+    """What the mean change is multiplied by, above 0."""
     exponent: float = 0.5
+    """An update of τ versions ago counts ``(1 + τ)^-exponent``; 0: as much as a fresh one."""
     by_samples: bool = False
+    """Whether updates count by their clients' samples, or all alike."""
 
     def __post_init__(self) -> None:
         if not (self.server_lr > 0 and self.exponent >= 0):
@@ -45,6 +51,8 @@ class FedBuff:
     def __call__(
         self, current: Weights, updates: Sequence[Update], version: int, ledger: LedgerView
     ) -> Weights:
+        return weighted_sum([(1.0, current), *self.terms(current, updates, version)], ledger, ACTION)
+
+    def terms(self, current: Weights, updates: Sequence[Update], version: int) -> list[tuple[float, Weights]]:
         found = shares(updates, version, self.exponent, self.by_samples, self.server_lr)
-        terms = [(share, update.step) for share, update in zip(found, updates, strict=True)]
-        return weighted_sum([(1.0, current), *terms], ledger, ACTION)
+        return [(share, update.step) for share, update in zip(found, updates, strict=True)]

@@ -39,11 +39,11 @@ class Median:
 class TrimmedMean:
     """The mean of the changes, number by number, without the smallest and the greatest (Yin et al. 2018).
 
-    `trim` is the share that is left out at either end, rounded down to whole clients. Every client counts
-    as one, however many samples it has and however old its change is.
+    Every client counts as one, however many samples it has and however old its change is.
     """
 
     trim: float = 0.1
+    """The share that is left out at either end, rounded down to whole clients; below 0.5."""
 
     def __post_init__(self) -> None:
         check_share(self, below=0.5, trim=self.trim)
@@ -56,15 +56,14 @@ class TrimmedMean:
 
 @dataclass(frozen=True)
 class NormClipping:
-    """The mean of the changes, none of them longer than `bound` (Sun et al. 2019).
-
-    A longer one is shortened as a whole. Changes count by samples as in FedAvg (`by_samples`), and one from
-    τ versions ago ``(1 + τ)^-exponent``, as FedBuff has it.
-    """
+    """The mean of the changes, none of them longer than a bound (Sun et al. 2019)."""
 
     bound: float
+    """The greatest length of a client's change; a longer one is scaled down to it."""
     exponent: float = 0.5
+    """An update of τ versions ago counts ``(1 + τ)^-exponent``; 0: as much as a fresh one."""
     by_samples: bool = True
+    """Whether updates count by their clients' samples, or all alike."""
 
     def __post_init__(self) -> None:
         check_positive(self, bound=self.bound)
@@ -73,14 +72,15 @@ class NormClipping:
     def __call__(
         self, current: Weights, updates: Sequence[Update], version: int, ledger: LedgerView
     ) -> Weights:
-        terms = [(1.0, current)]
-        for share, update in zip(
-            shares(updates, version, self.exponent, self.by_samples), updates, strict=True
-        ):
-            step = update.step
-            length = float(step.vector.norm())
-            terms.append((share * min(1.0, self.bound / length) if length else share, step))
-        return weighted_sum(terms, ledger, ACTION)
+        return weighted_sum([(1.0, current), *self.terms(current, updates, version)], ledger, ACTION)
+
+    def terms(self, current: Weights, updates: Sequence[Update], version: int) -> list[tuple[float, Weights]]:
+        found = shares(updates, version, self.exponent, self.by_samples)
+        return [(share, self._shortened(update.step)) for share, update in zip(found, updates, strict=True)]
+
+    def _shortened(self, step: Weights) -> Weights:
+        length = float(step.vector.norm())
+        return step * (self.bound / length) if length > self.bound else step
 
 
 def _by_rank(current: Weights, updates: Sequence[Update], ledger: LedgerView, trim: int) -> Weights:

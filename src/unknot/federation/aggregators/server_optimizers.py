@@ -78,16 +78,21 @@ class _ServerOptimizer(ABC):
 
 @dataclass
 class FedAdam(_ServerOptimizer):
-    """v ← β₂v + (1 − β₂)Δ². Changes count by their clients' samples, as in the paper's experiments.
+    """Adam at the server: v ← β₂v + (1 − β₂)Δ².
 
-    A change from τ versions ago counts ``(1 + τ)^-exponent``, as FedBuff has it.
+    Changes count by their clients' samples, as in the paper's experiments, and less if they are old.
     """
 
     server_lr: float = 0.01
+    """The length of the server's step, above 0."""
     betas: tuple[float, float] = (0.9, 0.99)
+    """Decay of the running means of the change and of its square, each in [0, 1)."""
     tau: float = 1e-3
+    """Added to the divisor: the larger, the less adaptive; above 0."""
     exponent: float = 0.5
+    """An update of τ versions ago counts ``(1 + τ)^-exponent``; 0: as much as a fresh one."""
     by_samples: bool = True
+    """Whether updates count by their clients' samples, or all alike."""
 
     @property
     def _momentum(self) -> float:
@@ -102,7 +107,7 @@ class FedAdam(_ServerOptimizer):
 
 @dataclass
 class FedYogi(FedAdam):
-    """v ← v − (1 − β₂)Δ²·sign(v − Δ²): as FedAdam, but v moves at the change's own size at most."""
+    """Yogi at the server: v ← v − (1 − β₂)Δ²·sign(v − Δ²), so v moves at the change's own size at most."""
 
     def _squares(self, old: Tensor, new: Tensor) -> Tensor:
         return old - (1 - self.betas[1]) * new * (old - new).sign()
@@ -110,13 +115,21 @@ class FedYogi(FedAdam):
 
 @dataclass
 class FedAdagrad(_ServerOptimizer):
-    """v ← v + Δ²: steps get smaller as changes add up. `beta` is β₁, 0 in the paper's experiments."""
+    """Adagrad at the server: v ← v + Δ², so steps get smaller as changes add up.
+
+    β₁ is 0, as in the paper's experiments.
+    """
 
     server_lr: float = 0.03
+    """The length of the server's step, above 0."""
     beta: float = 0.0
+    """Decay of the running mean of the change, in [0, 1)."""
     tau: float = 1e-3
+    """Added to the divisor: the larger, the less adaptive; above 0."""
     exponent: float = 0.5
+    """An update of τ versions ago counts ``(1 + τ)^-exponent``; 0: as much as a fresh one."""
     by_samples: bool = True
+    """Whether updates count by their clients' samples, or all alike."""
 
     @property
     def _momentum(self) -> float:

@@ -18,10 +18,15 @@ class Adagrad(Optimizer):
     """As `torch.optim.Adagrad` (Duchi, Hazan, Singer 2011): weight decay is added to the gradient."""
 
     lr: float = 0.01
+    """Learning rate, above 0; the schedule takes a share of it."""
     lr_decay: float = 0.0
+    """The rate is divided by 1 + this × the steps taken before; not negative."""
     weight_decay: float = 0.0
+    """How strongly weights are pulled towards 0; not negative."""
     initial_accumulator_value: float = 0.0
+    """Where the sum of squared gradients begins; not negative."""
     eps: float = 1e-10
+    """Added to the divisor, so that it is never 0."""
 
     name: ClassVar[str] = "adagrad"
 

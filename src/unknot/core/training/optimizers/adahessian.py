@@ -20,14 +20,19 @@ class AdaHessian(Optimizer):
     """AdaHessian (Yao et al. 2021): Adam with Hutchinson's estimate of the Hessian's diagonal.
 
     The second moment averages the squared diagonal, itself averaged spatially over a convolution's
-    kernel; `hessian_power` is the paper's k.
+    kernel.
     """
 
     lr: float = 0.15
+    """Learning rate, above 0; the schedule takes a share of it."""
     betas: tuple[float, float] = (0.9, 0.999)
+    """Decay of the running means of the gradient and of the squared Hessian diagonal, each in [0, 1)."""
     eps: float = 1e-4
+    """Added to the divisor, so that it is never 0."""
     weight_decay: float = 0.0
+    """How strongly weights are pulled towards 0; not negative."""
     hessian_power: float = 1.0
+    """The paper's k, in [0, 1]: 1 divides by the curvature, 0 not at all."""
 
     name: ClassVar[str] = "adahessian"
     curvature: ClassVar[bool] = True

@@ -19,9 +19,13 @@ class Adam(Optimizer):
     """As `torch.optim.Adam`: weight decay is added to the gradient."""
 
     lr: float = 0.001
+    """Learning rate, above 0; the schedule takes a share of it."""
     betas: tuple[float, float] = (0.9, 0.999)
+    """Decay of the running means of the gradient and of its square, each at least 0 and below 1."""
     eps: float = 1e-8
+    """Added to the divisor, so that it is never 0."""
     weight_decay: float = 0.0
+    """How strongly weights are pulled towards 0; not negative."""
 
     name: ClassVar[str] = "adam"
 
@@ -57,9 +61,13 @@ class AdamW(Optimizer):
     """As `torch.optim.AdamW`: weight decay is apart from the gradient."""
 
     lr: float = 0.001
+    """Learning rate, above 0; the schedule takes a share of it."""
     betas: tuple[float, float] = (0.9, 0.999)
+    """Decay of the running means of the gradient and of its square, each at least 0 and below 1."""
     eps: float = 1e-8
+    """Added to the divisor, so that it is never 0."""
     weight_decay: float = 0.01
+    """How strongly weights are pulled towards 0; not negative."""
 
     name: ClassVar[str] = "adamw"
 

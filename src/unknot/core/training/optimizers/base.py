@@ -31,6 +31,7 @@ class Optimizer(ABC):
     """
 
     lr: float
+    """Learning rate, above 0; the schedule takes a share of it."""
 
     name: ClassVar[str]
     curvature: ClassVar[bool] = False

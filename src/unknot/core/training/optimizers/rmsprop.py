@@ -15,17 +15,20 @@ from unknot.core.training.optimizers.base import Optimizer, Tensors
 
 @dataclass(frozen=True)
 class RMSprop(Optimizer):
-    """As `torch.optim.RMSprop` (Hinton 2012): weight decay is added to the gradient.
-
-    `centered` takes the square of the mean off the mean square, as Graves (2013) does.
-    """
+    """As `torch.optim.RMSprop` (Hinton 2012): weight decay is added to the gradient."""
 
     lr: float = 0.01
+    """Learning rate, above 0; the schedule takes a share of it."""
     alpha: float = 0.99
+    """Decay of the running mean of squared gradients, at least 0 and below 1."""
     eps: float = 1e-8
+    """Added to the divisor, so that it is never 0."""
     weight_decay: float = 0.0
+    """How strongly weights are pulled towards 0; not negative."""
     momentum: float = 0.0
+    """Share of the last step that is taken again; 0: none."""
     centered: bool = False
+    """Take the square of the mean off the mean square, as Graves (2013) does."""
 
     name: ClassVar[str] = "rmsprop"
 

@@ -19,9 +19,13 @@ class SGD(Optimizer):
     """As `torch.optim.SGD`: weight decay is added to the gradient."""
 
     lr: float = 0.01
+    """Learning rate, above 0; the schedule takes a share of it."""
     momentum: float = 0.0
+    """Share of the last step that is taken again; 0: none."""
     weight_decay: float = 0.0
+    """How strongly weights are pulled towards 0; not negative."""
     nesterov: bool = False
+    """Look ahead along the momentum, which must be above 0."""
 
     name: ClassVar[str] = "sgd"
 

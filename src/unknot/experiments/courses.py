@@ -19,12 +19,17 @@ Steps = Sequence[tuple[float, float]]
 
 def grid_of(traces: Sequence[LearningCurve], metric: Metric) -> NDArray[np.float64]:
     """From when every run has been measured to the end of the shortest."""
-    courses = [served(trace, metric) for trace in traces]
+    asked = [asked.time for trace in traces for asked in trace.requests]
+    return common([served(trace, metric) for trace in traces], asked)
+
+
+def common(courses: Sequence[Steps], moments: Sequence[float]) -> NDArray[np.float64]:
+    """A grid over the time that all courses cover, with these moments of it."""
     if not courses or not all(courses):
         return np.empty(0)
     start, end = max(steps[0][0] for steps in courses), min(steps[-1][0] for steps in courses)
-    asked = [a.time for trace in traces for a in trace.requests if start <= a.time <= end]
-    return np.union1d(np.linspace(start, end, POINTS), asked) if start < end else np.empty(0)
+    within = [moment for moment in moments if start <= moment <= end]
+    return np.union1d(np.linspace(start, end, POINTS), within) if start < end else np.empty(0)
 
 
 def served(trace: LearningCurve, metric: Metric) -> Steps:

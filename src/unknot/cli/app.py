@@ -1,0 +1,154 @@
+"""The application that all commands belong to, the options that they share, and how errors are shown."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+try:
+    import typer
+    from rich.text import Text
+    from typer.core import TyperGroup
+except ImportError as error:  # pragma: no cover
+    sys.exit(f"the command line needs rich and typer ({error.name} is missing): pip install 'unknot[cli]'")
+
+from unknot.cli.screen import GONE, leave_quietly, side, take_any_encoding
+from unknot.core.errors import UnknotError
+
+STOPPED = 130
+"""What a command exits with that Ctrl-C has ended."""
+Misused: type[Exception] = typer.BadParameter.__mro__[1]
+"""That a command or an option is not there, or not so: what typer raises."""
+
+
+class Commands(TyperGroup):
+    """All commands; what typer finds wrong is told as our own errors are, in a line that says what to do."""
+
+    def main(self, args: Sequence[str] | None = None, *more: Any, **options: Any) -> Any:
+        take_any_encoding()
+        asked = sys.argv[1:] if args is None else args
+        if not options.setdefault("standalone_mode", True):
+            return super().main(args, *more, **options)
+        options["standalone_mode"] = False
+        try:
+            sys.exit(super().main(args if asked else ["--help"], *more, **options) or 0)
+        except Misused as error:
+            sys.exit(_misused(error))
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            found = super().invoke(ctx)
+            sys.stdout.flush()
+            return found
+        except BrokenPipeError:
+            leave_quietly()
+            raise typer.Exit(GONE) from None
+
+
+def _misused(error: Any) -> int:
+    where = error.ctx.command_path if error.ctx is not None else "unknot"
+    text = error.format_message().rstrip(". ")
+    _tell_error(f"{text}{'' if text.endswith('?') else '.'} See {where} --help")
+    return int(error.exit_code)
+
+
+app = typer.Typer(
+    cls=Commands,
+    name="unknot",
+    help="Federated learning that can forget, and can prove it.",
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+)
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        from unknot import __version__
+
+        sys.stdout.write(f"unknot {__version__}\n")
+        raise typer.Exit
+
+
+@app.callback()
+def unknot(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Say which version this is.")
+    ] = False,
+) -> None:
+    pass
+
+
+Set = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="SECTION.KEY=VALUE", help="Change a setting of the file. May be repeated."),
+]
+Seed = Annotated[int | None, typer.Option(help="The seed of every draw.")]
+Device = Annotated[str | None, typer.Option(help="Where to train: cpu, cuda, cuda:1, ...")]
+Engine = Annotated[str | None, typer.Option(help="stacked (fast) or loop (the plain oracle).")]
+Json = Annotated[
+    bool, typer.Option("--json", help="Print the whole record of the run as JSON, and nothing else.")
+]
+Plot = Annotated[
+    Path | None,
+    typer.Option(metavar="OUT.png|.svg", help="Also draw it: accuracy, and who was at work, over time."),
+]
+Out = Annotated[
+    Path | None,
+    typer.Option(metavar="DIR", help="Leave config.toml, record.json, model.safetensors, report.html there."),
+]
+Force = Annotated[bool, typer.Option("--force", help="Write over a run that --out finds in its folder.")]
+Picture = Annotated[Path | None, typer.Option(metavar="OUT.png|.svg", help="Also draw it into this file.")]
+
+
+Quiet = Annotated[
+    bool,
+    typer.Option("--quiet", help="Say nothing but what is wrong; with --json, print that and nothing else."),
+]
+
+PENDING, NOT_WELL, NOT_TRACKED = 3, 4, 5
+STATUSES = (
+    "Exit status: 0 all well; 2 an error; 3 a request is still pending, because the run ended before it "
+    "came; 4 most updates were set aside (of the run, since the last request, or in a lane at its end), or "
+    "no clients were left: the model is not what it seems; 5 the run is well, but --csv, --tensorboard, "
+    "--mlflow or --wandb could not write it down to the end; 130 stopped by Ctrl-C."
+)
+
+
+def changes(
+    set_: list[str] | None, seed: int | None = None, device: str | None = None, engine: str | None = None
+) -> list[str]:
+    """What the options say of a file's settings."""
+    named = {"seed": seed, "engine.device": device, "engine.name": engine}
+    return [
+        *(set_ or []),
+        *(f"{key}={json.dumps(value)}" for key, value in named.items() if value is not None),
+    ]
+
+
+@contextmanager
+def errors_for_people(kept: Callable[[], str] = lambda: "nothing was kept") -> Iterator[None]:
+    """Errors that unknot raises on purpose end the command with their message, not a traceback.
+
+    So do files that cannot be read or written, and Ctrl-C: then `kept` says what is there, and how to go on.
+    """
+    try:
+        yield
+    except UnknotError as error:
+        _tell_error(str(error))
+        raise typer.Exit(2) from None
+    except OSError as error:
+        if error.filename is None or isinstance(error, BrokenPipeError):
+            raise
+        _tell_error(f"{error.filename}: {error.strerror}")
+        raise typer.Exit(2) from None
+    except KeyboardInterrupt:
+        side().print(Text.assemble(("stopped: ", "bold red"), kept()))
+        raise typer.Exit(STOPPED) from None
+
+
+def _tell_error(text: str) -> None:
+    side().print(Text.assemble(("error: ", "bold red"), text))

@@ -1,0 +1,73 @@
+"""The two streams of a command: any encoding will do, and a reader that has gone is no error."""
+
+from __future__ import annotations
+
+import codecs
+import os
+import sys
+import unicodedata
+
+from rich.console import Console
+from rich.text import Text
+
+GONE = 141
+"""What a command exits with whose output is read no more, as by ``head``: as one that SIGPIPE ended."""
+PLAIN = "unknot.plain"
+"""How letters are written that the stream's encoding does not have."""
+LIKE = {"±": "+-", "ε": "eps", "δ": "delta", "μ": "mu", "α": "alpha", "ψ": "psi", "ζ": "zeta", "Σ": "sum"}
+LIKE |= dict(zip("▾◂▸–—…·×≥≤≈←→⇒−‖‘’", "v<>--~.x><~<>>-|''", strict=True))
+LIKE |= dict(zip("▁▂▃▄▅▆▇█▏▎▍▌▋▊▉━╸╺│├└─", "_.-=+*%#||||###--_|+`-", strict=True))
+
+BRAILLE = 0x2800
+"""Where the letters made of dots begin; each bit beyond is a dot."""
+
+
+class Screen(Console):
+    """A console that says when nobody reads it any more, so that the command can end by itself."""
+
+    def on_broken_pipe(self) -> None:
+        raise BrokenPipeError
+
+
+def screen(quiet: bool = False) -> Console:
+    """Where results are shown."""
+    return Screen(quiet=quiet)
+
+
+def side(quiet: bool = False) -> Console:
+    """Where a person is told how far it is and what is wrong: beside the result, never in it."""
+    return Screen(stderr=True, quiet=quiet)
+
+
+def warn(text: str, bad: bool = False) -> None:
+    """A line on stderr; what is `bad` in red."""
+    side().print(Text.assemble(("warning: ", "bold red" if bad else "bold yellow"), text))
+
+
+def take_any_encoding() -> None:
+    """Write what a stream's encoding does not have by what looks like it, rather than fail."""
+    codecs.register_error(PLAIN, _plain)
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors=PLAIN)
+
+
+def leave_quietly() -> None:
+    """What is still to be written to a reader that has gone goes nowhere."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)
+
+
+def _plain(error: UnicodeError) -> tuple[str, int]:
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    return "".join(map(_like, error.object[error.start : error.end])), error.end
+
+
+def _like(letter: str) -> str:
+    """``v`` for ``▾``, ``a`` for ``ä``, ``?`` for what is like nothing; of dots, how many there are."""
+    if 0 <= (dots := ord(letter) - BRAILLE) < 256:
+        return " .:*#"[min(dots.bit_count(), 4)]
+    bare = "".join(part for part in unicodedata.normalize("NFKD", letter) if part.isascii())
+    return LIKE.get(letter, bare or "?")

@@ -1,0 +1,65 @@
+"""The options by which a run is written down where people look already."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from unknot.federation import History, SetAside
+    from unknot.track import Tracker
+
+CSVFile = Annotated[
+    Path | None,
+    typer.Option("--csv", metavar="FILE", help="Also write a table: a line a round, a request, the end."),
+]
+TensorBoardDir = Annotated[
+    Path | None, typer.Option("--tensorboard", metavar="DIR", help="Also write it for TensorBoard.")
+]
+MLflowPlace = Annotated[
+    str | None,
+    typer.Option("--mlflow", metavar="URI|DIR", help="Also write it for MLflow: to a server, or a folder."),
+]
+WandBProject = Annotated[
+    str | None,
+    typer.Option(
+        "--wandb",
+        metavar="PROJECT",
+        help="Also write it for Weights & Biases: offline, unless WANDB_MODE says otherwise.",
+    ),
+]
+
+
+@dataclass(frozen=True)
+class Tracked:
+    """Where a run is to be written down."""
+
+    csv: Path | None = None
+    tensorboard: Path | None = None
+    mlflow: str | None = None
+    wandb: str | None = None
+
+    def trackers(self) -> list[Tracker]:
+        """One for each that was asked for; a package that is missing is named here."""
+        from unknot import track
+
+        found: list[Tracker] = []
+        if self.csv is not None:
+            found.append(track.CSV(self.csv))
+        if self.tensorboard is not None:
+            found.append(track.TensorBoard(self.tensorboard))
+        if self.mlflow is not None:
+            found.append(track.MLflow(self.mlflow))
+        if self.wandb is not None:
+            found.append(track.WandB(self.wandb))
+        return found
+
+
+def lost(history: History) -> list[SetAside]:
+    """Of what was asked for by these options, what was not written down to the end."""
+    from unknot import track
+
+    return [aside for aside in history.set_aside_observers if aside.observer in track.__all__]

@@ -1,0 +1,63 @@
+"""A run's figures in words: the same in the terminal and on a page."""
+
+from __future__ import annotations
+
+import math
+
+from unknot.federation import History, Served
+from unknot.federation.clustered import JOINT
+from unknot.federation.history import Recovery
+from unknot.report.activity import lanes
+
+
+def size(count: float) -> str:
+    for unit in ("B", "kB", "MB", "GB"):
+        if count < 1000 or unit == "GB":
+            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
+        count /= 1000
+    raise AssertionError
+
+
+def counted(number: int, what: str) -> str:
+    """``1 round``, ``2,000 rounds``."""
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
+def where(served: Served, several: bool) -> str:
+    """``round 3, 70.0 s``; with several lanes, whose round: ``round 3 of cluster 2, 70.0 s``."""
+    whose = f" of {', '.join(served.lanes) or 'the furthest lane'}" if several else ""
+    return f"round {served.round}{whose}, {served.time:.1f} s"
+
+
+def pending(history: History) -> list[str]:
+    what = "the run ended before it came. Train for longer, or ask earlier"
+    return [f"still pending: {request}: {what}" for request in history.unserved]
+
+
+def rounds_of(history: History) -> str:
+    """Lanes side by side count one by one, and joint rounds apart from them."""
+    joint = sum(record.lane == JOINT for record in history.rounds)
+    text, many = str(len(history.rounds) - joint), len(lanes(history))
+    text += f" in {many} lanes" if many > 1 else ""
+    return f"{text}, {joint} joint" if joint else text
+
+
+def regained(history: History, recovery: Recovery | None) -> str:
+    """``99% of it regained in 4 rounds, 31.4 s, 96.0 client epochs``; nothing where there is no target."""
+    if recovery is None or not math.isfinite(recovery.target):
+        return ""
+    metric = history.metric
+    what = f"{recovery.fraction:.0%} of it"
+    if metric.falls or recovery.target < 0:  # then it is not a share of it
+        what = f"{metric.name} {metric.shown(recovery.target)}"
+    if recovery.reached and not recovery.rounds:
+        return f"{what} was still there right after"
+    rounds = counted(recovery.rounds, "round")
+    cost = f"{rounds}, {recovery.seconds:.1f} s, {recovery.client_epochs:.1f} client epochs"
+    return f"{what} {'regained' if recovery.reached else 'not regained'} in {cost}"
+
+
+def engine_of(history: History) -> str:
+    """``stacked / fused / cpu``."""
+    path = history.environment.get("engine", {})
+    return " / ".join(str(path[k]) for k in ("engine", "path", "device") if k in path)

@@ -1,0 +1,76 @@
+"""A run as a table: a line an event, for spreadsheets and pandas."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+from typing import Any
+
+from unknot.core.errors import ConfigError
+from unknot.federation import Begun, Costs, Ended, Round, Served
+from unknot.federation.scores import SPLITS
+from unknot.track import figures
+from unknot.track.tracker import Tracker
+
+FIRST = ("event", "step", "lane", "round", "version", figures.SECONDS)
+ROUND = ("clients", "used", "set_aside", "staleness", "train_loss")
+
+
+class CSV(Tracker):
+    """Writes a line for each round, each request (with the model right after it) and the end.
+
+    What does not belong to an event is left empty. Every line is there as soon as it has happened.
+    """
+
+    def __init__(self, file: str | Path) -> None:
+        self._file = Path(file)
+        self._columns: tuple[str, ...] = ()
+        if self._file.is_dir() or not self._file.parent.is_dir():
+            why = "that is a folder" if self._file.is_dir() else f"there is no folder {self._file.parent}"
+            raise ConfigError(f"cannot write the table {self._file}: {why}")
+
+    @property
+    def where(self) -> str:
+        return str(self._file)
+
+    def opened(self, begun: Begun) -> None:
+        if self._columns:  # a federation goes on, and so does its table
+            return
+        measured = [f"{split}/{name}" for split in SPLITS for name in dict.fromkeys((*begun.metrics, "loss"))]
+        costs = [f"costs/{name}" for name in Costs.__dataclass_fields__]
+        sides = [f"{side}/{name}" for side in ("own", "before") for name in measured]
+        self._columns = (*FIRST, *measured, *ROUND, *sides, *costs, "request")
+        with self._file.open("w", newline="", encoding="utf-8") as out:
+            csv.writer(out).writerow(self._columns)
+
+    def round(self, record: Round) -> None:
+        prefix = f"lane/{record.lane}/"
+        mine = {name.removeprefix(prefix): value for name, value in figures.lane_in(record).items()}
+        self._write(
+            event="round",
+            lane=record.lane,
+            round=record.round,
+            version=record.version,
+            **{name if name in ROUND else f"own/{name}": value for name, value in mine.items()},
+            **figures.served_in(record),
+        )
+
+    def served(self, served: Served) -> None:
+        self._write(
+            event=served.kind,
+            lane=" + ".join(served.lanes),
+            round=served.round,
+            clients=len(served.clients),
+            request=served.request,
+            **{figures.SECONDS: served.time},
+            **figures.around(served),
+        )
+
+    def closed(self, ended: Ended) -> None:
+        found = {name.removeprefix("final/"): value for name, value in figures.outcome(ended).items()}
+        rest = {name: value for name, value in found.items() if name in self._columns}
+        self._write(event="end", request=ended.error, **rest)
+
+    def _write(self, **cells: Any) -> None:
+        with self._file.open("a", newline="", encoding="utf-8") as out:
+            csv.DictWriter(out, self._columns).writerow({"step": self.step, **cells})

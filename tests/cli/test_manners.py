@@ -1,0 +1,133 @@
+"""What all commands have in common: the version, Ctrl-C, other encodings, narrow screens, closed pipes."""
+
+import io
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+from typer.testing import CliRunner
+
+import unknot
+from unknot.cli import app, screen
+from unknot.engine.stacked import StackedEngine
+
+FILE = """
+[data]
+partition = "iid"
+clients = 4
+samples = 20
+validation = 50
+[federation]
+rounds = 4
+[scenario]
+thresholds = [0.1, 0.3]
+[[request]]
+erase = 1
+round = 2
+"""
+
+
+@pytest.fixture
+def file(tmp_path):
+    path = tmp_path / "small.toml"
+    path.write_text(FILE)
+    return str(path)
+
+
+def call(*args, code=0, columns=200):
+    result = CliRunner().invoke(app, [*args], env={"COLUMNS": str(columns)})
+    assert result.exit_code == code, (result.output, result.exception)
+    return result
+
+
+def test_the_version_is_said_in_one_way():
+    assert call("--version").stdout == f"unknot {unknot.__version__}\n"
+
+
+def test_without_a_command_the_commands_are_named():
+    output = call().stdout
+    for command in ("run", "demo", "data", "list", "new", "check", "compare", "audit", "reproduce"):
+        assert command in output
+
+
+def test_the_options_have_the_same_names_everywhere():
+    names = {"run": "--plot --device --out --quiet", "audit": "--plot --html --device --quiet"}
+    names |= {"compare": "--plot --html --device --seeds --quiet", "reproduce": "--out --device --seeds"}
+    names |= {"tree": "--plot", "cluster": "--plot", "game": "--plot", "demo": "--plot --out --quiet"}
+    for command, options in names.items():
+        output = call(command, "--help").stdout
+        assert all(option in output for option in options.split()), command
+
+
+def test_quiet_says_nothing_but_what_is_wrong(file):
+    assert call("run", file, "--quiet").output == ""
+    wild = call("run", file, "--quiet", "--set", "train.lr=1e30", code=4)
+    assert wild.stdout == ""
+    assert wild.stderr.startswith("warning: 7 of 14 updates were set aside")
+    assert json.loads(call("run", file, "--quiet", "--json").stdout)["seed"] == 0
+
+
+def test_what_went_wrong_comes_before_the_tables(file):
+    shown = call("run", file, "--set", "train.lr=1e30", code=4).stdout
+    assert shown.index("updates were set aside (not finite)") < shown.index("accuracy")
+
+
+def test_a_stopped_run_says_what_was_kept_and_how_to_go_on(file, tmp_path, monkeypatch):
+    train, calls = StackedEngine.train, []
+
+    def stopped(self, *args, **options):
+        calls.append(1)
+        if len(calls) > 2:
+            raise KeyboardInterrupt
+        return train(self, *args, **options)
+
+    monkeypatch.setattr(StackedEngine, "train", stopped)
+    out, table = tmp_path / "left", tmp_path / "run.csv"
+    result = call("run", file, "--out", str(out), "--csv", str(table), code=130, columns=2000)
+    assert result.stdout == ""
+    said = result.stderr[result.stderr.index("stopped: ") :].strip()
+    assert said.startswith("stopped: after round 2; no model is kept")
+    assert f"nothing was written into {out}" in said
+    assert f"what happened until then is in {table}" in said
+    assert said.endswith("The same command begins again")
+    assert not out.exists()
+    assert len(table.read_text().splitlines()) >= 3
+
+
+def test_a_stopped_reproduction_goes_on_by_the_same_command(tmp_path, monkeypatch):
+    def stopped(*args, **options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("unknot.reproduce.reproduce", stopped)
+    (tmp_path / "knot-table2-small.json").write_text("[]")
+    said = call("reproduce", "knot-table2", "--out", str(tmp_path), code=130).stderr
+    assert f"what was finished is in {tmp_path / 'knot-table2-small.json'}" in said
+    assert "the same command goes on from there" in said
+
+
+def test_other_encodings_get_letters_that_look_alike(monkeypatch):
+    raw = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(raw, encoding="ascii"))
+    screen.take_any_encoding()
+    sys.stdout.write("▾ Gräz – 3 ± 1 … ⠀⡇ \udc80 ☂")
+    sys.stdout.flush()
+    assert raw.getvalue() == b"v Graz - 3 +- 1 ~  # ? ?"
+
+
+@pytest.mark.parametrize("columns", [60, 80])
+def test_a_run_keeps_to_the_width(file, columns):
+    output = call("run", file, columns=columns).stdout
+    assert max(map(len, output.splitlines())) <= columns
+    assert "…" not in output
+
+
+def test_a_reader_that_goes_early_is_no_error():
+    command = [sys.executable, "-m", "unknot", "list", "--reference"]
+    reader, writer = os.pipe()
+    os.close(reader)
+    with os.fdopen(writer, "wb") as gone:
+        found = subprocess.run(command, stdout=gone, stderr=subprocess.PIPE, check=False)
+    assert found.stderr == b""
+    assert found.returncode == screen.GONE

@@ -1,0 +1,127 @@
+"""What a run leaves can be run again, read again and loaded again, and is whole or not there."""
+
+import json
+import os
+import tomllib
+
+import pytest
+
+import unknot
+from unknot.core.errors import ConfigError
+from unknot.experiments import Experiment, results, run
+from unknot.experiments.results import FILES, check_folder, configuration, write_results
+from unknot.report.page import page
+
+TABLE = {
+    "name": "small",
+    "data": {"partition": "iid", "clients": 3, "samples": 12, "validation": 20, "test_samples": 20},
+    "train": {"batch_size": 10},
+    "federation": {"rounds": 2},
+    "request": [{"erase": 1, "round": 1}],
+}
+
+
+@pytest.fixture(scope="module")
+def done():
+    experiment = Experiment.of(TABLE, ["scenario.thresholds=[0.1]"])
+    return run(experiment), experiment
+
+
+def test_a_run_leaves_four_files_that_agree(done, tmp_path):
+    history, experiment = done
+    written = write_results(history, experiment, tmp_path / "a" / "b", page)
+    assert [path.name for path in written] == list(FILES)
+    assert sorted(os.listdir(tmp_path / "a" / "b")) == sorted(FILES)
+    record = json.loads((tmp_path / "a" / "b" / "record.json").read_text())
+    model = unknot.load_model(tmp_path / "a" / "b" / "model.safetensors")
+    assert record["model"] == model.digest() == history.model.digest()
+    assert model.lineage.clients == {0, 2}
+    assert record["environment"]["unknot"] == unknot.__version__
+    assert record["experiment"] == experiment.table
+    assert "scenario" in record
+    assert model.digest() in (tmp_path / "a" / "b" / "report.html").read_text()
+
+
+def test_the_configuration_gives_the_same_bits(done, tmp_path):
+    history, experiment = done
+    (tmp_path / "config.toml").write_text(configuration(experiment))
+    again = Experiment.read(tmp_path / "config.toml")
+    assert again.table == experiment.table
+    assert run(again).model.equal(history.model)
+
+
+def test_paths_still_lead_where_they_led(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    table = {
+        "data": {"name": "folder", "path": "mine", "target": "ill"},
+        "model": {"initial": "/m.safetensors"},
+    }
+    told = tomllib.loads(configuration(Experiment.of(table)))
+    assert told["data"]["path"] == str(tmp_path / "mine")
+    assert told["model"]["initial"] == "/m.safetensors"
+    assert table["data"]["path"] == "mine"
+
+
+def test_what_lies_beside_the_file_is_found_from_elsewhere(tmp_path):
+    (tmp_path / "there").mkdir()
+    (tmp_path / "there" / "results_own_loss.py").write_text(
+        "def doubled(outputs, targets):\n    import torch\n"
+        "    return 2 * torch.nn.functional.cross_entropy(outputs, targets)\n"
+    )
+    file = tmp_path / "there" / "own.toml"
+    file.write_text('[task]\nloss = "results_own_loss:doubled"\n')
+    experiment = Experiment.read(file)
+    assert experiment.table["modules"] == str(tmp_path / "there")
+    (tmp_path / "config.toml").write_text(configuration(experiment))
+    again = Experiment.read(tmp_path / "config.toml")
+    assert again.setup.recipe.loss == experiment.setup.recipe.loss
+    assert Experiment.of(experiment.table).setup.recipe.loss == experiment.setup.recipe.loss
+
+
+def test_a_file_that_names_nothing_of_its_own_says_nothing_of_modules(tmp_path):
+    (tmp_path / "plain.toml").write_text("seed = 3\n")
+    assert "modules" not in Experiment.read(tmp_path / "plain.toml").table
+    with pytest.raises(ConfigError, match="modules must be a text"):
+        Experiment.of({"modules": 3})
+
+
+def test_a_folder_with_a_run_is_not_written_over_unless_that_is_meant(done, tmp_path):
+    check_folder(tmp_path)
+    check_folder(tmp_path / "not" / "yet")
+    assert not (tmp_path / "not").exists()
+    (tmp_path / "notes.txt").write_text("mine")
+    check_folder(tmp_path)
+    write_results(*done, tmp_path, page)
+    with pytest.raises(ConfigError, match=r"holds a run already .*config\.toml.*--force"):
+        check_folder(tmp_path)
+    check_folder(tmp_path, force=True)
+    assert (tmp_path / "notes.txt").read_text() == "mine"
+
+
+def test_where_nothing_can_be_written_is_said_before(tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("")
+    for place in (tmp_path / "file", tmp_path / "file" / "below"):
+        with pytest.raises(ConfigError, match="is a file, not a folder"):
+            check_folder(place)
+    monkeypatch.setattr(results.os, "access", lambda *_: False)
+    with pytest.raises(ConfigError, match="you may not write into"):
+        check_folder(tmp_path / "new")
+
+
+def test_what_fails_leaves_nothing_behind(done, tmp_path, monkeypatch):
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(results, "save_model", full)
+    with pytest.raises(ConfigError, match="No space left"):
+        write_results(*done, tmp_path / "out", page)
+    assert os.listdir(tmp_path / "out") == []
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ConfigError, match="cannot write into"):
+        write_results(*done, tmp_path / "file", page)
+
+
+def test_without_a_table_there_is_no_configuration(done, tmp_path):
+    history, _ = done
+    names = {path.name for path in write_results(history, Experiment(), tmp_path, page)}
+    assert names == set(FILES) - {"config.toml"}
