@@ -176,10 +176,10 @@ def test_the_statuses_of_marks_and_canaries_are_those_of_an_audit(audited_file, 
 def test_the_statuses_of_an_audit_are_in_its_help():
     text = said(call("audit", "--help"))
     for words in (
-        "0, no trace found",
-        "1, it still shows or was over-forgotten",
-        "2, an error",
-        "4, no power",
+        "0 no trace found",
+        "1 it still shows or was over-forgotten",
+        "2 an error",
+        "4 no power",
     ):
         assert words in text
 
@@ -225,3 +225,21 @@ def test_what_cannot_be_audited_is_said_before_anything_is_trained(
     result = call("audit", audited_file, *options, code=2)
     assert sentence in said(result)
     assert "Traceback" not in result.output
+
+
+@pytest.mark.parametrize("more", [("--backdoor", "--controls", "19"), ("--canaries", "10")])
+def test_planted_audits_keep_to_the_width(audited_file, more):
+    result = CliRunner().invoke(app, ["audit", audited_file, *more], env={"COLUMNS": "60"})
+    assert result.exit_code in (0, 1, 4), result.output
+    assert max(map(len, result.stdout.splitlines())) <= 60
+    assert "…" not in result.stdout
+
+
+def test_a_stopped_audit_says_what_was_kept(audited_file, monkeypatch):
+    def stopped(*args, **options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(audited, "audit", stopped)
+    assert "stopped: no verdict was reached, and no model is kept" in said(
+        call("audit", audited_file, code=130)
+    )

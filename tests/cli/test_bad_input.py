@@ -56,6 +56,8 @@ TEXTS = {
     "notes/read.txt": "no data",
     "columns/a.csv": "x,y\n1,2\n",
     "columns/b.csv": "x,z\n1,2\n",
+    "towns/a.csv": "x,y\n1,0\n2,1\n",
+    "towns/b.csv": "x,y\n1,1\n2,0\n",
     "words/a.csv": "x,y\n1,b\nq,0\n",
     "broken_module.py": "import nonesuch\n",
     "fine_module.py": "Thing = 3\n",
@@ -89,8 +91,8 @@ def asking(requests: str) -> list[str]:
     return run(f"request=[{requests}]")
 
 
-def data_in(folder: str) -> list[str]:
-    return run(f'data={{name="folder", path="{folder}", target="y"}}')
+def data_in(folder: str, more: str = "") -> list[str]:
+    return run(f'data={{name="folder", path="{folder}", target="y"{more}}}')
 
 
 COMMANDS = [
@@ -99,7 +101,10 @@ COMMANDS = [
     (["run"], "Missing argument.* See unknot run --help"),
     (["run", "a.toml", "b.toml"], r"b\.toml.* See unknot run --help"),
     (["run", "a.toml", "--sed", "1"], "--seed"),
-    (["run", "a.toml", "--seed", "one"], "--seed.*int"),
+    (
+        ["run", "a.toml", "--seed", "one"],
+        "--seed must be a whole number. See unknot run --help",
+    ),
     (["run", "a.toml", "--seed"], "--seed.*requires an argument"),
     (["demo", "x"], "unexpected extra argument"),
     (["demo", "--plot", "x.bmp"], r"must end in \.png"),
@@ -157,7 +162,11 @@ SETTINGS = [
     (run("foo=1"), "unknown key foo. Known: clock"),
     (run('method.nmae="mmt"'), "Did you mean 'name'"),
     (run('method.name="mtm"'), "Did you mean 'mmt'"),
-    (run('method="mmt"'), r"must be a section: \[method\]"),
+    (run('method="mmt"'), r"must be a section: \[method\], and method.name=mmt in it"),
+    (run("rounds=3"), "unknown key rounds: it belongs to a section; write federation.rounds"),
+    (run("lr=3", 'method.name="mtm"'), "write train.lr"),
+    (run("clusters=3", 'method.name="knot"'), "write method.clusters"),
+    (run("validation=3"), "write data.validation"),
     (run('model.name="mpl"'), "Did you mean 'mlp'"),
     (run('data.name="digit"'), "Did you mean 'digits'"),
     (run('data.partition="idd"'), "Did you mean 'iid'"),
@@ -170,7 +179,7 @@ SETTINGS = [
     (run('train.schedule="cosin"'), "Did you mean 'cosine'"),
     (run('engine.name="lopo"'), "Did you mean 'loop'"),
     (run('engine.dtype="float16"'), "Did you mean 'float64'"),
-    (run("engine.threads=0"), "at least 1"),
+    (run("engine.threads=0"), "error: engine.threads must be at least 1"),
     (run("clock.speed=2"), "Known: factor"),
     (run("federation.rounds=-1"), "at least 1"),
     (run("federation.rounds=2.5"), "whole number"),
@@ -179,19 +188,41 @@ SETTINGS = [
     (run("federation.per_round=0"), "at least 1"),
     (run("federation.per_round=9"), "lower it or raise data.clients"),
     (run("train.lr=nan"), "finite"),
-    (run("train.lr=-1"), "positive"),
+    (run("train.lr=-1"), "error: train.lr must be positive"),
+    (run("train={optimizer={name='sgd', lr=-1}}"), "error: train.optimizer.lr must be positive"),
+    (run("clock.factor=-1"), "error: clock.factor "),
+    (run("federation.evaluate_on=['x']"), "error: federation.evaluate_on names 'validation'"),
+    (run("federation={aggregate='fedbuff', server_lr=-1}"), "error: federation.server_lr must be above 0"),
+    (run("federation={aggregate='trimmed-mean', trim=0.9}"), "error: federation.trim must be"),
+    (run("method={name='mmt', tree='hufman'}"), "error: method.tree = 'hufman' .*Did you mean 'huffman'"),
+    (
+        run("method={name='mmt', probabilities=[1e300]}"),
+        r"error: method.probabilities\[0\] .*between 0 and 1",
+    ),
+    (run("method={name='mmt', probabilities=[0, 0, 0, 0]}"), "error: method.probabilities are all zero"),
+    (run("method={name='knot', by='x'}"), "error: method.by = 'x'"),
+    (run("method={name='distillation', lr=-1}"), "error: method.lr must be positive"),
+    (run("method={name='knot', retrain={name='federaser', interval=0}}"), "error: method.retrain.interval"),
+    (run("task={loss='huber', delta=-1}"), "error: task.delta must be positive"),
+    (run("data={partition='iid'}"), r"error: data.clients is missing: write clients = \.\.\. \(how many"),
+    (run("data={partition='dirichlet', samples=5, min_samples=10}"), "error: data: 5 samples a client"),
+    (run("data.test_samples=0"), "error: data.test_samples must be"),
+    (run("model.hidden=[0]"), r"error: model.hidden\[0\] must be"),
     (run('train.lr="fast"'), "must be a number"),
     (run("train.lr=true"), "must be a number"),
     (run("train.epochs=0"), "at least 1"),
-    (run("train.batch_size=-3"), "at least 1"),
-    (run("data.clients=0"), "at least 1"),
+    (run("train.batch_size=-3"), "error: train.batch_size must be at least 1"),
+    (run("data.clients=0"), "error: data.clients must be .*at least 1"),
     (run("data.clients=100000"), "Lower clients, samples or validation"),
     (run("data.validation=1000000"), "leave clients some"),
     (run("seed=1.5"), "whole number"),
     (run('data={partition="dirichlet", alpha=nan}'), "positive"),
-    (run('model.hidden="x"'), r"such as \[80\]"),
+    (run('model.hidden="x"'), "error: model.hidden must be a list of whole numbers, not 'x'"),
     (run('model.initial="nowhere.safetensors"'), "cannot read nowhere.safetensors: No such file"),
-    (run('model.initial="model.safetensors"'), "is not a saved model"),
+    (
+        run('model.initial="model.safetensors"'),
+        "is not a saved model: name a file that unknot has saved one to",
+    ),
     (run('model.name="nonesuch:Thing"'), "no module nonesuch is installed, nor in"),
     (run('model.name="broken_module:Thing"'), "needs nonesuch, which is not installed"),
     (run('model.name="fine_module:Ting"'), "Did you mean 'Thing'"),
@@ -205,15 +236,32 @@ SETTINGS = [
     (data_in("bytes"), "expected a file that can be read"),
     (run('data={name="folder"}'), "where is the folder"),
     (run('data={name="folder", path="columns", clients=3}'), "leave it out"),
+    (data_in("towns", ", public=200"), r'error: data.public .*a file .*public = "public.csv", not 200'),
+    (data_in("towns", ", public=true"), r'error: data.public .*public = "public.csv", not True'),
+    (
+        data_in("towns", ", validation=0.1"),
+        r'error: data.validation .*validation = "validation.csv", not 0.1',
+    ),
+    (data_in("towns", ", test=5"), r'error: data.test .*test = "test.csv", not 5'),
+    (data_in("towns", ", ids=[1]"), r"error: data.ids must be a table, not \[1\]"),
+    (data_in("towns", ", ids={a='x'}"), "error: data.ids.a must be a whole number, not 'x'"),
+    (data_in("towns", ", classes='x'"), "error: data.classes must be a whole number, not 'x'"),
+    (data_in("towns", ", kind=3"), "error: data.kind must be a text, not 3"),
+    (data_in("towns", ", kind='clases'"), "Did you mean 'classes'"),
+    (data_in("towns", ", tokens=1"), "error: data.tokens must be true or false, not 1"),
+    (data_in("towns", ", test='b.csv', public='b.csv'"), r"Name a file of its own, public = \.\.\."),
+    (run('data={name="folder", path="towns", target=3}'), "data.target must be a text or a list of texts"),
+    (run('data={name="folder", path="towns", target=["y", 1]}'), r"data.target\[1\] must be a text, not 1"),
+    (run("model.initial=3"), "error: model.initial must be a text, not 3"),
 ]
 REQUESTS = [
     (run("request=3"), r"write \[\[request\]\]"),
     (run("request={erase=1}"), r"write \[\[request\]\]"),
     (asking("3"), r"request 1 must be a table, \[\[request\]\] with erase"),
-    (asking("{erase=9, round=1}"), "has clients 0 to 3"),
+    (asking("{erase=9, round=1}"), "error: request 1: cannot erase client 9: .*has clients 0 to 3"),
     (asking("{erase=-1, round=1}"), "at least 0"),
     (asking("{erase='Graz', round=1}"), "has clients 0 to 3"),
-    (asking("{erase=1, round=1}, {erase=1, round=2}"), "already erased"),
+    (asking("{erase=1, round=1}, {erase=1, round=2}"), "error: request 2: .*already erased"),
     (asking("{erase=[1, 1], round=1}"), "named twice"),
     (asking("{erase=[], round=1}"), "at least one client"),
     (asking("{erase=1.5, round=1}"), "whole number"),
@@ -237,6 +285,13 @@ REQUESTS = [
 ]
 PLACES = [
     (["run", "a.toml", "--device", "cdua"], "this machine has cpu"),
+    (run("engine.device='cdua'"), "^error: engine.device: cannot train on 'cdua'; this machine has cpu"),
+    (run("method={name='fats', local_steps=0}"), "^error: method.local_steps must be at least 1, not 0"),
+    (run("method={name='fats', rho_sample=0.0}"), "^error: method.rho_sample must be positive, not 0.0"),
+    (
+        run("select={name='dqn', policy='nowhere.st'}"),
+        "^error: select.policy: cannot read .*nowhere.st: .*; name a file that Policy.save wrote",
+    ),
     (["run", "a.toml", "--device", 'cpu"'], "this machine has cpu"),
     (["run", "a.toml", "--engine", ""], "Known: loop, stacked"),
     (["run", "a.toml", "--plot", "x.txt"], r"must end in \.png, \.svg or \.pdf"),
@@ -245,17 +300,26 @@ PLACES = [
     (["run", "a.toml", "--out", "file"], "not a folder"),
     (["run", "a.toml", "--out", "file/x"], "not a folder"),
     (["run", "a.toml", "--force"], "leave --force out"),
-    (["run", "a.toml", "--csv", "folder"], "that is a folder"),
-    (["run", "a.toml", "--csv", "none/x.csv"], "there is no folder none"),
+    (["run", "a.toml", "--csv", "folder"], "that is a folder; name a file"),
+    (["run", "a.toml", "--csv", "none/x.csv"], "there is no folder none; make it, or name another"),
+    (["run", "a.toml", "--device", "gpu"], "this machine has cpu.* 'cuda'"),
 ]
 COMPARED = [
     (["compare", "a.toml", "--method", "mtm"], "Did you mean 'mmt'"),
     (["compare", "a.toml", "--method", ""], "has no name"),
     (["compare", "a.toml", "--method", "knot, clusters=x"], "texts stand in double quotes"),
     (["compare", "a.toml", "--method", "knot, custers=2"], "Did you mean 'clusters'"),
-    (["compare", "a.toml", "--method", "rfs", "--method", "rfs"], "named twice"),
+    (
+        ["compare", "a.toml", "--method", "rfs", "--method", "rfs"],
+        "named twice: name it once, or with other options",
+    ),
     (["compare", "a.toml", "--seeds", "0..4"], "0,1,2 or 0-4"),
     (["compare", "a.toml", "--seeds", "4-0"], "write the lower one first"),
+    (["compare", "a.toml", "--seeds", "0-99999999999"], "more than 10,000 seeds: .*name fewer"),
+    (["compare", "a.toml", "--seeds", "0-9999,10000"], "more than 10,000 seeds"),
+    (["compare", "a.toml", "--seeds", "9" * 5000], "at most 18 digits"),
+    (["compare", "a.toml", "--seeds", "\uff10"], "0,1,2 or 0-4"),
+    (["reproduce", "knot-table2", "--seeds", "0-99999999999"], "name fewer"),
     (["compare", "a.toml", "--seed", "3"], "--seeds"),
     (["compare", "a.toml", "--plot", "x.bmp"], "must end in"),
     (["compare", "a.toml", "--html", "x.txt"], r"must end in \.html"),
@@ -267,9 +331,13 @@ AUDITED = [
     (["audit", "a.toml", "--controls", "3"], "at least 19 controls"),
     (["audit", "a.toml", "--controls", "-1"], "at least 19 controls"),
     (["audit", "a.toml", "--level", "2"], "between 0 and 1"),
+    (["audit", "a.toml", "--level", "low"], "--level must be a number, such as 0.5"),
     (["audit", "a.toml", "--level", "nan"], "between 0 and 1"),
     (["audit", "a.toml", "--model", "nowhere.safetensors"], "No such file"),
-    (["audit", "a.toml", "--model", "model.safetensors"], "is not a saved model"),
+    (
+        ["audit", "a.toml", "--model", "model.safetensors"],
+        "is not a saved model: name a file that unknot has saved one to",
+    ),
     (["audit", "a.toml", "--sensitivity", "-2"], "at least 8 models, or 0"),
     (["audit", "a.toml", "--backdoor", "--canaries", "3"], "ask for one of them"),
     (["audit", "a.toml", "--html", "page.html"], "name a file"),
@@ -300,7 +368,7 @@ PLANS = [
     (["tree", "tree.csv", "--plot", "none/t.svg"], "make it, or name another"),
     (["cluster", "times.csv"], "Missing option '--clusters'"),
     (["cluster", "times.csv", "--clusters", "0"], "1 or more"),
-    (["cluster", "times.csv", "--clusters", "x"], "valid int"),
+    (["cluster", "times.csv", "--clusters", "x"], "--clusters must be a whole number"),
     (["cluster", "times.csv", "--clusters", "2", "--a", "nan"], "finite number, 0 or more"),
     (["cluster", "times.csv", "--clusters", "2", "--c1", "0"], "1 or more"),
     (["cluster", "times.csv", "--clusters", "2", "--c2", "9"], "lower c2"),
@@ -321,7 +389,7 @@ PLANS = [
 CASES = [*COMMANDS, *FILES, *SETTINGS, *REQUESTS, *PLACES, *COMPARED, *AUDITED, *PLANS]
 
 
-@pytest.mark.parametrize(("words", "remedy"), CASES, ids=[" ".join(words) for words, _ in CASES])
+@pytest.mark.parametrize(("words", "remedy"), CASES, ids=[" ".join(words)[:90] for words, _ in CASES])
 def test_a_mistake_is_a_line_with_a_remedy_and_nothing_else(desk, monkeypatch, words, remedy):
     for engine in (LoopEngine, StackedEngine):
         monkeypatch.setattr(engine, "train", lambda *_, **__: pytest.fail("it was trained"))

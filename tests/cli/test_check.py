@@ -49,6 +49,14 @@ def test_it_says_what_a_run_would_do(file):
         assert text in output
 
 
+def test_an_estimate_of_what_is_kept_is_called_one(file):
+    estimate = "how far back a request goes depends on what is learned"
+    told = " ".join(call(file, "--set", "method.name=exact-fun").output.split())
+    assert "about" in told.split("kept", 1)[1].split("by the server")[0]
+    assert estimate in told
+    assert estimate not in " ".join(call(file).output.split())
+
+
 def test_a_run_that_nobody_is_left_for_is_warned_of_and_has_the_status_of_the_run(file):
     everybody = ("--set", "request=[{erase=[0, 1, 2, 3], round=1}]")
     result = call(file, *everybody, code=4)

@@ -1,13 +1,15 @@
 """``unknot compare``: a table to decide by, rows for programs, and what it exits with."""
 
 import json
+import shlex
+import sys
 import tomllib
 
 import pytest
 from typer.testing import CliRunner
 
 from unknot.cli import app
-from unknot.experiments import Experiment, run
+from unknot.experiments import Experiment, comparison, run
 from unknot.experiments.contenders import USUAL
 
 FILE = """
@@ -110,3 +112,120 @@ def test_picture_and_page_are_written(file, tmp_path):
 def test_help_names_the_usual_methods():
     text = " ".join(call("--help").output.replace("│", " ").split())
     assert ", ".join(USUAL) in text
+
+
+def test_a_comparison_leaves_settings_figures_page_and_picture(file, tmp_path):
+    out = tmp_path / "left"
+    result = call(file, "--method", "rfs", "--method", "knot, clusters=2", "--out", str(out))
+    names = ["comparison.html", "comparison.json", "comparison.png", "config.toml"]
+    assert sorted(path.name for path in out.iterdir()) == names
+    written = result.output.replace("\n", "")
+    assert all(f"written: {out / name}" in written for name in names)
+    figures = json.loads((out / "comparison.json").read_text())
+    assert [one["method"] for one in figures["methods"]] == ["rfs", "knot, clusters=2"]
+    again = (out / "config.toml").read_text()
+    assert "Again: unknot compare config.toml --method rfs --method 'knot, clusters=2'\n" in again
+    assert Experiment.of(tomllib.loads(again)).requests == Experiment.of(tomllib.loads(FILE)).requests
+
+
+OWN = """
+from dataclasses import dataclass
+from pathlib import Path
+from unknot import RFS
+
+@dataclass(frozen=True)
+class Mine(RFS):
+    name = "mine"
+    notes: Path | None = None
+"""
+
+
+def test_a_method_beside_the_file_is_found_and_the_settings_that_are_left_find_it_too(
+    file, tmp_path, monkeypatch
+):
+    (tmp_path / "compared_beside.py").write_text(OWN)
+    (tmp_path / "work").mkdir()
+    monkeypatch.chdir(tmp_path / "work")
+    call(file, "--method", 'compared_beside:Mine, notes="a b.txt"', "--out", "left", "--quiet")
+    head, *_ = (tmp_path / "work" / "left" / "config.toml").read_text().splitlines()
+    words = shlex.split(head.partition("Again: ")[2])
+    assert words[4] == f'compared_beside:Mine, notes="{tmp_path / "work" / "a b.txt"}"'
+    monkeypatch.chdir(tmp_path / "work" / "left")
+    monkeypatch.setattr(sys, "path", [place for place in sys.path if place != str(tmp_path)])
+    monkeypatch.delitem(sys.modules, "compared_beside")
+    rows = json.loads(call(*words[2:], "--json").stdout)
+    assert [row["method"] for row in rows] == [words[4].replace('"', "")]
+
+
+def test_the_files_own_method_from_beside_it_is_among_the_usual_ones(file, tmp_path, monkeypatch):
+    (tmp_path / "own_beside.py").write_text(OWN)
+    monkeypatch.setattr("unknot.experiments.contenders.USUAL", ("rfs",))
+    rows = json.loads(call(file, "--set", "method.name=own_beside:Mine", "--json").stdout)
+    assert [row["method"] for row in rows] == ["rfs", "own_beside:Mine"]
+
+
+@pytest.mark.parametrize(
+    ("args", "again"),
+    [
+        (("--method", "knot\n, clusters=2"), "--method 'knot, clusters=2'"),
+        (("--method", 'name="rfs"'), "--method rfs"),
+        (("--method", "rfs", "--seeds", "0\n"), "--method rfs --seeds 0"),
+        (("--method", "rfs", "--seeds", "0,\n1"), "--method rfs --seeds 0,1"),
+    ],
+)
+def test_the_settings_that_are_left_are_toml_whatever_was_typed(file, tmp_path, args, again):
+    call(file, *args, "--out", str(tmp_path / "left"), "--quiet")
+    text = (tmp_path / "left" / "config.toml").read_text()
+    assert text.splitlines()[0].endswith(f"Again: unknot compare config.toml {again}")
+    assert Experiment.of(tomllib.loads(text)).length.rounds == 4
+
+
+def test_a_folder_with_a_comparison_is_written_over_only_by_force(file, tmp_path):
+    out = tmp_path / "left"
+    call(file, "--method", "rfs", "--out", str(out), "--quiet")
+    refused = " ".join(call(file, "--method", "rfs", "--out", str(out), code=2).output.split())
+    assert "--force" in refused
+    call(file, "--method", "sisa", "--out", str(out), "--force", "--quiet")
+    assert json.loads((out / "comparison.json").read_text())["methods"][0]["method"] == "sisa"
+    assert "--out" in call(file, "--force", code=2).output
+
+
+def test_a_stopped_comparison_says_what_was_kept(file, tmp_path, monkeypatch):
+    def stopped(*args, **options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("unknot.experiments.compare", stopped)
+    result = call(file, "--method", "rfs", "--out", str(tmp_path / "left"), code=130)
+    assert "stopped: no run had ended, and a comparison keeps nothing" in " ".join(result.stderr.split())
+    assert not (tmp_path / "left").exists()
+
+
+def test_a_stopped_comparison_says_how_many_runs_had_ended(file, monkeypatch):
+    whole = comparison.go
+
+    def stopped(fed, experiment):
+        if experiment.method.name == "sisa":
+            raise KeyboardInterrupt
+        return whole(fed, experiment)
+
+    def in_turn(engine, runs):
+        return [run(engine) for run in runs]
+
+    monkeypatch.setattr(comparison, "go", stopped)
+    monkeypatch.setattr(comparison, "run_together", in_turn)
+    result = call(file, "--method", "rfs", "--method", "sisa", "--seeds", "0", code=130)
+    told = "stopped: 1 of 2 runs had ended, and a comparison keeps nothing before all have."
+    assert told in " ".join(result.stderr.split())
+
+
+@pytest.mark.parametrize(
+    ("written", "wrong"),
+    [
+        ("knot, clusters=0", "clusters must be at least 1, not 0"),
+        ("rapid, lr=-1", "lr must be positive, not -1.0"),
+        ('knot, clusters="a"', "clusters must be a whole number, not 'a'"),
+    ],
+)
+def test_what_is_wrong_with_a_method_is_told_of_what_was_written(file, written, wrong):
+    said = " ".join(call(file, "--method", written, code=2).stderr.split())
+    assert said == f"error: the method {written!r}: {wrong}"

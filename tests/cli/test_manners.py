@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 import unknot
 from unknot.cli import app, screen
 from unknot.engine.stacked import StackedEngine
+from unknot.report.targets import PICTURES
 
 FILE = """
 [data]
@@ -50,6 +51,48 @@ def test_without_a_command_the_commands_are_named():
     output = call().stdout
     for command in ("run", "demo", "data", "list", "new", "check", "compare", "audit", "reproduce"):
         assert command in output
+
+
+ALL = (
+    "demo",
+    "new",
+    "check",
+    "run",
+    "compare",
+    "audit",
+    "list",
+    "data",
+    "tree",
+    "cluster",
+    "game",
+    "reproduce",
+)
+
+
+def test_the_commands_come_in_the_order_in_which_a_person_meets_them():
+    shown = call("--help").stdout
+    places = [shown.index(f"\n│ {command} ") for command in ALL]
+    assert places == sorted(places)
+
+
+@pytest.mark.parametrize("command", ALL)
+def test_every_help_ends_with_what_it_exits_with(command):
+    last = call(command, "--help").stdout.rpartition("╯")[2]
+    assert last.split()[:4] == ["Exit", "status:", "0", "no" if command == "audit" else "all"]
+    assert "130 stopped by Ctrl-C" in " ".join(last.split())
+
+
+@pytest.mark.parametrize("command", ["audit", "run"])
+def test_how_a_setting_is_written_stays_in_one_piece(command):
+    assert " KEY=VALUE " in call(command, "--help", columns=60).stdout
+
+
+def test_off_a_terminal_what_is_said_in_a_line_stays_one(file):
+    told = call("run", file, "--set", "train.lrr=1", code=2, columns=30).stderr
+    assert told.startswith("error: unknown key train.lrr. Did you mean 'lr'?")
+    assert told.count("\n") == 1
+    lines = call("run", file, "--json", columns=30).stderr + call("run", file, columns=30).stderr
+    assert all(line.startswith(("round ", "▾ round ")) for line in lines.splitlines())
 
 
 def test_the_options_have_the_same_names_everywhere():
@@ -91,7 +134,7 @@ def test_a_stopped_run_says_what_was_kept_and_how_to_go_on(file, tmp_path, monke
     assert said.startswith("stopped: after round 2; no model is kept")
     assert f"nothing was written into {out}" in said
     assert f"what happened until then is in {table}" in said
-    assert said.endswith("The same command begins again")
+    assert said.endswith("The same command starts from the first round")
     assert not out.exists()
     assert len(table.read_text().splitlines()) >= 3
 
@@ -131,3 +174,57 @@ def test_a_reader_that_goes_early_is_no_error():
         found = subprocess.run(command, stdout=gone, stderr=subprocess.PIPE, check=False)
     assert found.stderr == b""
     assert found.returncode == screen.GONE
+
+
+@pytest.mark.parametrize("command", ["run", "check", "compare", "audit", "game", "tree"])
+def test_help_reads_as_that_of_other_commands(command):
+    shown = call(command, "--help", columns=100).stdout
+    assert f"Usage: unknot {command} [OPTIONS] FILE" in shown
+    assert "<bool>" not in shown
+
+
+@pytest.mark.parametrize("command", ["run", "compare", "audit", "game"])
+def test_the_help_of_a_picture_names_the_files_that_can_be_drawn(command):
+    assert "OUT" + "|".join(PICTURES) in call(command, "--help").stdout
+
+
+GAME = (
+    "psi = [150, 200, 170, 190]\nzeta = [12, 15, 13, 14]\nf_u = [90, 100, 80, 90]\nf_c = [32, 35, 30, 33]\n"
+)
+PLANS = {
+    "game": (GAME + "data = [85, 100, 90]\nperiods = 20\n", ()),
+    "cluster": ("client,time,disparity\n" + "".join(f"name-{i},{i},0.{i}\n" for i in range(1, 80)), 2),
+    "tree": ("client,probability\n" + "".join(f"name-{i},0.{i}\n" for i in range(1, 60)), ()),
+}
+
+
+@pytest.mark.parametrize("columns", [60, 80])
+@pytest.mark.parametrize("command", PLANS)
+def test_plans_keep_to_the_width(tmp_path, command, columns):
+    text, clusters = PLANS[command]
+    path = tmp_path / "plan"
+    path.write_text(text)
+    more = ("--clusters", str(clusters)) if clusters else ()
+    output = call(command, str(path), *more, columns=columns).stdout
+    assert max(map(len, output.splitlines())) <= columns
+
+
+@pytest.mark.parametrize("more", [(), ("--long",)])
+def test_the_list_of_reproductions_keeps_to_the_width(more):
+    lines = call("reproduce", "--list", *more, columns=60).stdout.splitlines()
+    assert max(map(len, lines)) <= 60
+    assert any(line.startswith("incentive-fig5d") for line in lines)
+    assert more or len(lines) < 40
+
+
+def test_what_a_reproduction_left_out_is_said_even_quietly(tmp_path):
+    result = call("reproduce", "exact-fig6a", "--scale", "paper", "--out", str(tmp_path), "--quiet")
+    assert result.stdout == ""
+    assert "warning: left out" in result.stderr
+    assert "mnist is not here" in result.stderr
+
+
+def test_off_a_terminal_a_run_tells_how_far_it_is_in_a_few_lines(file):
+    told = call("run", file, "--set", "federation.rounds=40").stderr.splitlines()
+    assert sum(line.startswith("round ") and "accuracy" in line for line in told) == 10
+    assert "round " not in call("run", file, "--quiet").stderr

@@ -129,6 +129,16 @@ def test_a_run_that_set_its_updates_aside_is_not_well(file):
     assert "updates were set aside" in said(call("run", file, *both, code=3))
 
 
+def test_a_run_that_diverged_but_stayed_finite_is_not_well(file, tmp_path):
+    out = tmp_path / "left"
+    result = call("run", file, "--set", "train.lr=30.0", "--out", out, "--quiet", code=4)
+    assert "has diverged" in said(result)
+    assert "has diverged" in json.loads((out / "record.json").read_text())["warnings"][0]
+    page = (out / "report.html").read_text()
+    assert page.index('class="notice bad"') < page.index("has diverged") < page.index("Exact")
+    assert "has diverged" in said(call("compare", file, "--method", "rfs", "--set", "train.lr=30.0", code=4))
+
+
 def test_the_demo_has_the_same_statuses(monkeypatch):
     ended = History("rfs", "exact", 0, unserved=["erase client 1 at round 9"])
     monkeypatch.setattr(running, "_run", lambda *args: (None, ended))
@@ -181,17 +191,33 @@ def test_plot_writes_the_figure_and_says_so(file, tmp_path, ending):
     assert out.read_bytes() == first
 
 
+def shorten_the_demo(folder, monkeypatch):
+    text = (files("unknot") / "experiments" / "demo.toml").read_text()
+    for long, short in (("rounds = 30", "rounds = 3"), ("round = 12", "round = 2"), ("lenet5", "mlp")):
+        assert long in text
+        text = text.replace(long, short)
+    (folder / "experiments").mkdir()
+    (folder / "experiments" / "demo.toml").write_text(text)
+    monkeypatch.setattr(running, "files", lambda _: folder)
+
+
+def test_off_a_terminal_the_demo_tells_how_far_both_trainings_are(tmp_path, monkeypatch):
+    shorten_the_demo(tmp_path, monkeypatch)
+    result = call("demo")
+    first, second = result.stderr.split(
+        "training a federation that never had the erased client, to compare\n"
+    )
+    assert first.startswith("round 1: ")
+    assert second.startswith("round 1: ")
+    assert "the same model, bit for bit" in result.stdout
+    assert call("demo", "--quiet").stderr == ""
+
+
 @pytest.mark.parametrize("length", ["in short", pytest.param("as it comes", marks=pytest.mark.slow)])
 def test_the_demo_can_be_drawn_too(tmp_path, monkeypatch, length):
     pytest.importorskip("matplotlib")
     if length == "in short":
-        text = (files("unknot") / "experiments" / "demo.toml").read_text()
-        for long, short in (("rounds = 30", "rounds = 3"), ("round = 12", "round = 2"), ("lenet5", "mlp")):
-            assert long in text
-            text = text.replace(long, short)
-        (tmp_path / "experiments").mkdir()
-        (tmp_path / "experiments" / "demo.toml").write_text(text)
-        monkeypatch.setattr(running, "files", lambda _: tmp_path)
+        shorten_the_demo(tmp_path, monkeypatch)
     json.loads(call("demo", "--json", "--plot", str(tmp_path / "demo.png")).stdout)
     assert (tmp_path / "demo.png").read_bytes().startswith(b"\x89PNG")
 
@@ -206,7 +232,7 @@ def test_what_cannot_be_drawn_is_said_before_the_run(file, tmp_path, monkeypatch
     assert "must end in .png, .svg or .pdf" in refused(tmp_path / "run.txt")
     assert "there is no folder" in refused(tmp_path / "nowhere" / "run.png")
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    assert "pip install 'unknot[plot]'" in refused(tmp_path / "run.png")
+    assert "pip install -e '.[plot]'" in refused(tmp_path / "run.png")
 
 
 def test_data_in_a_folder_is_called_by_the_folders_name_and_drawn_only_where_there_are_dots(tmp_path):

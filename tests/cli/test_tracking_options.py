@@ -54,7 +54,7 @@ def test_a_table_of_the_run_is_written_and_the_model_is_the_same(file, tmp_path)
 def test_a_missing_package_is_one_line_before_the_run(file, tmp_path, monkeypatch, option, package):
     monkeypatch.setitem(sys.modules, package, None)
     result = call("run", file, f"--{option}", str(tmp_path / "a"), code=2)
-    assert f"pip install 'unknot[{option}]'" in result.stderr
+    assert f"pip install -e '.[{option}]'" in result.stderr
     assert result.stdout == ""
 
 
@@ -69,6 +69,10 @@ def test_what_could_not_be_written_to_the_end_is_named_and_has_a_status_of_its_o
     text = call("run", file, "--csv", str(out), code=5).output
     assert "the observer CSV was set aside at 'erase client 1': OSError: [Errno 28] No space left" in text
     assert f"incomplete: {out}" in text
+    for silent in ("--quiet", "--json"):
+        told = call("run", file, silent, "--csv", str(out), code=5).stderr
+        assert told.startswith("warning: the observer CSV was set aside")
+        assert told.count("\n") == 1
     record = json.loads(call("run", file, "--json", "--csv", str(out), code=5).stdout)
     assert record["warnings"] == []
     assert record["set_aside_observers"][0]["observer"] == "CSV"

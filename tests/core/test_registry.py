@@ -342,6 +342,22 @@ def test_entry_points_are_found_and_what_is_wrong_with_them_is_said(tmp_path):
     assert out[6].startswith("there is no method 'mien'. Did you mean 'mine'?")
 
 
+def test_a_package_that_would_end_the_program_is_one_that_cannot_be_used(tmp_path):
+    install(tmp_path, "endpack", "[unknot.methods]\nends = endpack:Mine\n", "raise SystemExit(3)")
+    install(tmp_path, "oddend", "[unknot.methods]\nskips = oddend:Mine\n", "raise BaseException")
+    out = run(
+        tmp_path,
+        """
+    from unknot.experiments.catalogue import KINDS, things
+    print([one.error for one in things(KINDS["methods"]) if one.error])
+    """,
+    )
+    assert sorted(eval(out)) == [
+        "method 'ends': 'endpack:Mine' (package endpack) cannot be used: SystemExit: 3",
+        "method 'skips': 'oddend:Mine' (package oddend) cannot be used: BaseException",
+    ]
+
+
 def test_packages_are_asked_only_for_what_is_not_ours(monkeypatch):
     import importlib.metadata
 
@@ -390,6 +406,10 @@ def test_a_module_that_fails_says_how(tmp_path):
         Experiment.read(file)
     file.write_text('[method]\nname = "fails_when_read:Mine"\n')
     with pytest.raises(ConfigError, match="importing fails_when_read failed: ZeroDivisionError"):
+        Experiment.read(file)
+    (tmp_path / "ends_the_program.py").write_text("raise SystemExit(3)")
+    file.write_text('[method]\nname = "ends_the_program:Mine"\n')
+    with pytest.raises(ConfigError, match="importing ends_the_program failed: SystemExit: 3"):
         Experiment.read(file)
     file.write_text('[method]\nname = "not_there:Mine"\n')
     with pytest.raises(ConfigError, match=f"no module not_there is installed, nor in {tmp_path}"):

@@ -161,6 +161,13 @@ def test_what_is_no_saved_model_is_named(tmp_path):
         save_model(toy_weights(), tmp_path / "no such folder" / "model.safetensors")
 
 
+@pytest.mark.parametrize("name", ["a\0b", "a\ud800b"])
+def test_a_name_that_no_file_can_have_is_refused(name):
+    for use in (lambda: load_model(name), lambda: save_model(shaped(), name)):
+        with pytest.raises(ConfigError, match="no file can be called so; give another name"):
+            use()
+
+
 def test_files_of_torch_save_are_told_from_junk(file):
     class Harm:
         def __reduce__(self):

@@ -72,6 +72,25 @@ def test_the_servers_files_may_have_other_names(tmp_path):
     assert (len(data.test), len(data.validation)) == (1, 1)
 
 
+@pytest.mark.parametrize(
+    ("named", "message"),
+    [
+        ({"public": "test.csv"}, r"test.csv is the file for test data and for public data, .* public = \.\."),
+        ({"validation": "test.csv"}, "test.csv is the file for test data and for validation data"),
+        ({"test": "Linz.csv", "public": "Linz.csv"}, "Linz.csv is the file for test data and for public"),
+        ({"validation": "Linz.csv", "public": "Linz.csv"}, "Linz.csv is the file for validation data and"),
+    ],
+)
+def test_a_file_of_the_server_is_for_one_thing(tmp_path, named, message):
+    with pytest.raises(DataError, match=message):
+        unknot.folder(tables(tmp_path), target="ill", **named)
+
+
+def test_what_was_the_file_to_test_with_is_free_where_another_one_is(tmp_path):
+    data = unknot.folder(tables(tmp_path), target="ill", test="Linz.csv", public="test.csv")
+    assert (data.names, len(data.public)) == ({0: "Graz"}, 1)
+
+
 def test_numbers_of_clients_may_be_given(tmp_path):
     data = unknot.folder(tables(tmp_path, Graz=""), target="ill", ids={"Graz": 0, "Linz": 1})
     assert data.clients == (1,)

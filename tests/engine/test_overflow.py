@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from engine_worlds import RECIPES, make_data, make_jobs, make_model, own_start, past_the_door, same
 from unknot.core.data import FederatedData, Samples
 from unknot.core.errors import ConfigError
-from unknot.core.jobs import Job
+from unknot.core.jobs import Job, Update
 from unknot.core.keys import Key
 from unknot.core.training import SGD, AdaHessian, Recipe
 from unknot.engine import LoopEngine, StackedEngine, stacked
@@ -93,6 +93,20 @@ MODELS = [
 ]
 
 
+def same_but_for_which_nan(one: Update, other: Update) -> bool:
+    """Bit for bit, save that what is not a number may be another such: an older torch has several.
+
+    An update with one of them is set aside, so that no model ever has it.
+    """
+    here, there = (update.weights.vector for update in (one, other))
+    numbers = ~here.isnan()
+    return torch.equal(numbers, ~there.isnan()) and bits(here[numbers]) == bits(there[numbers])
+
+
+def bits(vector: Tensor) -> bytes:
+    return vector.numpy().tobytes()
+
+
 class Meeting:
     """An engine that meets a wild client, beside what one that never met it gives the others."""
 
@@ -109,7 +123,7 @@ class Meeting:
         after = self.engine.train(self.jobs[:-1], wild)
         assert all(map(same, self.expected, together[:-1]))
         assert all(map(same, self.expected, after))
-        assert alone[0].weights.equal(together[-1].weights)
+        assert same_but_for_which_nan(alone[0], together[-1])
         assert self.engine.describe()["path"] == self.path
 
 

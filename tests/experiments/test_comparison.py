@@ -386,6 +386,17 @@ def test_a_file_is_read_with_its_changes(tmp_path):
         compare(EXPERIMENT, ["rfs"], overrides=["seed=1"])
 
 
+def test_printed_it_is_the_tables_of_the_command_line(found, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "70")
+    text = str(found)
+    assert max(map(len, text.splitlines())) <= 70
+    for word in ("guarantee", "before", "right after", "training before", "stored", "exact*"):
+        assert word in text
+    monkeypatch.delenv("COLUMNS")
+    assert 70 < max(map(len, str(found).splitlines())) <= 100
+    assert "\n" not in repr(found)
+
+
 def test_a_notebook_shows_the_tables_and_a_picture_is_one_call_away(found, tmp_path):
     shown = found._repr_html_()
     assert "right after" in shown

@@ -342,3 +342,18 @@ def test_what_a_path_names_but_cannot_be_made_is_an_error_for_people(table, word
 def test_a_name_that_no_file_can_hold_is_refused():
     with pytest.raises(ConfigError, match=r"name is 'a\\udcffb': its letter 2"):
         Experiment.of({}, ["name=a\udcffb"])
+
+
+@pytest.mark.parametrize(
+    ("table", "where"),
+    [
+        ({"name": "\udc80"}, "name"),
+        ({"data": {"root": "a\udc80"}}, "data.root"),
+        ({"data": {"corrupt": ["a", "\udc80"]}}, r"data.corrupt\[1\]"),
+        ({"request": [{"erase": "\udc80", "round": 1}]}, "request 1.erase"),
+        ({"\udc80": 1}, "a key of the file"),
+    ],
+)
+def test_a_text_that_no_file_could_hold_is_refused_by_its_place(table, where):
+    with pytest.raises(ConfigError, match=rf"^{where} is '.*udc80': its letter \d is none that UTF-8 has"):
+        Experiment.of(table)

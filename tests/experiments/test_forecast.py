@@ -9,6 +9,7 @@ from unknot.engine import LoopEngine
 from unknot.experiments import Experiment, run
 from unknot.experiments.forecast import PROBE_JOBS, PROBE_STEPS, forecast
 from unknot.experiments.starter import starter
+from unknot.federation import Federation
 from unknot.unlearn import METHODS
 
 SMALL = (
@@ -90,3 +91,17 @@ def test_data_and_model_are_told():
 def test_a_run_with_a_goal_takes_at_most_that_long():
     told = forecast(experiment("rfs", "federation.accuracy=0.1", "task.metrics=['accuracy']"))
     assert (told.at_most, told.rounds) == (True, 4)
+
+
+def test_what_depends_on_what_is_learned_is_said_to_be_an_estimate():
+    assert forecast(experiment("exact-fun")).estimated
+    assert not forecast(experiment("exact-fun", requests="[]")).estimated
+    assert not forecast(experiment("rfs")).estimated
+
+
+@pytest.mark.parametrize(("method", "times"), [("rfs", 1), ("federaser", 2)])
+def test_a_run_is_gone_through_once_unless_more_than_models_is_kept(method, times, monkeypatch):
+    calls, go = [], Federation.run
+    monkeypatch.setattr(Federation, "run", lambda *args, **more: calls.append(args) or go(*args, **more))
+    forecast(experiment(method))
+    assert len(calls) == times

@@ -3,14 +3,20 @@
 import json
 import os
 import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
 
 import pytest
 
 import unknot
 from unknot.core.errors import ConfigError
+from unknot.core.keys import Key
 from unknot.experiments import Experiment, results, run
 from unknot.experiments.results import FILES, check_folder, configuration, write_results
 from unknot.report.page import page
+from unknot.select.dqn import DQNSettings, Policy
+from unknot.unlearn.rfs import RFS
 
 TABLE = {
     "name": "small",
@@ -60,6 +66,46 @@ def test_paths_still_lead_where_they_led(tmp_path, monkeypatch):
     assert told["data"]["path"] == str(tmp_path / "mine")
     assert told["model"]["initial"] == "/m.safetensors"
     assert table["data"]["path"] == "mine"
+
+
+@dataclass(frozen=True)
+class Keeps(RFS):
+    """Has paths in every way that an option can."""
+
+    one: Path | None = None
+    several: tuple[Path, ...] | None = None
+    pair: tuple[str, Path] = ("a", Path("b"))
+    listed: list[Path] = field(default_factory=list)
+    sequence: Sequence[Path | None] = ()
+    named: dict[str, Path] = field(default_factory=dict)
+    mapped: Mapping[str, list[Path]] | None = None
+    words: list[str] = field(default_factory=list)
+
+
+def test_paths_within_options_are_named_from_the_root(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    options = {
+        "one": "a",
+        "several": ["a", "/b"],
+        "pair": ["a", "b"],
+        "listed": ["a"],
+        "sequence": ["a"],
+        "named": {"x": "a"},
+        "mapped": {"x": ["a", "b"]},
+        "words": ["a"],
+    }
+    table = {"method": {"name": f"{__name__}:Keeps", **options}}
+    a, b = str(tmp_path / "a"), str(tmp_path / "b")
+    told = tomllib.loads(configuration(Experiment.of(table)))["method"]
+    assert told == table["method"] | {
+        "one": a,
+        "several": [a, "/b"],
+        "pair": ["a", b],
+        "listed": [a],
+        "sequence": [a],
+        "named": {"x": a},
+        "mapped": {"x": [a, b]},
+    }
 
 
 def test_what_lies_beside_the_file_is_found_from_elsewhere(tmp_path):
@@ -125,3 +171,44 @@ def test_without_a_table_there_is_no_configuration(done, tmp_path):
     history, _ = done
     names = {path.name for path in write_results(history, Experiment(), tmp_path, page)}
     assert names == set(FILES) - {"config.toml"}
+
+
+PATHS_OF_OTHERS = """
+from dataclasses import dataclass
+from pathlib import Path
+
+import unknot
+
+
+def letters(*, where: Path = Path("a"), more: tuple[Path, ...] = (), kind: str = "b"):
+    return unknot.load("digits")
+
+
+@dataclass(frozen=True)
+class Noted(unknot.RFS):
+    notes: Path | None = None
+    select: unknot.core.selection.Selector | None = None
+
+
+"""
+
+
+def test_paths_of_what_others_bring_lead_where_they_led_by_their_declared_type(tmp_path, monkeypatch):
+    (tmp_path / "results_own_paths.py").write_text(PATHS_OF_OTHERS)
+    (tmp_path / "own.toml").write_text(
+        '[data]\nname = "results_own_paths:letters"\nwhere = "w"\nmore = ["x", "/y"]\nkind = "w"\n'
+        '[method]\nname = "results_own_paths:Noted"\nnotes = "n"\nselect = {name = "dqn", policy = "p"}\n'
+    )
+    monkeypatch.chdir(tmp_path)
+    Policy([0, 1], DQNSettings(), Key.root(0)).save("p")
+    told = tomllib.loads(configuration(Experiment.read("own.toml")))
+    here = str(tmp_path)
+    assert told["data"]["where"] == f"{here}/w"
+    assert told["data"]["more"] == [f"{here}/x", "/y"]
+    assert told["data"]["kind"] == "w"
+    assert told["method"]["notes"] == f"{here}/n"
+    assert told["method"]["select"] == {"name": "dqn", "policy": f"{here}/p"}
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "config.toml").write_text(configuration(Experiment.read("own.toml")))
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    assert str(Experiment.read("config.toml").data.options["where"]) == f"{here}/w"

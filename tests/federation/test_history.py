@@ -4,6 +4,7 @@ import json
 import math
 from dataclasses import asdict
 
+import numpy as np
 import pytest
 
 import unknot
@@ -13,6 +14,7 @@ from unknot.experiments import Experiment, run
 from unknot.federation import Costs, History, Round, Served
 from unknot.federation.describe import describe, plain
 from unknot.federation.history import REGAINED
+from unknot.report.record import history_of
 from unknot.select import DQN, KCenter
 
 
@@ -275,6 +277,55 @@ def test_a_diverging_rate_ends_with_a_warning_and_a_usual_one_without():
     assert warned(0.1).warnings == []
     (text,) = warned(1e30).warnings
     assert text.startswith("16 of 16 updates were set aside (not finite)")
+
+
+def ended(loss, initial=None, seen=()):
+    made = history([round_("global", n, float(n), 0.1) for n in range(1, 1 + len(seen))])
+    for record, one in zip(made.rounds, seen, strict=True):
+        record.scores["validation"] = Score({"accuracy": 0.1}, one, 100)
+    made.scores = {"validation": Score({"accuracy": 0.1}, loss, 100)}
+    made.initial = {} if initial is None else {"validation": Score({"accuracy": 0.1}, initial, 100)}
+    return made
+
+
+def test_a_loss_of_ten_times_that_of_the_initial_model_is_a_run_that_diverged():
+    assert ended(512.19, 2.36, [0.45]).warnings == [
+        "the loss on the validation data is 512.2 at the end, more than 10 times the 2.36 of the model that "
+        "it began with: it has diverged; the learning rate may be too high"
+    ]
+    assert ended(2.36, 2.36, [0.01]).warnings == []  # it begins again
+    assert ended(23.0, 2.36, [0.01]).warnings == []
+    assert ended(9e5, 1e5).warnings == []  # of a regression
+    assert ended(1.0, -3.0).warnings == ended(1.0, 0.0).warnings == []
+
+
+def test_where_the_initial_model_was_not_measured_the_least_loss_counts():
+    (text,) = ended(4.6, seen=[2.0, 0.45, 3.0]).warnings
+    assert "more than 10 times the 0.45 that it had been" in text
+    assert ended(4.4, seen=[2.0, 0.45]).warnings == ended(4.4).warnings == []
+
+
+@pytest.mark.parametrize("rate", [0.1, 30.0])
+def test_a_run_whose_numbers_stay_finite_says_that_it_diverged(rate):
+    made = unknot.simulate("mlp", DATA, recipe=unknot.Recipe(unknot.SGD(rate))).run(
+        3, requests=[unknot.erase(1, round=3)]
+    )
+    assert made.warnings == []  # at the end it begins again
+    made = unknot.simulate("mlp", DATA, recipe=unknot.Recipe(unknot.SGD(rate))).run(3)
+    assert made.initial["validation"].loss == pytest.approx(2.3, abs=0.2)
+    assert [("diverged" in text) for text in made.warnings] == [True] * (rate > 1)
+    assert history_of(made.to_dict()).warnings == made.warnings
+
+
+def test_a_regression_that_learns_has_not_diverged():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(60, 4))
+    y = 50.0 + x.sum(1)
+    data = unknot.clients({"a": (x[:30], y[:30]), "b": (x[30:], y[30:])}, validation=(x, y), test=(x, y))
+    made = unknot.simulate("mlp", data, recipe=unknot.Recipe(unknot.SGD(0.001))).run(
+        4, requests=[unknot.erase("a", round=4)]
+    )
+    assert made.warnings == []
 
 
 def nowhere(outputs, targets):

@@ -171,7 +171,7 @@ def test_attention_equals_the_formula_written_out() -> None:
         ("xyz", (1, 28, 28), 10, {}, "Known: cnn-exact, cnn-incentive, gpt, lenet5, mlp, vgg16"),
         ("mlp", (4,), 2, {"hiden": (3,)}, "no option 'hiden'. Did you mean 'hidden'?"),
         ("lenet5", (1, 28, 28), 10, {"hidden": (3,)}, "It has no options"),
-        ("mlp", (4,), 2, {"hidden": 80}, "must be a list of whole numbers such as [80]"),
+        ("mlp", (4,), 2, {"hidden": 80}, "must be a list of whole numbers, not 80"),
         ("mlp", (4,), 2, {"hidden": (80, 0)}, "must be a whole number above 0, not 0"),
         ("mlp", (4,), 2, {"activation": "rely"}, "Did you mean 'relu'?"),
         ("mlp", (4,), 0, {}, "classes must be a whole number above 0"),

@@ -84,10 +84,27 @@ def test_without_power_nothing_else_is_said():
 
 
 def test_of_a_model_that_is_its_control_no_attack_is_quoted():
-    found = {sentence(record(outcome, same=True, outcome="no trace found")) for outcome in OUTCOMES}
+    able = [outcome for outcome in OUTCOMES if outcome != "no power"]
+    found = {sentence(record(outcome, same=True, outcome="no trace found")) for outcome in able}
     assert len(found) == 1
     assert "bit for bit" in found.pop()
     assert all("bit for bit" not in sentence(record(outcome)) for outcome in OUTCOMES)
+
+
+def test_an_attack_without_power_supports_no_verdict():
+    same = sentence(record("no power", same=True, outcome="no trace found"))
+    assert "bit for bit" in same
+    assert same.endswith(
+        "No attack had power here (most models that kept the erased data do not stand out "
+        + "either): the verdict rests on the bits alone."
+    )
+    for outcome in ("no trace found", "still shows", "over-forgotten"):
+        found = record(outcome, "LiRA", "RMIA")
+        assert "power" not in sentence(found)
+        for finding in found["findings"][1:]:
+            finding["outcome"] = "no power"
+        assert "LiRA and RMIA had no power and say nothing: most models" in sentence(found)
+        assert ("no trace was found by trace. " in sentence(found)) == (outcome == "no trace found")
 
 
 # Tables -------------------------------------------------------------------------------------------
@@ -199,7 +216,7 @@ def guessed(outcome, same=False):
 def test_who_answers_to_the_mark_is_a_table():
     shown = report.marks(marked("no trace found"))
     assert "digits: client 2 erased, all of it marked as class 7" in said(shown)
-    _, *body = rows(shown)
+    body = rows(shown)[-3:]
     assert body == [
         ["kept", "0.950 to 0.950"],
         ["served", report.estimate(marked("")["served"])],
@@ -210,7 +227,7 @@ def test_who_answers_to_the_mark_is_a_table():
 def test_how_many_guesses_were_right_is_a_table():
     shown = report.guesses(guessed("no trace found"))
     assert "a coin's choice of 120 canaries among its samples" in said(shown)
-    _, kept, served = rows(shown)
+    *_, kept, served = rows(shown)
     assert (kept[:2], served[:3]) == (["kept", "95 of 100"], ["served", "50 of 100", "1"])
     assert float(kept[3]) > float(served[3]) == 0
 

@@ -53,7 +53,7 @@ def test_options_are_used(file):
 def test_the_table_and_the_plot(file):
     lines = call(file, "--clusters", 2, "--c3", 3, "--c2", 3).output.splitlines()
     assert lines[0] == "6 clients, each in 1 cluster; 3 to 3 clients in each of 2 clusters"
-    head = next(i for i, line in enumerate(lines) if "mean disparity" in line)
+    head = next(i for i, line in enumerate(lines) if "disparity  members" in line)
     # (10 + 12 + 11) / 3 and (0 + .4 + .3) / 3; (20 + 30 + 28) / 3 and (.5 + 1 + .9) / 3
     assert lines[head + 1].split() == ["0", "3", "36", "11", "0.233", "0,", "3,", "5"]
     assert lines[head + 2].split() == ["1", "3", "50", "26", "0.800", "1,", "2,", "4"]

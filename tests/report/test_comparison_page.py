@@ -3,6 +3,7 @@
 import copy
 import re
 
+import pytest
 from comparison_records import COMPARISON
 
 from unknot.report import comparison_page
@@ -68,5 +69,27 @@ def test_without_a_request_and_of_another_metric_there_is_a_page_too():
 def test_dots_that_would_coincide_lie_side_by_side():
     same = copy.deepcopy(COMPARISON["methods"])
     same[1]["stats"] = same[0]["stats"]
-    places = re.findall(r'<circle cx="([\d.]+)%" cy="([\d.]+)%" r="5"', made(methods=same[:2]))
-    assert len(set(places)) == 2
+    below = made(methods=same[:2]).rpartition("<figure>")[2]
+    places = re.findall(r'<svg x="([\d.]+)%" y="([\d.]+)%"', below)
+    assert len(places) == len(set(places)) == 2
+
+
+def test_every_method_has_a_chart_in_which_the_line_falls_to_what_is_served_right_after():
+    text = made().split('class="multiples"')[1].split("</figure>")[0]
+    charts = text.split("<h3>")[1:]
+    assert len(charts) == len(COMPARISON["methods"])
+    for chart, method in zip(charts, COMPARISON["methods"], strict=True):
+        assert method["method"] in chart
+        (line,) = re.findall(rf'<path d="([^"]+)"[^>]*><title>{method["method"]}<', chart)
+        before, at, after = map(int, re.match(r"M0 (\d+)H(\d+)V(\d+)", line).groups())
+        assert after > before  # downwards
+        (place,) = re.findall(r'<svg x="([\d.]+)%" y="([\d.]+)%"', chart)  # in 2000 units, and in per cent
+        assert [float(part) for part in place] == pytest.approx([at / 20, after / 20], abs=0.05)
+
+
+def test_methods_are_told_apart_without_their_colours():
+    many = [{**copy.deepcopy(COMPARISON["methods"][0]), "method": f"m{i}"} for i in range(20)]
+    looks = [(comparison_page._shape(i), i % 8) for i in range(len(many))]
+    assert len(set(looks)) == len(looks)
+    assert "open" in comparison_page._sign(0, {"guarantee": "approximate: pushed away"})
+    assert comparison_page._sign(0, {"guarantee": "exact"}) == "circle"

@@ -129,6 +129,44 @@ def test_the_same_comparison_gives_the_same_picture(ending, tmp_path):
     assert files[0].read_bytes() == files[1].read_bytes()
 
 
+def uneven():
+    """A run that is over in a moment beside long ones, and seeds that differ."""
+    found = changed()
+    quick = {
+        "at": [-0.02, 0.0, 0.03],
+        "mean": [0.8, 0.3, 0.8],
+        "low": [0.7, 0.1, 0.8],
+        "high": [0.9, 0.9, 0.9],
+    }
+    found["methods"][1]["curve"] = {**quick, "asked": [0.0]}
+    found["rows"] = [
+        {"method": one["method"], "seed": seed, "after": after, "extra_training": 1.0}
+        for one in found["methods"]
+        for seed, after in enumerate((0.1, 0.97, 0.99))
+    ]
+    return found
+
+
+def test_a_run_that_is_over_in_a_moment_has_a_time_axis_of_its_own(tmp_path):
+    quick, long = uneven()["methods"][1], uneven()["methods"][0]
+    assert comparison_plot._shown(uneven(), quick) == (-0.02, 0.03)
+    assert comparison_plot._shown(uneven(), long) == window(uneven())
+    comparison_plot.draw(uneven(), tmp_path / "x.svg")
+    text = (tmp_path / "x.svg").read_text()
+    assert text.count("(own time axis)") == 1
+    assert "the run goes on beyond the edge" in text
+
+
+def test_a_line_is_marked_where_it_is_cut():
+    assert comparison_plot._ends([-3.0, 0.0, 9.0], -1.0, 5.0) == [("<", -1.0), (">", 5.0)]
+    assert comparison_plot._ends([-1.0, 0.0, 5.0], -1.0, 5.0) == []
+
+
+def test_bars_go_from_the_least_to_the_greatest_of_the_seeds():
+    assert comparison_plot._extent(uneven(), uneven()["methods"][0], "after") == (0.1, 0.99)
+    assert comparison_plot._extent(COMPARISON, COMPARISON["methods"][0], "after") == (0.10, 0.10)
+
+
 def test_what_cannot_be_drawn_is_said(tmp_path):
     with pytest.raises(ConfigError, match="must end in"):
         comparison_plot.draw(COMPARISON, tmp_path / "x.bmp")

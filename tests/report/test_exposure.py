@@ -106,5 +106,5 @@ def test_the_figure_may_have_bars_alone(found, tmp_path):
     text = picture.read_text()
     for words in ("F1 of the attack", "before the request (FedAvg)", "never had the client"):
         assert words in text
-    assert "a client leaves" not in text
+    assert "a client is erased" not in text
     assert "TPR" not in text  # there is none of any line

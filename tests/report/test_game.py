@@ -63,7 +63,7 @@ def test_the_summary_tells_shares_policies_and_equilibria(file):
     output = call(file).output
     assert output.startswith("3 populations at 3 servers, 90 clients; 120 periods, δ = 0.001\n")
     for name in POLICIES:
-        assert f"  {name} " in output
+        assert f" {name}" in output
     assert "equilibrium: stable, residual" in output
     assert "(1 0 0)  (0 1 0)  (0 0 1)" in output
     assert "5 others were found:" in output
@@ -157,5 +157,5 @@ def test_what_cannot_be_drawn_is_said(file, tmp_path, monkeypatch):
     missing = tmp_path / "no" / "a.svg"
     assert "cannot write" in call(file, "--plot", missing, code=2).output
     monkeypatch.setitem(sys.modules, "scipy.optimize", None)
-    assert "pip install 'unknot[game]'" in call(file, code=2).output
+    assert "pip install -e '.[game]'" in call(file, code=2).output
     json.loads(call(file, "--json").stdout)  # needs no SciPy

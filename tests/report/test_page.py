@@ -9,7 +9,7 @@ import torch
 import unknot
 from support import small_data, toy_federation
 from unknot import erase, join
-from unknot.report import page_pictures
+from unknot.report import activity, page_pictures
 from unknot.report.page import page
 from unknot.report.page_pictures import Sheet, _Forest, _merged
 from unknot.report.record import history_of, recoveries_of
@@ -241,7 +241,7 @@ def test_very_many_clients_are_counted():
 
 @pytest.mark.slow
 def test_a_thousand_rounds_of_a_hundred_clients_stay_small():
-    assert len(page(grown(1000, 100))) < 2_000_000
+    assert len(page(grown(1000, 100))) < 1_000_000
 
 
 def test_axes_of_shares_have_no_magnifying_glass():
@@ -251,3 +251,12 @@ def test_axes_of_shares_have_no_magnifying_glass():
     chart = page_pictures.quality(Sheet(history_of(record)))
     assert ">5<" in chart or ">6<" in chart
     assert ">10.11<" not in chart
+
+
+def test_clusters_are_drawn_by_how_long_their_clients_take_and_the_erased_are_open():
+    history = history_of(record_of(KNOT(clusters=2), requests=[erase(1, round=2)]))
+    drawn = page_pictures.clusters(Sheet(history))
+    took = activity.durations(history)
+    assert drawn.count('overflow="visible"') == sum(row.client in took for row in activity.rows(history))
+    assert drawn.count("fill: var(--paper)") == drawn.count(", erased</title>") == 1
+    assert page_pictures.clusters(Sheet(history_of(record_of()))) is None

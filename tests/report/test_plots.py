@@ -224,7 +224,9 @@ def test_the_command_runs_shows_and_writes(tmp_path):
 
 
 def test_the_list_names_them():
-    output = call("reproduce", "--list")
+    short = call("reproduce", "--list")
+    assert all(part in short for part in ("exact-table1", "Figure 3c", "Against SISA", "--long"))
+    output = call("reproduce", "--list", "--long")
     for part in ("exact-table1", "exact-fig8", "Figure 3c", "digits", "small", "paper"):
         assert part in output
 

@@ -74,7 +74,16 @@ def test_many_points_at_one_place_keep_their_extremes():
 def test_marks_that_would_touch_keep_their_lines():
     found = svg.time_marks(Axis("", 0, 100), [Mark(10, "1"), Mark(11, "2"), Mark(60, "3", kind="join")])
     assert sum("<line" in part for part in found) == 3
-    assert [part for part in found if "<text" in part and ">2<" in part] == []
+    assert [part.split(">")[-2][:3] for part in found if "<text" in part] == ["1–2", "3</"]
+
+
+def test_signs_of_legends_are_those_of_lines_and_dots():
+    dashed = svg.legend([("line 7 3", "red", "a")])
+    assert 'stroke-dasharray="7 3"' in dashed
+    for name in svg.SHAPES:
+        dot = Chart(Axis("", 0, 1), Axis("", 0, 1), dots=[Dot(0, 0, "red", shape=name, filled=False)]).draw()
+        assert svg.shape(name, "red", filled=False) in dot
+        assert svg.shape(name, "red", filled=False) in svg.legend([(f"open {name}", "red", "b")])
 
 
 def test_whatever_is_written_into_a_chart_is_text():

@@ -302,21 +302,21 @@ def test_the_picture_has_each_thing_that_happened_and_no_other(tmp_path):
         "erased client",
     }
     found = words(knot())
-    assert found >= every | {A, B, activity.NOWHERE, "client 1", "a client leaves", "simulated time (s)"}
+    assert found >= every | {A, B, activity.NOWHERE, "erased", "a client is erased", "simulated time (s)"}
     hatched = re.findall(r"<path [^>]*clip-path[^>]*fill: url", (tmp_path / "run.svg").read_text())
     assert len(hatched) == 2, "what was called back is hatched, and nothing else is"
     assert "samples are erased" not in found
     history = knot()
     history.served.append(request(35.0, 5, place=5, samples=(3,)))
     found = words(history)
-    assert found >= {"3 samples of client 5", "samples are erased", "a client leaves", "client 1"}
+    assert found >= {"3 samples erased", "samples are erased", "a client is erased", "erased"}
     svg = (tmp_path / "run.svg").read_text()
-    assert svg.count("<!-- 3 samples of client 5 -->") == 1
+    assert svg.count("<!-- 3 samples erased -->") == 1
     history.served = history.served[1:]
-    assert not words(history) & {"a client leaves", "erased client", "client 5"}
+    assert not words(history) & {"a client is erased", "erased client", "erased"}
     found = words(plain())
     assert not found & every
-    assert found >= {"served model", "training", "clients", "0"}
+    assert found >= {"served model, measured at the dots", "training", "clients", "0"}
     assert "global" not in found, "one lane alone needs no name"
 
 
@@ -464,6 +464,14 @@ def test_the_curve_of_several_lanes_is_over_time_and_of_one_over_rounds():
     assert curve(plain()).splitlines()[-1].split() == ["round", "1", "3"]
 
 
+def test_the_curve_goes_down_to_what_was_served_right_after_a_request():
+    history = plain()
+    history.served = [request(2.0, 3, place=1, before=0.1, after=0.05, jobs=0)]
+    lines = curve(history, height=6).splitlines()
+    assert lines[6].split()[0] == "5.0%"
+    assert lines[6][lines[0].index("▾")] != "\N{BRAILLE PATTERN BLANK}"
+
+
 # The page.
 
 
@@ -474,7 +482,11 @@ def test_the_run_of_the_page_can_be_run_and_its_picture_is_there():
     assert (fed.method.name, len(fed.data)) == ("knot", 20)
     picture = (docs / "pictures" / "timeline.svg").read_text()
     assert "<!-- knot: mlp on digits, 20 clients in 3 clusters, 57 rounds -->" in picture
-    assert "<!-- client 6 -->" in picture
+    assert "<!-- erased -->" in picture
+
+
+def test_names_that_would_touch_are_said_in_one_place_and_none_is_left_out():
+    assert timeline.together({"a": 1.0, "b": 1.5, "c": 2.1, "d": 4.0}, line=1.0) == [["a", "b", "c"], ["d"]]
 
 
 def test_clients_are_drawn_by_their_names():
@@ -482,4 +494,4 @@ def test_clients_are_drawn_by_their_names():
     history = toy_federation(RFS(), data).run(3, requests=[erase("Graz", round=1), erase({1: [0]}, round=2)])
     sheet = timeline.Sheet(history)
     assert sheet.called_clients == ["Graz", "A town with a v…", "2"]
-    assert sheet.erased == {0: "Graz", 1: "1 sample of A town with a very long name"}
+    assert sheet.erased == {0: "erased", 1: "1 sample erased"}, "its name stands on the left, once"

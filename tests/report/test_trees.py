@@ -58,7 +58,7 @@ def test_json_is_one_line_and_nothing_else(file, tmp_path):
 
 def test_names_come_back(tmp_path):
     path = tmp_path / "names.csv"
-    path.write_text("client,probability\nUppsala,2\n[Graz] & <Wien>,1\nBern,1\n")
+    path.write_text("client,probability\nUppsala,0.8\n[Graz] & <Wien>,0.4\nBern,0.4\n")
     said = json.loads(call(path, "--json").stdout)
     assert said["nodes"] == [
         ["Bern", "Uppsala", "[Graz] & <Wien>"],
@@ -70,7 +70,7 @@ def test_names_come_back(tmp_path):
     assert said["score"] == 1.5
     drawn = call(path, "--plot", tmp_path / "n.svg").output
     assert "└─ [Graz] & <Wien>  25 %" in drawn or "├─ [Graz] & <Wien>  25 %" in drawn
-    assert "add up to 4: they are scaled" in drawn
+    assert "add up to 1.6: they are scaled" in drawn
     assert "[Graz] & <Wien>: 25 %" in "".join(xml.parse(tmp_path / "n.svg").getroot().itertext())
 
 

@@ -55,3 +55,18 @@ def test_the_command_is_the_one_that_makes_the_record():
     assert [one.label for one in contenders(given, experiment)] == METHODS
     assert words[words.index("--seeds") + 1] == "0-2"
     assert {row["seed"] for row in ROWS} == {0, 1, 2}
+
+
+def test_what_a_comparison_takes_is_that_of_its_record():
+    found = json.loads((DOCS / "results" / "compare-time.json").read_text())
+    together, alone = (found[name]["processor_seconds"] for name in ("together", "one_after_the_other"))
+    assert found["same_models"]
+    assert found["together"]["seconds"] <= 300
+    assert len(found["methods"]) * len(found["seeds"]) == found["runs"]
+    text = " ".join(PAGE.split())
+    assert (
+        f"{found['runs']} runs in {together:.0f} s of processor time, {alone:.0f} s one after the other"
+        in text
+    )
+    assert f"{found['together']['seconds']:.0f} s by the clock on {found['cores']} cores" in text
+    assert f"with a load of {found['load']}" in text

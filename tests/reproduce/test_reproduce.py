@@ -238,6 +238,7 @@ def test_draws_count_how_often_each_client_leaves():
         (lambda t: t.update(bars=["speed"]), "bars"),
         (lambda t: t["scale"].update(huge={}), "huge"),
         (lambda t: t.update(draws={"probabilities": []}), "probabilities"),
+        (lambda t: t.update(draws={"probabilities": [1e300]}), "between 0 and 1"),
         (lambda t: t.update(draws=3), "draws must be a section"),
         (lambda t: t.update(panel=3), "panel must be a list of sections"),
         (lambda t: t.update(line=[3]), r"line\[0\] must be a section"),

@@ -54,6 +54,7 @@ def test_dates_and_numbers_expire():
         ("client,probability\n0,nan\n", "line 2: .* finite"),
         ("client,probability\n0,1e999\n", "line 2: .* finite"),
         ("client,probability\n0,1\n\n1,-0.5\n", "line 4: .*negative"),
+        ("client,probability\n0,1e300\n", "line 2: .*above 1"),
         ("client,expires\n0,soon\n", "line 2: expires is 'soon'.* 2027-01-31"),
         ("client,expires\n0,1\n1,2027-01-01\n", "numbers and dates"),
     ],

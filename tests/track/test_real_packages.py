@@ -16,7 +16,7 @@ def ran(*trackers):
 
 
 def test_tensorboard_reads_what_was_written(tmp_path):
-    pytest.importorskip("tensorboard", reason="pip install 'unknot[tensorboard]'")
+    pytest.importorskip("tensorboard", reason="pip install -e '.[tensorboard]'")
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
     history = ran(TensorBoard(tmp_path))
@@ -34,7 +34,7 @@ def test_tensorboard_reads_what_was_written(tmp_path):
 
 @pytest.mark.slow
 def test_mlflow_reads_what_was_written(tmp_path):
-    mlflow = pytest.importorskip("mlflow", reason="pip install 'unknot[mlflow]'")
+    mlflow = pytest.importorskip("mlflow", reason="pip install -e '.[mlflow]'")
     history = ran(MLflow(tmp_path))
     client = mlflow.MlflowClient(f"sqlite:///{tmp_path / 'mlflow.db'}")
     (run,) = client.search_runs([client.get_experiment_by_name("unknot").experiment_id])
@@ -50,7 +50,7 @@ def test_mlflow_reads_what_was_written(tmp_path):
 
 @pytest.mark.slow
 def test_wandb_writes_a_run_and_sends_nothing(tmp_path, monkeypatch):
-    pytest.importorskip("wandb", reason="pip install 'unknot[wandb]'")
+    pytest.importorskip("wandb", reason="pip install -e '.[wandb]'")
     monkeypatch.delenv("WANDB_MODE", raising=False)
     ran(WandB("project", tmp_path))
     (folder,) = tmp_path.glob("wandb/offline-run-*")

@@ -243,7 +243,7 @@ def test_wandb_stays_offline_unless_it_is_said_otherwise(monkeypatch, tmp_path, 
 )
 def test_a_missing_package_is_named_before_anything_is_trained(monkeypatch, tmp_path, made, package, extra):
     monkeypatch.setitem(sys.modules, package, None)
-    with pytest.raises(ConfigError, match=rf"pip install 'unknot\[{extra}\]'"):
+    with pytest.raises(ConfigError, match=rf"pip install -e '\.\[{extra}\]'"):
         made(str(tmp_path / "a"))
     assert not (tmp_path / "a").exists()
 

@@ -18,6 +18,9 @@ from unknot.core.loss import SoftTargets
 from unknot.core.requests import erase, join
 from unknot.core.samples import Samples
 from unknot.core.training import SGD, Recipe
+from unknot.experiments import Experiment
+from unknot.experiments import run as run_experiment
+from unknot.experiments.simulate import data_of
 from unknot.federation import Buffered, Clock, FedBuff, NormClipping, Pareto, Synchronous
 from unknot.federation.cohort import run_together
 from unknot.unlearn import KNOT, Distillation
@@ -305,3 +308,21 @@ def test_what_the_leaver_taught_is_gone_and_what_the_others_taught_is_not():
     assert answers_to(fed.engine, before, data.test, TRIGGER).value > 0.6
     assert answers_to(fed.engine, fed.model, data.test, TRIGGER).value < 0.1
     assert served.after["validation"].accuracy > served.before["validation"].accuracy - 0.05
+
+
+def test_a_folder_has_public_inputs_in_a_file_without_targets(tmp_path):
+    for name in ("a", "b"):
+        (tmp_path / f"{name}.csv").write_text("x,y,label\n" + "1,2,0\n3,4,1\n" * 4)
+    table = {
+        "data": {"name": "folder", "path": str(tmp_path), "target": "label"},
+        "method": {"name": "distillation"},
+        "federation": {"rounds": 2},
+        "request": [{"erase": "a", "round": 1}],
+    }
+    with pytest.raises(ConfigError, match=r'with a folder .* data.public = "public.csv"'):
+        run_experiment(Experiment.of(table))
+    (tmp_path / "nobody.csv").write_text("y,x\n2,1\n4,3\n")
+    table["data"]["public"] = "nobody.csv"
+    experiment = Experiment.of(table)
+    assert data_of(experiment).public.tolist() == [[1, 2], [3, 4]]
+    assert run_experiment(experiment).served

@@ -237,6 +237,31 @@ def test_more_clusters_than_clients_are_refused(method):
         toy_federation(method).run(1)
 
 
+@pytest.mark.parametrize("by", ["knot", "random", "similar"])
+def test_clusters_that_nobody_asked_for_are_no_more_than_clients(by):
+    few = small_data((5, 8, 3, 6))
+    left_out, asked = (toy_federation(KNOT(n, by=by), few).run(3) for n in (None, 4))
+    assert left_out.model.equal(asked.model)
+    left_out, asked = (toy_federation(KNOT(n, by=by), DATA).run(3) for n in (None, 5))
+    assert left_out.model.equal(asked.model)
+
+
+def test_fedcio_has_no_more_clusters_than_clients_unless_asked():
+    pair = small_data((5, 8))
+    assert toy_federation(FedCIO(), pair).run(3).model.equal(toy_federation(FedCIO(2), pair).run(3).model)
+    assert toy_federation(FedCIO(), DATA).run(3).model.equal(toy_federation(FedCIO(3), DATA).run(3).model)
+
+
+def test_how_many_clusters_there_are_does_not_depend_on_who_left():
+    few = small_data((5, 8, 3, 6))
+    fed = toy_federation(KNOT(), few)
+    fed.run(3, requests=[erase(1, round=1)])
+    assert len(fed.lanes) == 4
+    again = toy_federation(KNOT(), fed.state.data)
+    again.run(1)
+    assert len(again.lanes) == 4
+
+
 @pytest.mark.parametrize("method", [KNOT(clusters=6), KNOT(clusters=6, by="random"), FedCIO(clusters=6)])
 def test_clients_that_left_or_are_still_to_join_count_for_how_many_clusters_there_may_be(method):
     fed = toy_federation(method)

@@ -3,30 +3,75 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 try:
     import typer
     from rich.text import Text
-    from typer.core import TyperGroup
+    from typer.core import TyperCommand, TyperGroup
 except ImportError as error:  # pragma: no cover
-    sys.exit(f"the command line needs rich and typer ({error.name} is missing): pip install 'unknot[cli]'")
+    sys.exit(
+        f"the command line needs rich and typer ({error.name} is missing): "
+        "in your clone, pip install -e '.[cli]'"
+    )
 
 from unknot.cli.screen import GONE, leave_quietly, side, take_any_encoding
 from unknot.core.errors import UnknotError
 
 STOPPED = 130
 """What a command exits with that Ctrl-C has ended."""
+ORDER = (
+    "demo",
+    "new",
+    "check",
+    "run",
+    "compare",
+    "audit",
+    "list",
+    "data",
+    "tree",
+    "cluster",
+    "game",
+    "reproduce",
+)
+"""Of the commands, in the help."""
 Misused: type[Exception] = typer.BadParameter.__mro__[1]
 """That a command or an option is not there, or not so: what typer raises."""
 
 
+class Command(TyperCommand):
+    """A command whose help reads as that of others: FILE for what must be given, and nothing after a flag."""
+
+    def get_params(self, ctx: Any) -> Any:
+        return _as_others_write(super().get_params(ctx))
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        return [piece.strip("{}") for piece in super().collect_usage_pieces(ctx)]
+
+
+def _as_others_write(params: Any) -> Any:
+    for param in params:
+        if param.metavar is None and param.param_type_name == "argument":
+            param.metavar = param.name.upper()
+        elif param.metavar is None and getattr(param, "is_flag", False):
+            param.metavar = ""
+    return params
+
+
 class Commands(TyperGroup):
     """All commands; what typer finds wrong is told as our own errors are, in a line that says what to do."""
+
+    def get_params(self, ctx: Any) -> Any:
+        return _as_others_write(super().get_params(ctx))
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """In the order in which a person meets them."""
+        return sorted(super().list_commands(ctx), key=ORDER.index)
 
     def main(self, args: Sequence[str] | None = None, *more: Any, **options: Any) -> Any:
         take_any_encoding()
@@ -47,16 +92,39 @@ class Commands(TyperGroup):
         except BrokenPipeError:
             leave_quietly()
             raise typer.Exit(GONE) from None
+        except KeyboardInterrupt:  # before a command has anything to keep
+            _tell_stopped("nothing was done yet")
+            raise typer.Exit(STOPPED) from None
 
 
 def _misused(error: Any) -> int:
     where = error.ctx.command_path if error.ctx is not None else "unknot"
-    text = error.format_message().rstrip(". ")
+    text = _NO_NUMBER.sub(_no_number, error.format_message().rstrip(". "))
     _tell_error(f"{text}{'' if text.endswith('?') else '.'} See {where} --help")
     return int(error.exit_code)
 
 
-app = typer.Typer(
+_NO_NUMBER = re.compile(r"Invalid value for '([^']+)': .*\bvalid (int|float|number).*", re.DOTALL)
+"""What typer says of a text where a number should be; its words differ from version to version."""
+
+
+def _no_number(found: re.Match[str]) -> str:
+    return f"{found[1]} must be " + ("a whole number" if found[2] == "int" else "a number, such as 0.5")
+
+
+Shown = TypeVar("Shown", bound=Callable[..., Any])
+
+
+class Application(typer.Typer):
+    """Makes every command a `Command`."""
+
+    def command(
+        self, name: str | None = None, *, cls: type[TyperCommand] | None = Command, **options: Any
+    ) -> Callable[[Shown], Shown]:
+        return super().command(name, cls=cls, **options)
+
+
+app = Application(
     cls=Commands,
     name="unknot",
     help="Federated learning that can forget, and can prove it.",
@@ -84,24 +152,29 @@ def unknot(
 
 Set = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="SECTION.KEY=VALUE", help="Change a setting of the file. May be repeated."),
+    typer.Option("--set", metavar="KEY=VALUE", help="Change a setting: train.lr=0.1. May be repeated."),
 ]
 Seed = Annotated[int | None, typer.Option(help="The seed of every draw.")]
 Device = Annotated[str | None, typer.Option(help="Where to train: cpu, cuda, cuda:1, ...")]
-Engine = Annotated[str | None, typer.Option(help="stacked (fast) or loop (the plain oracle).")]
+Engine = Annotated[
+    str | None,
+    typer.Option(help="stacked (all models at once, fast) or loop (one after the other, to check it by)."),
+]
 Json = Annotated[
     bool, typer.Option("--json", help="Print the whole record of the run as JSON, and nothing else.")
 ]
 Plot = Annotated[
     Path | None,
-    typer.Option(metavar="OUT.png|.svg", help="Also draw it: accuracy, and who was at work, over time."),
+    typer.Option(metavar="OUT.png|.svg|.pdf", help="Also draw it: accuracy, and who was at work, over time."),
 ]
 Out = Annotated[
     Path | None,
     typer.Option(metavar="DIR", help="Leave config.toml, record.json, model.safetensors, report.html there."),
 ]
 Force = Annotated[bool, typer.Option("--force", help="Write over a run that --out finds in its folder.")]
-Picture = Annotated[Path | None, typer.Option(metavar="OUT.png|.svg", help="Also draw it into this file.")]
+Picture = Annotated[
+    Path | None, typer.Option(metavar="OUT.png|.svg|.pdf", help="Also draw it into this file.")
+]
 
 
 Quiet = Annotated[
@@ -110,11 +183,13 @@ Quiet = Annotated[
 ]
 
 PENDING, NOT_WELL, NOT_TRACKED = 3, 4, 5
+PLAIN = "Exit status: 0 all well; 2 an error; 130 stopped by Ctrl-C."
+"""Of a command of which there is no more to say."""
 STATUSES = (
     "Exit status: 0 all well; 2 an error; 3 a request is still pending, because the run ended before it "
-    "came; 4 most updates were set aside (of the run, since the last request, or in a lane at its end), or "
-    "no clients were left: the model is not what it seems; 5 the run is well, but --csv, --tensorboard, "
-    "--mlflow or --wandb could not write it down to the end; 130 stopped by Ctrl-C."
+    "came; 4 most updates were set aside (of the run, since the last request, or in a cluster at its end), "
+    "or it diverged, or no clients were left: the model is not what it seems; 5 the run is well, but --csv, "
+    "--tensorboard, --mlflow or --wandb could not write it down to the end; 130 stopped by Ctrl-C."
 )
 
 
@@ -146,8 +221,12 @@ def errors_for_people(kept: Callable[[], str] = lambda: "nothing was kept") -> I
         _tell_error(f"{error.filename}: {error.strerror}")
         raise typer.Exit(2) from None
     except KeyboardInterrupt:
-        side().print(Text.assemble(("stopped: ", "bold red"), kept()))
+        _tell_stopped(kept())
         raise typer.Exit(STOPPED) from None
+
+
+def _tell_stopped(kept: str) -> None:
+    side().print(Text.assemble(("stopped: ", "bold red"), kept))
 
 
 def _tell_error(text: str) -> None:

@@ -13,8 +13,13 @@ from unknot.cli.app import Device, Engine, Quiet, Seed, Set, app, changes, error
 from unknot.cli.screen import screen, side
 from unknot.core.errors import ConfigError
 
+STATUSES = (
+    "Exit status: 0 no trace found; 1 it still shows or was over-forgotten; 2 an error; 4 no power: nothing "
+    "was shown; 130 stopped by Ctrl-C."
+)
 
-@app.command()
+
+@app.command(epilog=STATUSES)
 def audit(
     file: Annotated[Path, typer.Argument(help="An experiment that erases something, a TOML file.")],
     controls: Annotated[
@@ -44,7 +49,7 @@ def audit(
         bool, typer.Option("--json", help="Print figures, curves and scores as JSON, and nothing else.")
     ] = False,
     plot: Annotated[
-        Path | None, typer.Option(metavar="OUT.png|.svg", help="Also draw the statistic and the ROC.")
+        Path | None, typer.Option(metavar="OUT.png|.svg|.pdf", help="Also draw the statistic and the ROC.")
     ] = None,
     page: Annotated[
         Path | None,
@@ -58,11 +63,7 @@ def audit(
     ] = None,
     quiet: Quiet = False,
 ) -> None:
-    """Run an experiment, and look for what it erased in what it serves.
-
-    Exit status: 0, no trace found; 1, it still shows or was over-forgotten; 2, an error; 4, no power: nothing
-    was shown; 130, stopped by Ctrl-C.
-    """
+    """Run an experiment, and look for what it erased in what it serves."""
     from unknot.audit import Canaries
     from unknot.core.saved import load_model
     from unknot.experiments import Experiment, audited, planted
@@ -70,7 +71,14 @@ def audit(
     from unknot.report import audit as report
     from unknot.report import audit_page, audit_plot, targets, timeline
 
-    with errors_for_people():
+    done: list[Path] = []
+
+    def kept() -> str:
+        if done:
+            return f"the audit is finished, and what was written is in {', '.join(map(str, done))}"
+        return "no verdict was reached, and no model is kept. The same command starts from the first"
+
+    with errors_for_people(kept):
         if backdoor and canaries is not None:
             raise ConfigError("--backdoor and --canaries are two audits: ask for one of them")
         if (backdoor or canaries is not None) and (plot or page or model or attack):
@@ -98,13 +106,14 @@ def audit(
         found = shown.to_dict()
         if plot is not None:
             audit_plot.draw(found, plot)
+            done.append(plot)
         if page is not None:
             targets.write(page, audit_page.page(found))
+            done.append(page)
         if json_:
             sys.stdout.write(report.to_json(found) + "\n")
         elif not quiet:
             tables = report.marks if backdoor else report.tables if canaries is None else report.guesses
             screen().print(tables(found))
-            for out in filter(None, (plot, page)):
-                sys.stdout.write(f"written: {out}\n")
+            sys.stdout.writelines(f"written: {path}\n" for path in done)
         raise typer.Exit({"no trace found": 0, "no power": 4}.get(str(found["outcome"]), 1))

@@ -9,11 +9,22 @@ from typing import Annotated
 
 import typer
 
-from unknot.cli.app import NOT_WELL, PENDING, Device, Engine, Seed, Set, app, changes, errors_for_people
+from unknot.cli.app import (
+    NOT_WELL,
+    PENDING,
+    PLAIN,
+    Device,
+    Engine,
+    Seed,
+    Set,
+    app,
+    changes,
+    errors_for_people,
+)
 from unknot.cli.screen import screen, side, warn
 
 
-@app.command()
+@app.command(epilog=PLAIN)
 def new(
     method: Annotated[str, typer.Option(help="How it is to forget: see unknot list methods.")] = "rfs",
     data: Annotated[str, typer.Option(help="What to train on: see unknot list data.")] = "digits",
@@ -26,7 +37,8 @@ def new(
 
 
 @app.command(
-    epilog="Exit status: 0 all well; 2 an error; 3 a request would stay pending; 4 no clients would be left."
+    epilog="Exit status: 0 all well; 2 an error; 3 a request would stay pending; 4 no clients would be left; "
+    "130 stopped by Ctrl-C."
 )
 def check(
     file: Annotated[Path, typer.Argument(help="The experiment, a TOML file.")],

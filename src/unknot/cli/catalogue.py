@@ -11,14 +11,17 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from unknot.cli.app import app, errors_for_people
+from unknot.cli.app import PLAIN, app, errors_for_people
 from unknot.cli.screen import screen
 from unknot.core.errors import ConfigError
 
 SHORT = 12  # hexadecimal digits of a checksum, unless it is asked for whole
 
 
-@app.command()
+@app.command(
+    epilog="Exit status: 0 all well; 1 --verify found other files, or none; 2 an error; 130 stopped by "
+    "Ctrl-C."
+)
 def data(
     verify: Annotated[
         str | None, typer.Option(metavar="NAME", help="Compare a set's files with their checksums.")
@@ -53,7 +56,7 @@ def data(
         console.print(table)
 
 
-@app.command("list")
+@app.command("list", epilog=PLAIN)
 def list_(
     kind: Annotated[
         str | None, typer.Argument(help="methods, models, data, partitions, optimizers, losses, ...")

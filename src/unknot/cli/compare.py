@@ -3,23 +3,37 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from unknot.cli.app import NOT_WELL, PENDING, Device, Engine, Quiet, Set, app, changes, errors_for_people
+from unknot.cli.app import (
+    NOT_WELL,
+    PENDING,
+    Device,
+    Engine,
+    Force,
+    Quiet,
+    Set,
+    app,
+    changes,
+    errors_for_people,
+)
 from unknot.cli.screen import screen, side, warn
+from unknot.core.errors import ConfigError
 
 if TYPE_CHECKING:
     from unknot.experiments import Comparison
 
 FAILED = 1
 STATUSES = (
-    "Exit status: 0 all well; 1 a method could not run the file (it is said why); 2 an error; 3 a request is "
-    "still pending in some run; 4 some run did not go well: its model is not what it seems; 130 stopped by "
-    "Ctrl-C."
+    "Exit status: 0 all well; 1 a method could not run the file (it is said why); 2 an error, also where no "
+    "method could run it, all for the same reason; 3 a request is still pending in some run; 4 some run did "
+    "not go well: its model is not what it seems; 130 stopped by Ctrl-C."
 )
 
 
@@ -46,7 +60,7 @@ def compare(
     plot: Annotated[
         Path | None,
         typer.Option(
-            metavar="OUT.png|.svg",
+            metavar="OUT.png|.svg|.pdf",
             help="Also draw it: accuracy over time, cost against accuracy right after.",
         ),
     ] = None,
@@ -54,37 +68,67 @@ def compare(
         Path | None,
         typer.Option("--html", metavar="OUT.html", help="Also write it as a page that stands alone."),
     ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Leave config.toml, comparison.json, comparison.html and comparison.png there.",
+        ),
+    ] = None,
+    force: Force = False,
     quiet: Quiet = False,
 ) -> None:
     """Run the same federation under several methods: which one to take, and what does it cost?"""
     from unknot.cli.run import too_late
     from unknot.experiments import Experiment
     from unknot.experiments import compare as run_all
-    from unknot.experiments.contenders import contenders
+    from unknot.experiments.contenders import contenders, written
+    from unknot.experiments.results import COMPARED, check_folder, write_comparison
     from unknot.experiments.seeds import parse_seeds
     from unknot.report import comparison_page, targets, timeline
     from unknot.report.compared import wrong
     from unknot.report.comparison import Tables
     from unknot.report.progress import Together
 
-    with errors_for_people():
+    done: list[Path] = []
+    ended: set[tuple[str, int]] = set()
+    runs = 0
+
+    def kept() -> str:
+        if done:
+            return f"what was written is in {', '.join(map(str, done))}"
+        many = f"{len(ended)} of {runs} runs had ended" if ended else "no run had ended"
+        return (
+            f"{many}, and a comparison keeps nothing before all have. The same command starts from the first"
+        )
+
+    with errors_for_people(kept):
         experiment = Experiment.read(file, changes(set_, None, device, engine))
         numbers = (experiment.seed,) if seeds is None else parse_seeds(seeds)
         if plot is not None:
             timeline.check(plot)
         if page is not None:
             targets.check_page(page)
+        if out is not None:
+            check_folder(out, force, COMPARED)
+        elif force:
+            raise ConfigError("--force is for a folder of --out: name it, or leave --force out")
         for text in too_late(experiment):
             warn(text)
         runs = len(contenders(method, experiment)) * len(numbers)
         with Together(side(quiet or json_), runs, experiment.length.rounds) as tell:
-            found = run_all(experiment, method, numbers, tell=tell)
+            found = run_all(experiment, method, numbers, tell=tell, done=lambda who, n: ended.add((who, n)))
         shown = found.to_dict()
         plot = plot if found.histories else None
         if plot is not None:
             found.plot(plot)
+            done.append(plot)
         if page is not None:
             targets.write(page, comparison_page.page(shown))
+            done.append(page)
+        if out is not None:
+            again = _again([written(one, experiment.folder) for one in method or ()], seeds)
+            done += write_comparison(found, out, comparison_page.page, again)
         if quiet or json_:
             for who, text in wrong(shown):
                 warn(f"{who}: {text}", bad=True)
@@ -93,9 +137,14 @@ def compare(
         elif not quiet:
             screen().print(Tables(shown))
             screen().print(f"{runs} runs in {found.seconds:.0f} s", style="dim")
-            for out in filter(None, (plot, page)):
-                sys.stdout.write(f"written: {out}\n")
+            sys.stdout.writelines(f"written: {path}\n" for path in done)
         raise typer.Exit(_status(found))
+
+
+def _again(methods: Sequence[str], seeds: str | None) -> str:
+    """The command that compares the same once more, from the settings that are left."""
+    told = ["unknot", "compare", "config.toml", *(word for one in methods for word in ("--method", one))]
+    return shlex.join([*told, *(() if seeds is None else ("--seeds", "".join(seeds.split())))])
 
 
 def _status(found: Comparison) -> int:

@@ -8,10 +8,11 @@ from typing import Annotated
 
 import typer
 
-from unknot.cli.app import Picture, app, errors_for_people
+from unknot.cli.app import PLAIN, Picture, app, errors_for_people
+from unknot.cli.screen import screen
 
 
-@app.command()
+@app.command(epilog=PLAIN)
 def tree(
     file: Annotated[Path, typer.Argument(help="A CSV table: client,probability[,expires].")],
     kind: Annotated[
@@ -33,10 +34,10 @@ def tree(
         if json_:
             sys.stdout.writelines(trees.to_json(shown))
         else:
-            _show(trees.text(shown), plot)
+            _show(trees.text(shown, screen().width), plot)
 
 
-@app.command()
+@app.command(epilog=PLAIN)
 def cluster(
     file: Annotated[Path, typer.Argument(help="A CSV table: client,time,disparity.")],
     clusters: Annotated[int, typer.Option(help="How many clusters.")],
@@ -58,10 +59,10 @@ def cluster(
         shown = report.view(read_profiles(file), clusters, a, b, c1, c2, c3)
         if plot is not None:
             report.draw(shown, plot)
-        _show(report.to_json(shown) if json_ else report.text(shown), None if json_ else plot)
+        _show(report.to_json(shown) if json_ else report.text(shown, screen().width), None if json_ else plot)
 
 
-@app.command()
+@app.command(epilog=PLAIN)
 def game(
     file: Annotated[Path, typer.Argument(help="The game, a TOML file: psi, zeta, f_u, f_c, data, ...")],
     json_: Annotated[
@@ -78,7 +79,10 @@ def game(
         setting = Setting.of(read_toml(file), str(file))
         if plot is not None:
             report.draw(setting, plot)
-        _show(report.to_json(setting) if json_ else report.text(setting), None if json_ else plot)
+        _show(
+            report.to_json(setting) if json_ else report.text(setting, screen().width),
+            None if json_ else plot,
+        )
 
 
 def _show(text: str, drawn: Path | None) -> None:

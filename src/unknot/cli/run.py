@@ -30,7 +30,7 @@ from unknot.cli.app import (
     changes,
     errors_for_people,
 )
-from unknot.cli.screen import screen, side, warn
+from unknot.cli.screen import screen, side, warn, warnings_told
 from unknot.cli.tracking import CSVFile, MLflowPlace, TensorBoardDir, Tracked, WandBProject, lost
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def run(
     raise typer.Exit(_status(history))
 
 
-@app.command(epilog=STATUSES)
+@app.command(epilog=STATUSES.replace("2 an error", "1 the two models differ; 2 an error"))
 def demo(
     seed: Seed = None,
     json_: Json = False,
@@ -142,7 +142,7 @@ def _run(file: Path, overrides: list[str], asked: _Asked) -> tuple[Experiment, H
         trackers += asked.tracked.trackers()
         for text in too_late(experiment):
             warn(text)
-        with Live(side(asked.silent), experiment.length.rounds) as live:
+        with warnings_told(), Live(side(asked.silent), experiment.length.rounds) as live:
             history = run_experiment(experiment, observers=[live, *trackers])
         try:
             _show(history, experiment, asked)
@@ -166,7 +166,7 @@ def _show(history: History, experiment: Experiment, asked: _Asked) -> None:
     from unknot.report.words import pending
 
     if asked.silent:
-        for text in (*history.warnings, *pending(history), *map(str, history.set_aside_observers)):
+        for text in (*history.warnings, *pending(history)):
             warn(text, bad=True)
     if asked.as_json:
         sys.stdout.write(json.dumps(record_of(history, experiment)) + "\n")
@@ -186,7 +186,7 @@ def _kept(rounds: int, asked: _Asked, trackers: list[Tracker]) -> str:
         text += f"; nothing was written into {asked.out}"
     if rounds and trackers:
         text += f"; what happened until then is in {', '.join(tracker.where for tracker in trackers)}"
-    return f"{text}. The same command begins again"
+    return f"{text}. The same command starts from the first round"
 
 
 def too_late(experiment: Experiment) -> list[str]:
@@ -215,11 +215,14 @@ def _status(history: History) -> int:
 def _prove(experiment: Experiment, history: History, quiet: bool) -> None:
     """Train a federation that never had the erased client, for as long, and compare the bits."""
     from unknot.experiments import prepare_without
+    from unknot.report.progress import Live
 
-    console = screen(quiet)
-    twin = prepare_without(experiment)
-    with side(quiet).status("training a federation that never had the erased client"):
-        twin.run(history.rounds[-1].version)
+    console, progress = screen(quiet), side(quiet)
+    rounds = history.rounds[-1].version
+    progress.print("training a federation that never had the erased client, to compare")
+    with Live(progress, rounds) as live:
+        twin = prepare_without(experiment, [live])
+        twin.run(rounds)
     served = history.model
     same = served is not None and served.equal(twin.model)
     console.print(f"served after the erasure       {served.digest() if served else '–'}")

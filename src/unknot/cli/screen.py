@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import codecs
+import logging
 import os
 import sys
 import unicodedata
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from rich.console import Console
 from rich.text import Text
@@ -36,12 +39,30 @@ def screen(quiet: bool = False) -> Console:
 
 def side(quiet: bool = False) -> Console:
     """Where a person is told how far it is and what is wrong: beside the result, never in it."""
-    return Screen(stderr=True, quiet=quiet)
+    console = Screen(stderr=True, quiet=quiet)
+    console.soft_wrap = not console.is_terminal  # in a log or a pipe, what is said in a line stays one
+    return console
 
 
 def warn(text: str, bad: bool = False) -> None:
     """A line on stderr; what is `bad` in red."""
     side().print(Text.assemble(("warning: ", "bold red" if bad else "bold yellow"), text))
+
+
+@contextmanager
+def warnings_told() -> Iterator[None]:
+    """Within: what the library logs is told at once as a warning, once, as all others are."""
+    log, told = logging.getLogger("unknot"), _Told(logging.WARNING)
+    log.addHandler(told)
+    try:
+        yield
+    finally:
+        log.removeHandler(told)
+
+
+class _Told(logging.Handler):
+    def emit(self, record: logging.LogRecord) -> None:
+        warn(record.getMessage(), bad=True)
 
 
 def take_any_encoding() -> None:

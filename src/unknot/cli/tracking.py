@@ -14,7 +14,11 @@ if TYPE_CHECKING:
 
 CSVFile = Annotated[
     Path | None,
-    typer.Option("--csv", metavar="FILE", help="Also write a table: a line a round, a request, the end."),
+    typer.Option(
+        "--csv",
+        metavar="FILE",
+        help="Also write a CSV table: a row for each round, for each request, and for the end.",
+    ),
 ]
 TensorBoardDir = Annotated[
     Path | None, typer.Option("--tensorboard", metavar="DIR", help="Also write it for TensorBoard.")

@@ -6,7 +6,7 @@ import dataclasses
 import tomllib
 import types
 import typing
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from numbers import Integral, Real
 from pathlib import Path
 from typing import Any, TypeVar
@@ -44,12 +44,16 @@ def convert(value: object, hint: Any, where: str) -> Any:
         options = [option for option in args if option is not type(None)]
         if value is None and len(options) < len(args):
             return None
-        for option in options:
-            try:
-                return convert(value, option, where)
-            except ConfigError:
-                if option is options[-1]:
-                    raise
+        return _one_of(value, options, where)
+    if origin in (list, Sequence) and args:
+        if not isinstance(value, list | tuple):
+            kind = f" of {_WORDS[args[0]].removeprefix('a ')}s" if args[0] in (int, float, str) else ""
+            raise ConfigError(f"{where} must be a list{kind}, not {value!r}")
+        return [convert(item, args[0], f"{where}[{i}]") for i, item in enumerate(value)]
+    if origin in (dict, Mapping) and args:
+        if not isinstance(value, Mapping):
+            raise ConfigError(f"{where} must be a table, not {value!r}")
+        return {key: convert(item, args[1], f"{where}.{key}") for key, item in value.items()}
     if origin is tuple:
         if not isinstance(value, list | tuple):
             raise ConfigError(f"{where} must be a list, not {value!r}")
@@ -68,7 +72,27 @@ def convert(value: object, hint: Any, where: str) -> Any:
         return hint(value)
     if hint in _WORDS and (hint in _NUMBERS or not isinstance(value, hint)):
         raise ConfigError(f"{where} must be {_WORDS[hint]}, not {value!r}")
+    if hint is Path and not isinstance(value, str | Path):
+        raise ConfigError(f"{where} must be a text, not {value!r}")
     return Path(value) if hint is Path and isinstance(value, str) else value
+
+
+def _one_of(value: object, hints: Sequence[Any], where: str) -> Any:
+    """`value` as the first of these types that it can be; what fits none is told of all of them."""
+    begin, end = f"{where} must be ", f", not {value!r}"
+    words, inside = dict[str, None](), ""
+    for hint in hints:
+        try:
+            return convert(value, hint, where)
+        except ConfigError as error:
+            told = str(error)
+            if told.startswith(begin) and told.endswith(end):
+                words[told[len(begin) : -len(end)]] = None
+            else:  # it is of this kind, but for something in it
+                inside = told
+    if _WORDS[float] in words:
+        words.pop(_WORDS[int], None)
+    raise ConfigError(inside or f"{begin}{' or '.join(words)}{end}")
 
 
 def field_names(cls: type) -> list[str]:

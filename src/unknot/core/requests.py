@@ -7,7 +7,8 @@ arrays, sets, what a TOML file says), plain whole numbers go on, or the request 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from numbers import Real
 from typing import TYPE_CHECKING, Any, overload
@@ -153,7 +154,20 @@ class Named:
 
 def resolved(requests: Iterable[Request | Named], data: FederatedData) -> list[Request]:
     """Requests with names in them as requests by numbers."""
-    return [request.resolve(data) if isinstance(request, Named) else request for request in requests]
+    found = []
+    for number, request in enumerate(requests, 1):
+        with of_request(number):
+            found.append(request.resolve(data) if isinstance(request, Named) else request)
+    return found
+
+
+@contextmanager
+def of_request(number: int) -> Iterator[None]:
+    """Within: an error says which of several requests it is about."""
+    try:
+        yield
+    except RequestError as error:
+        raise RequestError(f"request {number}: {error}") from None
 
 
 @overload

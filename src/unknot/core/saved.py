@@ -90,10 +90,11 @@ def write_tensors(
     own = {name: tensor.detach().cpu().clone() for name, tensor in tensors.items()}
     every = {"kind": kind, "format": FORMAT, **notes}
     told = json.dumps({**every, SEAL: _seal(own, every)}, ensure_ascii=False)
+    content = save(own, {NOTES: told})
     try:
-        Path(file).write_bytes(save(own, {NOTES: told}))
-    except OSError as error:
-        raise ConfigError(f"cannot write {file}: {error.strerror or error}") from None
+        Path(file).write_bytes(content)
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"cannot write {_no_file(file, error)}") from None
 
 
 def read_tensors(file: str | Path, kind: str, what: str) -> tuple[dict[str, Tensor], dict[str, Any]]:
@@ -103,8 +104,8 @@ def read_tensors(file: str | Path, kind: str, what: str) -> tuple[dict[str, Tens
     try:
         with Path(file).open("rb") as stream:
             begins = stream.read(4)
-    except OSError as error:
-        raise ConfigError(f"cannot read {file}: {error.strerror or error}") from None
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"cannot read {_no_file(file, error)}") from None
     try:
         with safe_open(file, "pt") as opened:
             told = (opened.metadata() or {}).get(NOTES)
@@ -116,19 +117,33 @@ def read_tensors(file: str | Path, kind: str, what: str) -> tuple[dict[str, Tens
                 f"{file} is not {what} of this version, but a file of torch.save, as earlier ones wrote: "
                 "load it with the version that wrote it, and save it again"
             ) from None
-        raise ConfigError(f"{file} is not {what}") from None
+        raise ConfigError(f"{file} is not {what}: {_remedy(kind)}") from None
     if not isinstance(notes, dict):
         raise ConfigError(
             f"{file} is not {what}: it does not say whose data shaped it. Weights of another program can be "
             "put into a module by load_state_dict; they count as nobody's"
         )
     if (notes.get("kind"), notes.get("format")) != (kind, FORMAT):
-        raise ConfigError(f"{file} is not {what}, or one of another version")
+        raise ConfigError(f"{file} is not {what}, or one of another version: {_remedy(kind)}")
     if notes.pop(SEAL, None) != _seal(tensors, notes):
         raise ConfigError(
             f"{file} is damaged, or was changed since it was saved: take another copy of it, or save it again"
         )
     return tensors, notes
+
+
+def _no_file(file: str | Path, error: OSError | ValueError) -> str:
+    """Which file there cannot be, and why: a ValueError is of a name that no file can have."""
+    if isinstance(error, OSError):
+        return f"{file}: {error.strerror or error}"
+    return f"{str(file)!a}: no file can be called so; give another name"
+
+
+def _remedy(kind: str) -> str:
+    from_where = (
+        " (unknot run --out leaves model.safetensors; in Python, save_model)" if kind == _MODEL else ""
+    )
+    return f"name a file that unknot has saved one to{from_where}"
 
 
 def _seal(tensors: Mapping[str, Tensor], notes: Mapping[str, Any]) -> str:

@@ -21,20 +21,23 @@ def to_toml(table: Mapping[str, Any]) -> str:
     lines, sections = [], []
     for key, value in table.items():
         if isinstance(value, Mapping):
-            sections += ["", f"[{_key(key)}]", *_pairs(value)]
+            sections += ["", f"[{key_to_toml(key)}]", *_pairs(value)]
         elif isinstance(value, list | tuple) and value and all(isinstance(one, Mapping) for one in value):
             for one in value:
-                sections += ["", f"[[{_key(key)}]]", *_pairs(one)]
+                sections += ["", f"[[{key_to_toml(key)}]]", *_pairs(one)]
         else:
             lines += _pairs({key: value})
     return "\n".join([*lines, *sections]).lstrip("\n") + "\n"
 
 
 def _pairs(table: Mapping[str, Any]) -> list[str]:
-    return [f"{_key(key)} = {value_to_toml(value)}" for key, value in table.items() if value is not None]
+    return [
+        f"{key_to_toml(key)} = {value_to_toml(value)}" for key, value in table.items() if value is not None
+    ]
 
 
-def _key(key: str) -> str:
+def key_to_toml(key: str) -> str:
+    """A key as it stands before its value."""
     return key if _BARE.match(key) else _text(key)
 
 

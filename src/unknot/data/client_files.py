@@ -29,6 +29,7 @@ def folder(
     target: str | Sequence[str] | None = None,
     test: str | None = None,
     validation: str | None = None,
+    public: str | None = None,
     classes: int | None = None,
     kind: str | None = None,
     tokens: bool | None = None,
@@ -42,10 +43,11 @@ def folder(
     `path`: the folder, from the working directory unless it is absolute. `target`: the column of `.csv` files
     that is to be predicted, or several; the others are inputs. `test`: the server's file to test with; left
     out: the one of that name (`Test.csv`, too), if there is one. `validation`: the server's file to measure
-    with; left out: likewise. `classes`: how many there are; left out: as the greatest label says. `kind`:
-    what targets are, "classes", "labels" or "values"; left out: what they look like. `tokens`: whether inputs
-    are numbers of tokens. `ids`: which number each name has, where draws are to stay when clients are left
-    out.
+    with; left out: likewise. `public`: the server's file of inputs that are nobody's, which need no targets
+    (distillation); left out: none. `classes`: how many there are; left out: as the greatest label says.
+    `kind`: what targets are, "classes", "labels" or "values"; left out: what they look like. `tokens`:
+    whether inputs are numbers of tokens. `ids`: which number each name has, where draws are to stay when
+    clients are left out.
     """
     place = Path(path)
     if not place.is_dir():
@@ -56,7 +58,9 @@ def folder(
         "test": _servers(files, place, "test", test),
         "validation": _servers(files, place, "validation", validation),
     }
-    theirs = [file for file in files.values() if file not in servers.values()]
+    nobodys = None if public is None else _servers(files, place, "public", public)
+    _check_apart({**servers, "public": nobodys}, place)
+    theirs = [file for file in files.values() if file not in (*servers.values(), nobodys)]
     if not theirs:
         raise DataError(f"{place}: expected a file a client, {' or '.join(ENDINGS)}; found none")
     names: dict[str, Path] = {}
@@ -71,6 +75,7 @@ def folder(
         {name: tables[file] for name, file in sorted(names.items())},
         test=None if servers["test"] is None else tables[servers["test"]],
         validation=None if servers["validation"] is None else tables[servers["validation"]],
+        public=None if nobodys is None else _inputs(nobodys, theirs, columns or ()),
         classes=classes,
         kind=kind,
         tokens=tokens,
@@ -102,6 +107,20 @@ def _servers(files: Mapping[str, Path], place: Path, part: str, named: str | Non
     return found[0] if found else None
 
 
+def _check_apart(servers: Mapping[str, Path | None], place: Path) -> None:
+    """A file is for one thing: what is tested on must be neither learned from nor watched on the way."""
+    parts: dict[Path, str] = {}
+    for part, file in servers.items():
+        if file is None:
+            continue
+        if file in parts:
+            raise DataError(
+                f"{place}: {file.name} is the file for {parts[file]} data and for {part} data, too: what a "
+                f"model is measured by is for nothing else. Name a file of its own, {part} = ..."
+            )
+        parts[file] = part
+
+
 def _tables(files: Sequence[Path], target: tuple[str, ...] | None) -> dict[Path, Pair]:
     """Inputs and targets of every file; the columns of tables in one order, their targets of one type."""
     tables = {file: _Table.read(file) for file in files if file.suffix.lower() == ".csv"}
@@ -126,6 +145,16 @@ def _tables(files: Sequence[Path], target: tuple[str, ...] | None) -> dict[Path,
             x, y = table.numbers(order, target), table.targets(target)
             found[file] = x, y.astype(np.int64) if whole else y
     return found
+
+
+def _inputs(file: Path, others: Sequence[Path], target: tuple[str, ...]) -> NDArray[Any]:
+    """What a file has that needs no targets; the columns of a table in the order of the others."""
+    if file.suffix.lower() != ".csv":
+        return read_npz(file, ("x",))["x"]
+    table = _Table.read(file)
+    like = next((_Table.read(other) for other in others if other.suffix.lower() == ".csv"), None)
+    order = tuple(name for name in table.columns if name not in target)
+    return table.numbers(order if like is None else like.inputs(target), target)
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ import re
 import types
 import typing
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +18,9 @@ from unknot.core.errors import ConfigError, nearest
 from unknot.core.registry import REQUIRED, Option, Registry, options_of, registry_of
 from unknot.core.toml import value_to_toml
 from unknot.data.client_files import folder
+from unknot.data.partition import Dirichlet
 from unknot.data.sources import Source
-from unknot.experiments.config import FOLDER, EngineSpec
+from unknot.experiments.config import FOLDER, USUAL_DEAL, EngineSpec
 from unknot.federation import Guarantee, Method
 
 WORDS = {int: "whole number", float: "number", bool: "true or false", str: "text", Path: "text"}
@@ -37,6 +38,19 @@ EXAMPLES: Mapping[str, Any] = {
     "path": "clients",
 }
 """What to write for an option that has no default."""
+SAMPLES: Mapping[str, Any] = {
+    "budget": 8,
+    "probabilities": (0.1, 0.4),
+    "expires": (10.0, 20.0),
+    "assignment": ((0, 2), (1, 3)),
+    "retrain": "federaser",
+    "weights": (1.0, 2.5),
+    "channels": (32, 64),
+    "hidden": (128, 64),
+    "ids": {"Graz": 0, "Linz": 1},
+    "target": "price",
+}
+"""What may be written for one that can be left out, where its type alone does not show it."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +65,8 @@ class Setting:
     about: str
     example: str
     """A value to begin with: the default where there is one."""
+    sample: str = ""
+    """A value of one that may be left out and has no default, to show how it is written."""
 
 
 @dataclass(frozen=True)
@@ -235,8 +251,15 @@ def setting(option: Option) -> Setting:
     required = option.default is REQUIRED
     default = None if required or option.default is None else as_toml(option.default, option.hint)
     example = EXAMPLES.get(option.name, _any(option.hint)) if required else option.default
+    sample = value_to_toml(SAMPLES[option.name]) if option.default is None and option.name in SAMPLES else ""
     return Setting(
-        option.name, in_words(option.hint), default, required, option.about, as_toml(example, option.hint)
+        option.name,
+        in_words(option.hint),
+        default,
+        required,
+        option.about,
+        as_toml(example, option.hint),
+        sample,
     )
 
 
@@ -289,6 +312,8 @@ def _any(hint: Any) -> Any:
 def _options(kind: Kind, found: Any) -> dict[str, Option]:
     """As a section takes them: what an engine is given by its section, and a part's options in its place."""
     options = kind.names.options_of(found)
+    if found is Dirichlet:
+        options |= {name: replace(options[name], default=usual) for name, usual in USUAL_DEAL.items()}
     if kind.name == "engines":
         own = options_of(EngineSpec)
         options = {name: own.get(name, option) for name, option in options.items() if name != "task"}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import hashlib
+import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -21,7 +22,7 @@ from unknot.core.jobs import Engine
 from unknot.core.keys import Key
 from unknot.core.metrics import ACCURACY, Metric
 from unknot.experiments.config import Experiment
-from unknot.experiments.contenders import Contender, Given, contenders
+from unknot.experiments.contenders import Contender, Given, contenders, finding
 from unknot.experiments.figures import course, figures, no_figures, requests_of, spent_before, split_of
 from unknot.experiments.seeds import Stat
 from unknot.experiments.simulate import assemble, dealt, go, maker, read
@@ -30,6 +31,8 @@ from unknot.federation.cohort import run_together
 from unknot.federation.history import REGAINED
 from unknot.unlearn.rfs import RFS
 
+WIDE = 100
+"""Letters of a line of its text where there is no terminal that says."""
 TOGETHER = 24
 """So many runs at most train as one cohort: more make nothing faster."""
 MEMORY = 4 * 2**30
@@ -130,6 +133,14 @@ class Comparison:
         told = [f"{row['method']} {self._told(row)}" for row in self.summary]
         return f"Comparison({'; '.join(told)})"
 
+    def __str__(self) -> str:
+        """The tables that ``unknot compare`` prints, as wide as the terminal; without rich, the repr."""
+        try:
+            from unknot.report import comparison
+        except ImportError:
+            return repr(self)
+        return comparison.text(self.to_dict(), shutil.get_terminal_size((WIDE, 0)).columns)
+
     def _repr_html_(self) -> str:
         from unknot.report import comparison_page
 
@@ -213,6 +224,7 @@ def compare(
     data: FederatedData | None = None,
     overrides: Iterable[str] = (),
     tell: Tell | None = None,
+    done: Callable[[str, int], None] | None = None,
 ) -> Comparison:
     """Run an experiment under several methods, and compare what they give and cost.
 
@@ -222,7 +234,7 @@ def compare(
     dictionaries, or of the kind `Method`; without them, the usual ones and the file's own. Options in the
     file's ``[method]`` are for the method that it names. Each is run under all `seeds`, without them under
     the file's own. A method that cannot run the experiment is a row that says why. `tell` is called with
-    (method, seed, event) for whatever happens.
+    (method, seed, event) for whatever happens, `done` with (method, seed) when a run has come to its end.
     """
     if isinstance(experiment, Mapping):
         experiment = Experiment.of(experiment, overrides)
@@ -233,11 +245,13 @@ def compare(
     if data is not None:
         experiment = _on(experiment, data)
     chosen = contenders(methods, experiment)
+    experiment = finding(experiment, chosen)
     numbers = tuple(seeds) if seeds is not None else (experiment.seed,)
     if not numbers or len(set(numbers)) < len(numbers):
         raise ConfigError(f"seeds are whole numbers, each once, not {numbers}")
     started = time.perf_counter()
-    outcomes = _run_all(experiment, data, chosen, numbers, tell or (lambda method, seed, event: None))
+    on = _Told(tell or (lambda method, seed, event: None), done or (lambda method, seed: None))
+    outcomes = _run_all(experiment, data, chosen, numbers, on)
     histories = {which: found for which, found in outcomes.items() if isinstance(found, History)}
     failed = {which: found for which, found in outcomes.items() if isinstance(found, UnknotError)}
     if not histories and len({str(error) for error in failed.values()}) == 1:
@@ -267,12 +281,20 @@ def _on(experiment: Experiment, data: FederatedData) -> Experiment:
     return replace(experiment, data=replace(experiment.data, name=data.name))
 
 
+@dataclass(frozen=True)
+class _Told:
+    """Who is told what happens in runs, and that one has come to its end."""
+
+    tell: Tell
+    done: Callable[[str, int], None]
+
+
 def _run_all(
     experiment: Experiment,
     given: FederatedData | None,
     chosen: Sequence[Contender],
     seeds: Sequence[int],
-    tell: Tell,
+    on: _Told,
 ) -> dict[Which, History | UnknotError]:
     """Every run's record, or why there is none. The data is read once, and an engine serves all it can."""
     source = read(experiment) if given is None else given
@@ -287,9 +309,7 @@ def _run_all(
             engines[kind] = assemble(plain, data).engine
         together = max(1, min(together, MEMORY // max(size * len(data), 1)))
         for one in chosen:
-            run = partial(
-                _run, plain, one, data, _table(experiment, one, seed), partial(tell, one.label, seed)
-            )
+            run = partial(_run, plain, one, data, _table(experiment, one, seed), on)
             by_engine.setdefault(kind, {})[one.label, seed] = run
     found: dict[Which, History | UnknotError] = {}
     for kind, runs in by_engine.items():
@@ -305,7 +325,7 @@ def _run(
     one: Contender,
     data: FederatedData,
     table: dict[str, Any],
-    tell: Callable[[Event], None],
+    on: _Told,
     engine: Engine,
 ) -> History | UnknotError:
     """One run, as if it were alone; a method may keep things, so each has one of its own.
@@ -314,6 +334,7 @@ def _run(
     """
     try:
         own = replace(plain, method=copy.deepcopy(one.method))
+        tell = partial(on.tell, one.label, own.seed)
         history = go(assemble(own, data, [tell], engine=engine), own)
     except UnknotError as error:
         return error
@@ -322,6 +343,7 @@ def _run(
         failure.__cause__ = error
         return failure
     history.experiment = table
+    on.done(one.label, own.seed)
     return history
 
 

@@ -9,10 +9,9 @@ known key. Things are named as `unknot.core.registry` knows them.
 from __future__ import annotations
 
 import copy
-import inspect
 import re
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -22,7 +21,9 @@ from unknot.core.errors import ConfigError, RequestError, nearest
 from unknot.core.fields import choose, convert, field_names, read_toml, refuse_unknown
 from unknot.core.metrics import USUAL, as_metrics
 from unknot.core.registry import (
+    Option,
     Registry,
+    as_written,
     beside,
     datasets,
     engines,
@@ -34,6 +35,7 @@ from unknot.core.registry import (
     selectors,
     shared,
     taken,
+    whole_paths,
 )
 from unknot.core.requests import Erase, Moment, Named, Request, Target, erase, join
 from unknot.core.selection import WHEN, Selector
@@ -57,6 +59,8 @@ from unknot.unlearn.rfs import RFS
 T = TypeVar("T")
 FOLDER = "folder"
 """The name of data that lies in a folder of your own, with a file a client."""
+USUAL_DEAL: Mapping[str, Any] = {"clients": 20, "alpha": 0.5}
+"""What a file need not say of the Dirichlet partition, which holds where it names no other."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +69,7 @@ class DataSpec:
 
     name: str = "digits"
     """The data set (`unknot list data`), or "folder": one of your own, a file a client."""
-    partition: Partition = field(default_factory=lambda: Dirichlet(clients=20, alpha=0.5))
+    partition: Partition = field(default_factory=lambda: Dirichlet(**USUAL_DEAL))
     """Who holds what of it (`unknot list partitions`)."""
     validation: int | float = 0.1
     """Samples that the server measures with while it trains: a number, or a share below 1."""
@@ -79,7 +83,7 @@ class DataSpec:
     """Clients whose training data is made worthless."""
     corruption: str = "noise"
     """By what: "noise", random "labels", or "zero" for all inputs."""
-    root: str | None = None
+    root: Path | None = None
     """The folder of the files; left out: those in $UNKNOT_DATA."""
     options: Mapping[str, Any] = field(default_factory=dict)
     """What the data set itself takes."""
@@ -95,7 +99,7 @@ class ModelSpec:
 
     name: str = "mlp"
     """The network (`unknot list models`)."""
-    initial: str | None = None
+    initial: Path | None = None
     """The file of a saved model to start from; left out: a start that the seed draws."""
     options: Mapping[str, Any] = field(default_factory=dict)
     """What the network itself takes."""
@@ -106,7 +110,7 @@ class EngineSpec:
     """What trains, on what, with which options."""
 
     name: str = "stacked"
-    """What trains: "stacked" (all jobs at once) or "loop" (the plain oracle, one after the other)."""
+    """What trains: "stacked" (all jobs at once) or "loop" (one after the other, to check it by)."""
     device: str = "cpu"
     """Where: "cpu", "cuda", "cuda:1"..."""
     dtype: str = "float32"
@@ -180,6 +184,8 @@ class Experiment:
     """Who is to be forgotten, who joins, and when."""
     thresholds: tuple[float, ...] = ()
     """Values of the main metric whose reaching after a request is reported."""
+    folder: Path | None = field(default=None, compare=False, repr=False)
+    """Where a "module:Thing" may lie beside what is installed: where its file lies, or as that says."""
     table: Mapping[str, Any] = field(default_factory=dict, init=False, compare=False, repr=False)
     """What it was read from, for the record of a run; a changed copy has none, for it would not be true."""
 
@@ -197,10 +203,12 @@ class Experiment:
         table = apply_overrides(read_toml(path), overrides)
         table.setdefault("name", Path(path).stem)
         folder = Path(path).parent.resolve() / convert(table.pop("modules", ""), str, "modules")
-        if _lies_in(folder, table):
+        if lies_in(folder, table):
             table["modules"] = str(folder)
         with beside(folder):
-            return Experiment.of(table)
+            made = Experiment.of(table)
+        object.__setattr__(made, "folder", folder)
+        return made
 
     @staticmethod
     def of(table: Mapping[str, Any], overrides: Iterable[str] = ()) -> Experiment:
@@ -211,10 +219,13 @@ class Experiment:
         merged = apply_overrides(table, overrides)
         folder = convert(merged.get("modules", ""), str, "modules")
         with beside(folder) if folder else nullcontext():
-            return Experiment._of(merged)
+            made = Experiment._of(merged)
+        object.__setattr__(made, "folder", Path(folder) if folder else None)
+        return made
 
     @staticmethod
     def _of(merged: dict[str, Any]) -> Experiment:
+        _check_texts(merged, "")
         sections = (
             "data",
             "model",
@@ -231,23 +242,27 @@ class Experiment:
         for name, value in merged.items():
             if name not in known:
                 what = f"section [{name}]" if isinstance(value, dict) else f"key {name}"
+                homes = [f"{section}.{name}" for section in _having(name, merged)]
+                if homes and not isinstance(value, dict):
+                    raise ConfigError(f"unknown {what}: it belongs to a section; write {' or '.join(homes)}")
                 raise ConfigError(f"unknown {what}.{nearest(name, known)}")
         if not isinstance(merged.get("request", []), list):
             raise ConfigError("requests are a list: write [[request]] instead of [request]")
         part = {name: _table(merged.get(name, {}), name) for name in sections}
         course, length = _federation(part["federation"])
         task = _task(part["task"])
-        setup = Setup(
-            recipe=_recipe(part["train"], task),
-            metrics=task.metrics,
-            clock=filled(Clock, part["clock"], "clock"),
-            select_when=choose({w: w for w in WHEN}, part["select"].pop("when", "always"), "select.when"),
-            select=_select(part["select"]),
-            seed=convert(merged.get("seed", 0), int, "seed"),
-            **vars(course),
-        )
+        parts: dict[str, Any] = {
+            "recipe": _recipe(part["train"], task),
+            "metrics": task.metrics,
+            "clock": filled(Clock, part["clock"], "clock"),
+            "select_when": choose({w: w for w in WHEN}, part["select"].pop("when", "always"), "select.when"),
+            "select": _select(part["select"]),
+            "seed": convert(merged.get("seed", 0), int, "seed"),
+        }
+        with as_written("federation", options_of(Course), alone=False):
+            setup = Setup(**parts, **vars(course))
         made = Experiment(
-            name=_name(merged.get("name", "experiment")),
+            name=convert(merged.get("name", "experiment"), str, "name"),
             data=_data(part["data"]),
             model=_spec(ModelSpec, models, part["model"], "model"),
             setup=setup,
@@ -261,6 +276,17 @@ class Experiment:
         )
         object.__setattr__(made, "table", merged)
         return made
+
+
+def from_anywhere(table: Mapping[str, Any]) -> dict[str, Any]:
+    """The same table, in which files and folders are named from the root: those of options that are paths."""
+    folder = convert(table.get("modules", ""), str, "modules")
+    with beside(folder) if folder else nullcontext():
+        found = dict(table)
+        for section in [name for name in _OPTIONS if isinstance(table.get(name), Mapping)]:
+            options, registry = _OPTIONS[section](table[section])
+            found[section] = whole_paths(options, table[section], registry)
+        return found
 
 
 def apply_overrides(table: Mapping[str, Any], overrides: Iterable[str]) -> dict[str, Any]:
@@ -284,20 +310,42 @@ def apply_overrides(table: Mapping[str, Any], overrides: Iterable[str]) -> dict[
     return merged
 
 
-def _name(said: Any) -> str:
-    """What an experiment is called: it goes into files, and not everything that a shell passes on can."""
-    name: str = convert(said, str, "name")
-    try:
-        name.encode()
-    except UnicodeEncodeError as error:
-        raise ConfigError(
-            f"name is {name!a}: its letter {error.start + 1} is none that UTF-8 has, so no file could "
-            "hold it. Write another"
-        ) from None
-    return name
+def _having(key: str, table: Mapping[str, Any]) -> list[str]:
+    """The sections that have such a key, as the file has them now."""
+    found = []
+    for section, options_by in _OPTIONS.items():
+        said = table.get(section, {})
+        given = dict(said) if isinstance(said, Mapping) else {}
+        try:
+            options, _ = options_by(given)
+            given.pop("name", None)
+            shared({**given, key: table[key]}, {section: options}, section)
+        except ConfigError:  # it has none, or is not right itself: told when its turn comes
+            continue
+        found.append(section)
+    return found
 
 
-def _lies_in(folder: Path, value: object) -> bool:
+def _check_texts(value: object, where: str) -> None:
+    """Texts, and keys, go into files, and not everything that a shell passes on can."""
+    if isinstance(value, Mapping):
+        for key, inner in value.items():
+            _check_texts(key, f"a key of {where or 'the file'}")
+            _check_texts(inner, f"{where}.{key}" if where else str(key))
+    elif isinstance(value, list | tuple):
+        for i, inner in enumerate(value):
+            _check_texts(inner, f"request {i + 1}" if where == "request" else f"{where}[{i}]")
+    elif isinstance(value, str):
+        try:
+            value.encode()
+        except UnicodeEncodeError as error:
+            raise ConfigError(
+                f"{where} is {value!a}: its letter {error.start + 1} is none that UTF-8 has, so no file "
+                "could hold it. Write another"
+            ) from None
+
+
+def lies_in(folder: Path, value: object) -> bool:
     """Whether a table names a "module:Thing" that lies in this folder."""
     if isinstance(value, str):
         top = re.match(r"([^\W\d]\w*)[\w.]*:[\w.]+\Z", value)
@@ -305,12 +353,13 @@ def _lies_in(folder: Path, value: object) -> bool:
             (folder / f"{top[1]}{end}").exists() for end in (".py", "/__init__.py")
         )
     inner = value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ()
-    return any(_lies_in(folder, one) for one in inner)
+    return any(lies_in(folder, one) for one in inner)
 
 
 def _table(value: object, where: str) -> dict[str, Any]:
     if not isinstance(value, dict):
-        raise ConfigError(f"{where} must be a section: [{where}]")
+        meant = f", and {where}.name={value} in it" if isinstance(value, str) and where in _NAMING else ""
+        raise ConfigError(f"{where} must be a section: [{where}]{meant}")
     return dict(value)
 
 
@@ -336,18 +385,20 @@ def _recipe(table: dict[str, Any], task: Task) -> Recipe:
     if "loss" in table:
         raise ConfigError("train.loss: the loss stands in [task]")
     options = {name: option for name, option in options_of(Recipe).items() if name != "loss"}
-    return Recipe(**taken(options, table, "train", "train"), loss=task.loss)
+    told = taken(options, table, "train", "train")
+    with as_written("train", options):
+        return Recipe(**told, loss=task.loss)
 
 
 def _data(table: dict[str, Any]) -> DataSpec:
     """What a Dirichlet partition needs is there unless the file says otherwise."""
     if table.get("name") == FOLDER:
         return _folder(table)
-    said, usual = table.setdefault("partition", "dirichlet"), {"clients": 20, "alpha": 0.5}
+    said = table.setdefault("partition", "dirichlet")
     if said == "dirichlet":
-        table = {**usual, **table}
+        table = {**USUAL_DEAL, **table}
     elif isinstance(said, dict) and said.get("name") == "dirichlet":
-        table["partition"] = {**usual, **said}
+        table["partition"] = {**USUAL_DEAL, **said}
     return _spec(DataSpec, datasets, table, "data")
 
 
@@ -355,18 +406,28 @@ def _folder(table: dict[str, Any]) -> DataSpec:
     """A folder's files say who holds what: nothing is dealt out."""
     from unknot.data.client_files import folder
 
-    fixed = ("name", "corrupt", "corruption")
-    deals = {"clients", "alpha", *options_of(DataSpec)} - {*fixed, *inspect.signature(folder).parameters}
+    fixed, theirs = ("name", "corrupt", "corruption"), options_of(folder, given=0)
+    deals = {"clients", "alpha", *options_of(DataSpec)} - {*fixed, *theirs}
     if useless := [key for key in table if key in deals]:
         raise ConfigError(
             f"data.{useless[0]} says how a data set is dealt out, and a folder's files say who holds what: "
             "leave it out"
         )
-    refuse_unknown(table, [*fixed, *inspect.signature(folder).parameters], "data")
+    refuse_unknown(table, [*fixed, *theirs], "data")
     if "path" not in table:
         raise ConfigError("data.path is missing: where is the folder with a file a client?")
     convert(table["path"], str, "data.path")
-    options = {name: value for name, value in table.items() if name not in fixed}
+    for part in ("test", "validation", "public"):
+        if not isinstance(said := table.get(part, ""), str):
+            raise ConfigError(
+                f"data.{part} must be a text where the data is a folder: the name of a file in it, as in "
+                f'{part} = "{part}.csv", not {said!r}'
+            )
+    options = {
+        name: convert(value, theirs[name].hint, f"data.{name}")
+        for name, value in table.items()
+        if name in theirs
+    }
     known = {name: value for name, value in table.items() if name in fixed}
     return filled(DataSpec, {**known, "partition": ByOwner(), "options": options}, "data")
 
@@ -435,3 +496,47 @@ def _request(item: object, where: str) -> Request | Named:
         return made
     except RequestError as error:
         raise RequestError(f"{where}: {error}") from None
+
+
+_Options = tuple[Mapping[str, Option], Registry[Any] | None]
+
+
+def _own(*kinds: type) -> Callable[[Mapping[str, Any]], _Options]:
+    """The options of a section that is one or more values."""
+    return lambda _: ({name: option for kind in kinds for name, option in options_of(kind).items()}, None)
+
+
+def _chosen(
+    registry: Registry[Any], usual: str, kind: type | None = None
+) -> Callable[[Mapping[str, Any]], _Options]:
+    """Those of a section that names a thing: the thing's, and those that the section has itself."""
+
+    def options(table: Mapping[str, Any]) -> _Options:
+        own = {} if kind is None else options_of(kind)
+        return {**registry.options(table.get("name", usual)), **own}, registry
+
+    return options
+
+
+def _of_data(table: Mapping[str, Any]) -> _Options:
+    if table.get("name") != FOLDER:
+        return _chosen(datasets, DataSpec.name, DataSpec)(table)
+    from unknot.data.client_files import folder
+
+    return options_of(folder, given=0), None
+
+
+_OPTIONS = {
+    "data": _of_data,
+    "model": _chosen(models, ModelSpec.name, ModelSpec),
+    "train": _own(Recipe),
+    "federation": _own(Course, Length),
+    "select": _chosen(selectors, "uniform"),
+    "clock": _own(Clock),
+    "method": _chosen(methods, "rfs"),
+    "task": _own(Task),
+    "engine": _chosen(engines, EngineSpec.name, EngineSpec),
+}
+"""What the options of each section are, by what it says."""
+_NAMING = ("data", "model", "select", "method", "engine")
+"""Sections that name a thing."""

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import MISSING, dataclass, fields, is_dataclass
+from contextlib import nullcontext
+from dataclasses import MISSING, dataclass, fields, is_dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from unknot.core.errors import ConfigError
+from unknot.core.registry import beside
 from unknot.core.registry import methods as known
-from unknot.experiments.config import Experiment
+from unknot.core.toml import key_to_toml, value_to_toml
+from unknot.experiments.config import Experiment, from_anywhere, lies_in
 from unknot.federation import Method
 
 Given = str | Mapping[str, Any] | Method
@@ -28,14 +33,21 @@ class Contender:
 
 
 def contenders(given: Sequence[Given] | None, experiment: Experiment) -> tuple[Contender, ...]:
-    """The methods that are named; otherwise the usual ones, and the experiment's own."""
-    found = [_contender(one, experiment) for one in (_usual(experiment) if given is None else given)]
+    """The methods that are named; otherwise the usual ones, and the experiment's own.
+
+    A "module:Thing" may lie where the experiment's file does.
+    """
+    with nullcontext() if experiment.folder is None else beside(experiment.folder):
+        found = [_contender(one, experiment) for one in (_usual(experiment) if given is None else given)]
     if not found:
         raise ConfigError("there is nothing to compare: name a method")
     labels = [one.label for one in found]
     for label in labels:
         if labels.count(label) > 1:
-            raise ConfigError(f"the method {label!r} is named twice")
+            raise ConfigError(
+                f"the method {label!r} is named twice: name it once, or with other options, as in "
+                "'knot, clusters=4'"
+            )
     return tuple(found)
 
 
@@ -58,8 +70,28 @@ def parse_method(text: str) -> dict[str, Any]:
     return table
 
 
+def written(text: str, folder: Path | None = None) -> str:
+    """The same method on one line, its files named from the root: it means the same from anywhere.
+
+    `folder` is where a "module:Thing" may lie.
+    """
+    told = from_anywhere({"modules": str(folder or ""), "method": parse_method(text)})["method"]
+    rest = (f"{key_to_toml(key)}={value_to_toml(value)}" for key, value in told.items() if key != "name")
+    return ", ".join([told["name"], *rest])
+
+
+def finding(experiment: Experiment, chosen: Iterable[Contender]) -> Experiment:
+    """The experiment, whose table says where methods lie that its own file does not name."""
+    folder, table = experiment.folder, experiment.table
+    if folder is None or not table or not any(lies_in(folder, one.table) for one in chosen):
+        return experiment
+    found = replace(experiment)
+    object.__setattr__(found, "table", {**table, "modules": str(folder)})
+    return found
+
+
 def _usual(experiment: Experiment) -> Iterable[Given]:
-    own = experiment.method.name
+    own = experiment.table.get("method", {}).get("name", experiment.method.name)
     return USUAL if own in USUAL else (*USUAL, own if experiment.table else experiment.method)
 
 
@@ -80,7 +112,18 @@ def _contender(given: Given, experiment: Experiment) -> Contender:
         options = {**{key: value for key, value in own.items() if key != "name"}, **options}
     elif not experiment.table and table == {"name": experiment.method.name}:
         return Contender(label, experiment.method)
-    return Contender(label, known.make(table["name"], options), {"name": table["name"], **options})
+    try:
+        method = known.make(table["name"], options)
+    except ConfigError as error:
+        if not isinstance(given, str) or repr(given) in str(error):
+            raise
+        raise ConfigError(f"the method {given!r}: {_without_class(str(error))}") from error
+    return Contender(label, method, {"name": table["name"], **options})
+
+
+def _without_class(text: str) -> str:
+    """``clusters must be ...`` of ``KNOT: clusters must be ...``: what the person wrote stands before it."""
+    return re.sub(r"^(?:\w+|method '[^']*'): ", "", text)
 
 
 def _settings(method: Method) -> dict[str, Any]:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
+from itertools import accumulate
 from typing import Any
 
 from unknot.core.jobs import Score
@@ -116,7 +117,9 @@ def course(histories: Sequence[History], split: str | None) -> dict[str, list[fl
         times = [asked.time for asked in _erasures(history)]
         zero = times[0] if times else 0.0
         steps = served(LearningCurve.of(history, split), history.metric)
-        courses.append([(moment - zero, value) for moment, value in steps])
+        # A lane may be behind the others' time; what is served has it from when the last of them is there.
+        times_on = accumulate((moment for moment, _ in steps), max)
+        courses.append([(at - zero, value) for at, (_, value) in zip(times_on, steps, strict=True)])
         moments.append([moment - zero for moment in times])
     grid = common(courses, [moment for times in moments for moment in times])
     if not len(grid):

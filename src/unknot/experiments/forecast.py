@@ -1,10 +1,11 @@
 """What a run would do, without training it.
 
-The whole run is gone through with an engine that trains nothing, on models of a few numbers: who is asked
+The whole run is gone through with an engine that trains nothing, on a model of a few numbers: who is asked
 when, how many jobs that makes, when requests come and what is kept follow from the file, not from what is
-learned. Bytes are a straight line in the size of a model, so two such models give those of the real one. Time
-and memory come of a probe: a few steps of a few jobs by the real engine. Where a run depends on what is
-learned (a goal to stop at, the rounds that Exact-Fun goes back), it is an estimate.
+learned. Where all that is kept is models, its bytes are in proportion to the size of one; else they are a
+straight line in it, for which the run is gone through with a second small model. Time and memory come of a
+probe: a few steps of a few jobs by the real engine. Where a run depends on what is learned (a goal to stop
+at, how far back Exact-Fun goes), it is an estimate, and said to be one.
 """
 
 from __future__ import annotations
@@ -37,6 +38,8 @@ PROBE_JOBS = 32
 """So many jobs are probed at once at most."""
 PROBE_RECIPES = 3
 """So many ways to train are probed, the most used ones first."""
+NUMBERS = 101
+"""So many numbers the small model has in a tensor: few, and none that other things come in."""
 
 
 @dataclass(frozen=True)
@@ -71,6 +74,8 @@ class Forecast:
     simulated_seconds: float
     at_most: bool
     """Whether the run may stop earlier, at a goal."""
+    estimated: bool
+    """Whether jobs and bytes are estimates, too: how far back a request goes depends on what is learned."""
     requests: tuple[Asked, ...]
     warnings: tuple[str, ...]
     """Why the model would not be what it seems, a sentence each: nobody is left to train with."""
@@ -95,16 +100,15 @@ def forecast(experiment: Experiment) -> Forecast:
     """What a run of this experiment would do; raises what the run would raise."""
     data = data_of(experiment)
     fed = assemble(experiment, data)
-    small = _Rehearsed.of(experiment, fed, numbers=1)
-    large = _Rehearsed.of(experiment, fed, numbers=2)
+    small = _Rehearsed.of(experiment, fed, NUMBERS)
     seconds = small.seconds + _training(fed, small.engine) + _measuring(fed, small.engine)
     parameters = fed.initial.layout.size
-
-    def extrapolated(one: int, two: int) -> int:
-        """Along the straight line from the small model and the large one to the real one."""
-        return round(one + (two - one) * (parameters - small.size) / max(1, large.size - small.size))
-
-    history, kept = small.history, extrapolated(small.kept, large.kept)
+    history, kept = small.history, small.kept * parameters // small.size
+    if not small.models_alone:
+        large = _Rehearsed.of(experiment, fed, 2 * NUMBERS)
+        kept = small.kept + (large.kept - small.kept) * (parameters - small.size) // max(
+            1, large.size - small.size
+        )
     sizes = [len(data[client]) for client in data]
     where = fed.initial.vector.device
     on_gpu = where.type == "cuda"
@@ -128,9 +132,10 @@ def forecast(experiment: Experiment) -> Forecast:
         client_epochs=history.costs.client_epochs,
         simulated_seconds=history.time,
         at_most=experiment.length.target is not None,
+        estimated=small.estimated,
         requests=_requests(history),
         warnings=tuple(history.nobody_left),
-        bytes_sent=extrapolated(*(_sent(one.history) for one in (small, large))),
+        bytes_sent=_sent(history) * parameters // small.size,
         bytes_kept=kept,
         engine=fed.engine.describe(),
         seconds=seconds,
@@ -156,15 +161,19 @@ class _Idle:
         """Nothing to find."""
 
     def train(self, jobs: Sequence[Job], data: FederatedData) -> list[Update]:
-        kinds = set()
+        recipes = {id(job.recipe): job.recipe for job in jobs}  # a few, for many jobs
+        kinds = {place: replace(recipe, epochs=1, max_steps=None) for place, recipe in recipes.items()}
+        steps, count = dict.fromkeys(recipes, 0), dict.fromkeys(recipes, 0)
         for job in jobs:
-            kind = replace(job.recipe, epochs=1, max_steps=None)
-            held = len(job.shard(data))
-            steps = job.recipe.steps(held) if job.batches is None else len(job.batches)
-            self.steps[kind] = self.steps.get(kind, 0) + steps
-            self.jobs[kind] = self.jobs.get(kind, 0) + 1
-            kinds.add(kind)
-        for kind in kinds:
+            place = id(job.recipe)
+            count[place] += 1
+            steps[place] += (
+                job.recipe.steps(len(job.shard(data))) if job.batches is None else len(job.batches)
+            )
+        for place, kind in kinds.items():
+            self.steps[kind] = self.steps.get(kind, 0) + steps[place]
+            self.jobs[kind] = self.jobs.get(kind, 0) + count[place]
+        for kind in set(kinds.values()):
             self.calls[kind] = self.calls.get(kind, 0) + 1
         # A little of everybody's own, so that no two clients look the same and none does nothing.
         return [
@@ -189,18 +198,24 @@ class _Idle:
 
 @dataclass(frozen=True)
 class _Rehearsed:
-    """A run that was gone through without training, on models of so many numbers a tensor."""
+    """A run that was gone through without training, on a model of so many numbers, about."""
 
     history: History
     engine: _Idle
     size: int
     kept: int
+    models_alone: bool
+    """Whether what was kept was models, at any time."""
+    estimated: bool
+    """Whether answers were looked up by their bits for a request, which are others where it is trained."""
     seconds: float
 
     @staticmethod
     def of(experiment: Experiment, fed: Federation, numbers: int) -> _Rehearsed:
         layout = fed.initial.layout
-        shapes = [tuple([numbers, *[1] * (len(shape) - 1)][: len(shape)]) for shape in layout.shapes]
+        shapes = [(1,) * len(shape) for shape in layout.shapes]
+        if (wide := next((i for i, shape in enumerate(shapes) if shape), None)) is not None:
+            shapes[wide] = (numbers, *shapes[wide][1:])
         tiny = Layout(layout.names, tuple(shapes), layout.frozen)
         start = Weights(torch.ones(tiny.size, dtype=fed.initial.vector.dtype), tiny, fed.initial.lineage)
         engine = _Idle([metric.name for metric in fed.metrics])
@@ -214,8 +229,11 @@ class _Rehearsed:
         )
         started = time.perf_counter()
         history = twin.run(experiment.length, requests=experiment.requests)
-        kept = max((record.costs.bytes_stored for record in history.rounds), default=0)
-        return _Rehearsed(history, engine, tiny.size, kept, time.perf_counter() - started)
+        kept = {record.costs.bytes_stored for record in history.rounds}
+        alone = all(one % start.nbytes == 0 for one in kept)
+        estimated = bool(len(twin.state.memo) and any(one.kind == "erase" for one in history.served))
+        seconds = time.perf_counter() - started
+        return _Rehearsed(history, engine, tiny.size, max(kept, default=0), alone, estimated, seconds)
 
 
 def _requests(history: History) -> tuple[Asked, ...]:

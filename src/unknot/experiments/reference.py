@@ -50,7 +50,7 @@ SELECT = (
         "text",
         '"always"',
         False,
-        'When it chooses: "always", or when "unlearning": a lane\'s rounds from its first request on.',
+        'When it chooses: "always", or when "unlearning": from the first request on, of a cluster.',
         "",
     ),
 )

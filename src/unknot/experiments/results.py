@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -13,15 +14,17 @@ import unknot
 from unknot.core.errors import ConfigError
 from unknot.core.saved import save_model
 from unknot.core.toml import to_toml
-from unknot.experiments.config import Experiment
+from unknot.experiments.comparison import Comparison
+from unknot.experiments.config import Experiment, from_anywhere
 from unknot.experiments.scenario import scenario
 from unknot.federation import History
 
 CONFIG, MODEL, REPORT, RECORD = "config.toml", "model.safetensors", "report.html", "record.json"
 FILES = (CONFIG, MODEL, REPORT, RECORD)
 """In the order in which they come to be: where there is a record, all of it is there."""
-PATHS = (("data", "root"), ("data", "path"), ("model", "initial"), ("select", "policy"))
-"""Settings that name a file or folder, from the working directory."""
+PICTURE, PAGE, FIGURES = "comparison.png", "comparison.html", "comparison.json"
+COMPARED = (CONFIG, PICTURE, PAGE, FIGURES)
+"""What a comparison leaves, in the same order."""
 Page = Callable[[dict[str, Any]], str]
 
 
@@ -33,13 +36,13 @@ def record_of(history: History, experiment: Experiment) -> dict[str, Any]:
     return record
 
 
-def check_folder(folder: str | Path, force: bool = False) -> None:
+def check_folder(folder: str | Path, force: bool = False, files: Sequence[str] = FILES) -> None:
     """Whether a run can be left there: asked before a long run rather than after it. Nothing is made yet.
 
-    Files of another run are written over only by `force`.
+    `files` are those that it leaves; those of another run are written over only by `force`.
     """
     place = Path(folder)
-    held = [name for name in FILES if (place / name).exists()]
+    held = [name for name in files if (place / name).exists()]
     if held and not force:
         raise ConfigError(
             f"{place} holds a run already ({', '.join(held)}): name another folder, or write over it "
@@ -58,22 +61,39 @@ def write_results(history: History, experiment: Experiment, folder: str | Path, 
     `page` makes the report of a record: `unknot.report.page.page`. Without a file or table that the
     experiment was read from there is no configuration to write.
     """
-    place = Path(folder)
-    record = record_of(history, experiment)
-    lines = ",\n".join(f"{json.dumps(key)}: {json.dumps(value)}" for key, value in record.items())
-    texts = {REPORT: page(record), RECORD: f"{{\n{lines}\n}}\n"}
+    record, model = record_of(history, experiment), history.model
+    drafts = {}
     if experiment.table:
-        texts[CONFIG] = configuration(experiment)
-    drafts = {name: place / f".{name}.part" for name in FILES if name in texts or name == MODEL}
+        drafts[CONFIG] = _text(configuration(experiment))
+    if model is not None:
+        drafts[MODEL] = lambda draft: save_model(model, draft)
+    return _left(Path(folder), {**drafts, REPORT: _text(page(record)), RECORD: _text(_lines(record))})
+
+
+def write_comparison(found: Comparison, folder: str | Path, page: Page, again: str) -> list[Path]:
+    """Write a comparison into the folder, as a run is: settings, picture, page, and last all its figures.
+
+    `page` makes the page of it: `unknot.report.comparison_page.page`. `again` is the command that gives the
+    same. Without matplotlib, or where no method could run, there is no picture.
+    """
+    shown = found.to_dict()
+    drafts = {}
+    if found.experiment.table:
+        drafts[CONFIG] = _text(configuration(found.experiment, again))
+    if found.histories and find_spec("matplotlib"):
+        drafts[PICTURE] = found.plot
+    return _left(Path(folder), {**drafts, PAGE: _text(page(shown)), FIGURES: _text(_lines(shown))})
+
+
+def _left(place: Path, write: Mapping[str, Callable[[Path], None]]) -> list[Path]:
+    """Files, made by what is given for each; the last of them is there only where all others are."""
+    drafts = {name: place / f".part.{name}" for name in write}
     try:
         place.mkdir(parents=True, exist_ok=True)
         for name, draft in drafts.items():
-            if name in texts:
-                draft.write_text(texts[name], encoding="utf-8")
-            elif history.model is not None:
-                save_model(history.model, draft)
-        (place / RECORD).unlink(missing_ok=True)
-        return [draft.replace(place / name) for name, draft in drafts.items() if draft.exists()]
+            write[name](draft)
+        (place / [*write][-1]).unlink(missing_ok=True)
+        return [draft.replace(place / name) for name, draft in drafts.items()]
     except OSError as error:
         raise ConfigError(f"cannot write into {place}: {error.strerror or error}") from None
     finally:
@@ -82,14 +102,20 @@ def write_results(history: History, experiment: Experiment, folder: str | Path, 
                 draft.unlink()
 
 
-def configuration(experiment: Experiment) -> str:
+def _text(text: str) -> Callable[[Path], None]:
+    def write(draft: Path) -> None:
+        draft.write_text(text, encoding="utf-8")
+
+    return write
+
+
+def _lines(record: Mapping[str, Any]) -> str:
+    """JSON, a line for each of its parts."""
+    lines = ",\n".join(f"{json.dumps(key)}: {json.dumps(value)}" for key, value in record.items())
+    return f"{{\n{lines}\n}}\n"
+
+
+def configuration(experiment: Experiment, again: str = f"unknot run {CONFIG}") -> str:
     """A file that gives this run again, from wherever it is run on this machine."""
-    table = {
-        key: dict(value) if isinstance(value, dict) else value for key, value in experiment.table.items()
-    }
-    for section, key in PATHS:
-        said = table.get(section, {}).get(key)
-        if isinstance(said, str):
-            table[section][key] = str(Path(said).absolute())
-    head = f"# What was run, by unknot {unknot.__version__}. Again: unknot run {CONFIG}\n"
-    return head + to_toml(table)
+    head = f"# What was run, by unknot {unknot.__version__}. Again: {again}\n"
+    return head + to_toml(from_anywhere(experiment.table))

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import statistics
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 from unknot.core.errors import ConfigError
+
+MOST, DIGITS = 10_000, 18
+"""How many seeds may be named at once, and how long one may be: more is a slip."""
 
 
 def parse_seeds(text: str) -> tuple[int, ...]:
@@ -14,16 +18,25 @@ def parse_seeds(text: str) -> tuple[int, ...]:
     found: list[int] = []
     for part in text.split(","):
         first, dash, last = part.strip().partition("-")
-        if not first.isdecimal() or (dash and not last.isdecimal()):
+        if not _is_number(first) or (dash and not _is_number(last)):
             raise ConfigError(
                 f"seeds are whole numbers, with commas between or from-to: 0,1,2 or 0-4, not {text!r}"
             )
-        found += range(int(first), int(last or first) + 1)
+        if len(max(first, last, key=len)) > DIGITS:
+            raise ConfigError(f"a seed has at most {DIGITS} digits: {text[:40]!r} names a longer one")
         if dash and int(last) < int(first):
             raise ConfigError(f"seeds from {first} to {last} are none: write the lower one first")
-    if twice := {seed for seed in found if found.count(seed) > 1}:
+        asked = range(int(first), int(last or first) + 1)
+        if len(found) + len(asked) > MOST:
+            raise ConfigError(f"{text[:40]!r} names more than {MOST:,} seeds: each is a run; name fewer")
+        found += asked
+    if twice := [seed for seed, times in Counter(found).items() if times > 1]:
         raise ConfigError(f"seed {min(twice)} is named twice in {text!r}")
     return tuple(found)
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdecimal()
 
 
 @dataclass(frozen=True)

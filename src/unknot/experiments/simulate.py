@@ -18,7 +18,7 @@ from unknot.core.errors import ConfigError
 from unknot.core.jobs import Engine
 from unknot.core.keys import Key
 from unknot.core.loss import Loss, LossFunction, as_loss
-from unknot.core.registry import engines, methods
+from unknot.core.registry import as_written, engines, methods, models, options_of
 from unknot.core.requests import Erase, resolved
 from unknot.core.saved import load_model
 from unknot.core.task import Task
@@ -27,7 +27,7 @@ from unknot.core.weights import Weights
 from unknot.data.corrupt import corrupt
 from unknot.data.dataset import Dataset
 from unknot.data.partition import federate
-from unknot.experiments.config import FOLDER, Experiment
+from unknot.experiments.config import FOLDER, Course, DataSpec, EngineSpec, Experiment
 from unknot.federation import Federation, History, Method, Observer, Setup, SetupParts
 from unknot.models import build
 
@@ -167,8 +167,10 @@ def _check_device(device: str) -> None:
         torch.empty(1, device=torch.device(device))
     except (RuntimeError, AssertionError) as error:
         there = ["cpu", *(f"cuda:{i}" for i in range(torch.cuda.device_count()))]
+        gpu = device.lower().startswith("gpu")
+        meant = (". Did you mean 'cuda'?" if len(there) > 1 else " (a GPU is called 'cuda')") if gpu else ""
         raise ConfigError(
-            f"cannot train on device {device!r}; this machine has {', '.join(there)}"
+            f"device: cannot train on {device!r}; this machine has {', '.join(there)}{meant}"
         ) from error
 
 
@@ -190,7 +192,8 @@ def read(experiment: Experiment) -> Dataset | FederatedData:
     from unknot.data import folder, load
 
     spec = experiment.data
-    return folder(**spec.options) if spec.name == FOLDER else load(spec.name, spec.root, **spec.options)
+    with as_written("data", spec.options, alone=False):
+        return folder(**spec.options) if spec.name == FOLDER else load(spec.name, spec.root, **spec.options)
 
 
 def dealt(experiment: Experiment, source: Dataset | FederatedData) -> FederatedData:
@@ -199,14 +202,15 @@ def dealt(experiment: Experiment, source: Dataset | FederatedData) -> FederatedD
     if isinstance(source, FederatedData):
         data = source
     else:
-        data = federate(
-            source,
-            spec.partition,
-            key=Key.root(experiment.seed),
-            validation=spec.validation,
-            test_samples=spec.test_samples,
-            public=spec.public,
-        )
+        with as_written("data", options_of(DataSpec), alone=False):
+            data = federate(
+                source,
+                spec.partition,
+                key=Key.root(experiment.seed),
+                validation=spec.validation,
+                test_samples=spec.test_samples,
+                public=spec.public,
+            )
     if spec.test == "clients":
         data = _tested_on_shares(data)
     if spec.corrupt:
@@ -231,19 +235,23 @@ def assemble(
             f"federation.per_round = {per_round}, but there are only {len(data)} clients: {way}"
         )
     spec = experiment.engine
-    return simulate(
-        maker(experiment, data),
-        data,
-        experiment.method,
-        initial=experiment.model.initial,
-        engine=engine or spec.name,
-        device=spec.device,
-        dtype=spec.dtype,
-        threads=spec.threads,
-        engine_options=spec.options if engine is None else None,
-        setup=setup,
-        observers=observers,
-    )
+    with (
+        as_written("engine", [*options_of(EngineSpec), *spec.options], alone=False),
+        as_written("federation", options_of(Course), alone=False),
+    ):
+        return simulate(
+            maker(experiment, data),
+            data,
+            experiment.method,
+            initial=experiment.model.initial,
+            engine=engine or spec.name,
+            device=spec.device,
+            dtype=spec.dtype,
+            threads=spec.threads,
+            engine_options=spec.options if engine is None else None,
+            setup=setup,
+            observers=observers,
+        )
 
 
 def maker(experiment: Experiment, data: FederatedData) -> Callable[[], nn.Module]:
@@ -251,7 +259,8 @@ def maker(experiment: Experiment, data: FederatedData) -> Callable[[], nn.Module
     shape, spec = tuple(data.train.x.shape[1:]), experiment.model
 
     def make() -> nn.Module:
-        return build(spec.name, shape, data.train.classes, **spec.options)
+        with as_written("model", models.options(spec.name), alone=False):
+            return build(spec.name, shape, data.train.classes, **spec.options)
 
     make.__name__ = spec.name
     return make
@@ -265,14 +274,17 @@ def _tested_on_shares(data: FederatedData) -> FederatedData:
     return data.replaced(test=data.test.subset(rows), test_rows=shares, test_owner=owner)
 
 
-def prepare_without(experiment: Experiment) -> Federation:
-    """The same federation, but what the experiment's requests erase was never part of it."""
+def prepare_without(experiment: Experiment, observers: Sequence[Observer] = ()) -> Federation:
+    """The same federation, but what the experiment's requests erase was never part of it.
+
+    `observers` are called with each event of its run.
+    """
     rest = data_of(experiment)
     for request in resolved(experiment.requests, rest):
         if isinstance(request, Erase):
             for target in request.targets:
                 rest.erase(target.client, target.samples)
-    return assemble(experiment, rest)
+    return assemble(experiment, rest, observers)
 
 
 def run(experiment: Experiment, observers: Sequence[Observer] = ()) -> History:

@@ -34,7 +34,7 @@ class Constant:
 
     def __post_init__(self) -> None:
         if not self.factor > 0:
-            raise ConfigError(f"a constant slowness must be positive, not {self.factor}")
+            raise ConfigError(f"factor of a constant slowness must be positive, not {self.factor}")
 
     def of(self, clients: ArrayLike, key: Key) -> NDArray[np.float64]:
         return np.full(np.shape(clients), self.factor)
@@ -51,7 +51,9 @@ class Uniform:
 
     def __post_init__(self) -> None:
         if not 0 < self.low <= self.high:
-            raise ConfigError(f"uniform slowness needs 0 < low <= high, not {self.low} and {self.high}")
+            raise ConfigError(
+                f"low and high of a uniform slowness: 0 < low <= high, not {self.low} and {self.high}"
+            )
 
     def of(self, clients: ArrayLike, key: Key) -> NDArray[np.float64]:
         return self.low + (self.high - self.low) * key.uniform(clients)
@@ -68,7 +70,9 @@ class Pareto:
 
     def __post_init__(self) -> None:
         if not (self.alpha > 0 and self.cap >= 1):
-            raise ConfigError(f"Pareto slowness needs alpha > 0 and cap >= 1, not {self.alpha}, {self.cap}")
+            raise ConfigError(
+                f"alpha and cap of a Pareto slowness: alpha > 0, cap >= 1, not {self.alpha} and {self.cap}"
+            )
 
     def of(self, clients: ArrayLike, key: Key) -> NDArray[np.float64]:
         return np.minimum((1.0 - key.uniform(clients)) ** (-1.0 / self.alpha), self.cap)
@@ -83,7 +87,7 @@ class Trace:
 
     def __post_init__(self) -> None:
         if not self.factors or not all(factor > 0 for factor in self.factors):
-            raise ConfigError("a trace of slowness is a list of positive numbers")
+            raise ConfigError("factors of a trace of slowness are a list of positive numbers")
 
     def of(self, clients: ArrayLike, key: Key) -> NDArray[np.float64]:
         return np.asarray(self.factors)[np.asarray(clients, dtype=np.int64) % len(self.factors)]

@@ -77,13 +77,18 @@ JOINT = "joint"
 """The lane of the rounds that all clusters take part in."""
 
 
-def check_clusters(desk: Desk, clusters: int) -> None:
-    """Refuse more clusters than there could ever be clients to be in them."""
+def count_clusters(desk: Desk, asked: int | None, usual: int) -> int:
+    """As many as were asked for; otherwise the usual number, or one for each client where they are fewer.
+
+    More than there could ever be clients to be in them are refused.
+    """
+    clusters = min(usual, desk.population) if asked is None else asked
     if clusters > desk.population:
         raise ConfigError(
             f"method.clusters is {clusters}, but the federation's clients are {desk.population}: set it to "
             "that at most"
         )
+    return clusters
 
 
 def mean_of_clusters(desk: Desk) -> Model:

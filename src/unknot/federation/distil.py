@@ -46,7 +46,8 @@ def check_distillable(data: FederatedData) -> None:
     if data.public is None:
         raise ConfigError(
             "distillation needs inputs of the server's own, without targets: federate(..., public=200), "
-            "clients(..., public=X), or data.public in a file"
+            "clients(..., public=X); in a file with a data set data.public = 200, with a folder the name of "
+            'a file in it, data.public = "public.csv"'
         )
     if data.train.kind != "classes" or data.train.y.ndim > 1:
         raise ConfigError(

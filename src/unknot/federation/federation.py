@@ -558,6 +558,7 @@ class Federation(View):
         history.waived = self.state.waived.describe(self.data.label)
         history.apart = list(self._apart)
         history.scores = self.scores.all(history.model)
+        history.initial = self._initial_scores()
         with one_thread():
             choices = self.method.choices(self.desk)
         for name, model in choices.items():
@@ -577,6 +578,12 @@ class Federation(View):
     def _scores(self) -> dict[str, Score]:
         """How the served model does now."""
         return self.scores.now(self.model) if self._evaluate_every else {}
+
+    def _initial_scores(self) -> dict[str, Score]:
+        """How the model does that lanes begin with, on the split that a run is judged by."""
+        if self.ledger.taint(self.initial):  # an approximate method has let it pass, but it is not asked
+            return {}
+        return {split: self.scores.of(self.initial, split) for split in list(self.scores.there)[:1]}
 
     def _own(self, lane: Lane) -> dict[str, Score]:
         """How a lane's own model does, where there are several."""

@@ -17,9 +17,12 @@ REGAINED = 0.99
 """The share of the main metric before an erasure at which it counts as regained."""
 TOO_MANY = 0.5
 """The share of updates that are set aside from which on a run is not well."""
+WORSE = 10
+"""So many times the loss of the model that it began with: then a run has diverged."""
 IDLE = 3
 """Rounds of a lane, at its end, from which none was used: then it is not well either."""
-HINTS = {"not finite": "the learning rate may be too high"}
+TOO_HIGH = "the learning rate may be too high"
+HINTS = {"not finite": TOO_HIGH}
 
 
 @dataclass(frozen=True)
@@ -224,6 +227,8 @@ class History:
     """Work for no lane: the profiling round, before training."""
     scores: dict[str, Score] = field(default_factory=dict)
     """How the served model did at the end, by split."""
+    initial: dict[str, Score] = field(default_factory=dict)
+    """How the model does that everything begins with, and begins again with: on one split, at the end."""
     seconds: dict[str, float] = field(default_factory=lambda: {"train": 0.0, "evaluate": 0.0, "total": 0.0})
     """Real seconds: to train, to evaluate, in all."""
     stopped: str = ""
@@ -311,7 +316,7 @@ class History:
             by_lane.setdefault(record.lane, []).append(record)
         if len(by_lane) > 1 or not found:
             found += [text for name, records in by_lane.items() if (text := _idle(name, records))]
-        return found + self._unmeasured()
+        return found + self._diverged() + self._unmeasured()
 
     @property
     def nobody_left(self) -> list[str]:
@@ -324,6 +329,26 @@ class History:
             f"no clients are left{erased}: the run ended before its time"
             + ", and what is served has learned from nobody" * nobody
         ]
+
+    def _diverged(self) -> list[str]:
+        """A sentence if what is served is far worse than what nothing was learned for."""
+        split = next((split for split in ("validation", "test") if split in self.scores), "")
+        if not split:
+            return []
+        if split in self.initial:
+            least, whose = self.initial[split].loss, "of the model that it began with"
+        else:
+            known = [event.scores if isinstance(event, Round) else event.before for event in self.events]
+            losses = [scores[split].loss for scores in known if split in scores]
+            least, whose = min(losses, default=0.0), "that it had been"
+        loss = self.scores[split].loss
+        # A loss of one's own may be nothing, or less: then so many times it says nothing.
+        if least <= 0 or not loss > WORSE * least:
+            return []
+        told = (
+            f"the loss on the {split} data is {loss:.4g} at the end, more than {WORSE} times the {least:.4g}"
+        )
+        return [f"{told} {whose}: it has diverged; {TOO_HIGH}"]
 
     def _unmeasured(self) -> list[str]:
         """The metrics that were no numbers when they were last measured."""
@@ -387,6 +412,7 @@ class History:
             "metric_falls": self.metric.falls,
             "metric_share": self.metric.share,
             "scores": self.scores,
+            "initial": self.initial,
             "choices": self.choices,
             "costs": self.costs,
             "model": None if self.model is None else self.model.digest(),

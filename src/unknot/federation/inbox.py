@@ -9,7 +9,7 @@ from functools import partial
 from unknot.core.data import FederatedData
 from unknot.core.errors import RequestError
 from unknot.core.jobs import Score
-from unknot.core.requests import Erase, Join, Request
+from unknot.core.requests import Erase, Join, Request, of_request
 from unknot.federation.clock import SECOND
 from unknot.federation.describe import Members
 from unknot.federation.history import Trip
@@ -198,14 +198,19 @@ def check_requests(
     through this, and others may have been served since. `remembered` are clients whose data is not
     here, but has a part in what the federation was given to begin with.
     """
-    for request in new:
+    for number, request in enumerate(new, 1):
         if not isinstance(request, Erase | Join):
-            raise RequestError(f"a request is made by unknot.erase or unknot.join; found {request!r}")
+            raise RequestError(
+                f"request {number}: a request is made by unknot.erase or unknot.join; found {request!r}"
+            )
     for timed in (False, True):
-        mine = [(r, r in new) for r in (*waiting, *new) if (r.at.time is not None) == timed]
+        numbers = [0] * len(waiting) + list(range(1, len(new) + 1))
+        every = zip((*waiting, *new), numbers, strict=True)
+        mine = [(r, number) for r, number in every if (r.at.time is not None) == timed]
         rehearsal = _Rehearsal(data, set(members), set(remembered))
-        for request, asked in sorted(mine, key=lambda pair: pair[0].at.time if timed else pair[0].at.round):  # type: ignore[arg-type, return-value]
-            rehearsal.take(request, strict=asked)
+        for request, number in sorted(mine, key=lambda pair: pair[0].at.time if timed else pair[0].at.round):  # type: ignore[arg-type, return-value]
+            with of_request(number):
+                rehearsal.take(request, strict=number > 0)
 
 
 @dataclass

@@ -24,7 +24,7 @@ class Length:
     """
 
     rounds: int | None = None
-    """How many (more) rounds each lane makes."""
+    """How many (more) rounds are made: by the federation, or by each of its clusters."""
     seconds: float | None = None
     """How many (more) simulated seconds it goes on."""
     accuracy: float | None = None
@@ -34,7 +34,7 @@ class Length:
     deviation: float | None = None
     """The greatest standard deviation that their values may have; left out: any."""
     judge: str = "served"
-    """Whose value counts: what is "served", or that of the "best" lane."""
+    """Whose value counts: what is "served", or that of the "best" cluster."""
     goal: float | None = None
     """As accuracy, for whatever the main metric is."""
 
@@ -59,7 +59,7 @@ class Length:
         if self.deviation is not None and not self.deviation >= 0:
             raise ConfigError(f"deviation must not be negative, not {self.deviation}")
         if self.judge not in ("served", "best"):
-            raise ConfigError(f"the judge of a run's end is 'served' or 'best', not {self.judge!r}")
+            raise ConfigError(f"judge of a run's end is 'served' or 'best', not {self.judge!r}")
 
     @staticmethod
     def of(length: int | Length | None, parts: LengthParts) -> Length:

@@ -70,7 +70,7 @@ class Buffered:
     def __post_init__(self) -> None:
         if not 1 <= self.minimum <= self.per_round:
             raise ConfigError(
-                f"a buffered pace needs 1 <= minimum <= per_round, not minimum = {self.minimum} "
+                f"minimum of a buffered pace: 1 <= minimum <= per_round, not minimum = {self.minimum} "
                 f"and per_round = {self.per_round}"
             )
         if self.staleness_bound is not None and self.staleness_bound < 0:

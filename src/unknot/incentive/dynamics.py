@@ -65,7 +65,9 @@ def flow(game: Game, x: Floats, until: float, rest: float = 0.0) -> tuple[float,
     try:
         from scipy.integrate import solve_ivp
     except ImportError as error:
-        raise ConfigError(f"the equations need {error.name}: pip install 'unknot[game]'") from None
+        raise ConfigError(
+            f"the equations need {error.name}: in your clone, pip install -e '.[game]'"
+        ) from None
 
     alive = x > 0
     logs = np.log(np.where(alive, x, 1.0))

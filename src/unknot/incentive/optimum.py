@@ -21,7 +21,9 @@ def optimum(game: Game, key: Key, starts: int = 8) -> Floats:
     try:
         from scipy.optimize import minimize
     except ImportError as error:
-        raise ConfigError(f"the optimum needs {error.name}: pip install 'unknot[game]'") from None
+        raise ConfigError(
+            f"the optimum needs {error.name}: in your clone, pip install -e '.[game]'"
+        ) from None
 
     groups, many = game.populations, game.servers
     choices = np.array(list(islice(product(range(many), repeat=groups), PURE)))

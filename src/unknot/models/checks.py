@@ -24,13 +24,15 @@ def wholes(model: str, name: str, values: object) -> tuple[int, ...]:
         raise ConfigError(
             f"model {model!r}: {name} must be a list of whole numbers such as [80], not {values!r}"
         )
-    return tuple(whole(model, f"each number of {name}", value) for value in values)
+    return tuple(whole(model, f"{name}[{i}]", value) for i, value in enumerate(values))
 
 
 def word(model: str, name: str, value: object, known: Sequence[str]) -> str:
     """One of a few words."""
     if not isinstance(value, str) or value not in known:
-        raise ConfigError(f"model {model!r}: unknown {name} {value!r}.{nearest(str(value), known)}")
+        raise ConfigError(
+            f"model {model!r}: {name} = {value!r} is not one that there is.{nearest(str(value), known)}"
+        )
     return value
 
 

@@ -105,22 +105,38 @@ def parts(history: History, of: Sequence[Row]) -> list[Part]:
     ]
 
 
-def erased(history: History, of: Sequence[Row]) -> dict[int, str]:
-    """What was erased of whom, in words: once a client, at its first row, however many requests it took."""
+def erased(history: History, of: Sequence[Row], named: bool = True) -> dict[int, str]:
+    """What was erased of whom, in words: once a client, at its first row, however many requests it took.
+
+    Not `named`: without the client, for a row that says whose it is.
+    """
     samples: Counter[int] = Counter()
     whole: set[int] = set()
     for served in history.served:
         samples.update(served.parts)
         whole.update(served.leavers)
     first = _first_rows(of)
-    words = {client: Target(client, tuple(range(n))).told(history.label) for client, n in samples.items()}
-    words |= {client: history.label(client) for client in whole}
+    if named:
+        words = {client: Target(client, tuple(range(n))).told(history.label) for client, n in samples.items()}
+        words |= {client: history.label(client) for client in whole}
+    else:
+        words = {client: f"{n} sample{'' if n == 1 else 's'} erased" for client, n in samples.items()}
+        words |= dict.fromkeys(whole, "erased")
     return {first[client]: text for client, text in words.items() if client in first}
 
 
 def sign(served: Served) -> str:
     """What a request is marked as: "join", "erase" where a client leaves, "samples" where all stay."""
     return "samples" if served.kind == "erase" and not served.leavers else served.kind
+
+
+def durations(history: History) -> dict[int, float]:
+    """How long each client takes: when it was profiled, which clusters go by, else on average in its lane."""
+    found: dict[int, list[float]] = {}
+    for trip, kind in _trips(history):
+        if kind == ("apart" if history.apart else "lane"):
+            found.setdefault(trip.client, []).append(trip.ended - trip.launched)
+    return {client: sum(times) / len(times) for client, times in found.items()}
 
 
 def restarts(history: History) -> list[tuple[float, str]]:

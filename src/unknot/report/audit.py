@@ -19,7 +19,7 @@ Shown = Mapping[str, Any]
 MODELS = ("kept", "served", "controls")
 MEANING = {
     "served": "what the run serves after the erasure: the audit is about it",
-    "controls": "the same run with other seeds, in which the erased data never was: what nothing looks like",
+    "controls": "the same run with other seeds, in which the erased data never was: what no trace looks like",
     "kept": "the same run with the erased data left in: what an audit would see if nothing were forgotten",
 }
 STYLES = {
@@ -29,6 +29,8 @@ STYLES = {
     "no power": "bold yellow",
 }
 OUTCOME = "outcome"
+BLIND = "no power"
+"""Of an attack: what it does not find says nothing."""
 UNLIKE = 2.0
 """From here on it is said that the served model is unlike its controls altogether."""
 
@@ -45,23 +47,51 @@ def sentence(audit: Shown) -> str:
         return (
             "What is served is, bit for bit, a model that was trained without the erased data: there is "
             "nothing of it to be found. This holds for this run, and no attack can say more."
+            + _untested(audit)
         )
     if outcome == "no trace found":
-        return f"{risk}no trace was found. {_sensitivity(audit)}This is evidence, not proof.{_unlike(audit)}"
+        return (
+            f"{risk}no trace was found{_tested(audit)}. {_sensitivity(audit)}This is evidence, not proof."
+            f"{_untested(audit)}{_unlike(audit)}"
+        )
     if outcome == "still shows":
         return (
-            f"{risk}the erased data still shows: {_odds(audit)}, as models do that kept it.{_unlike(audit)}"
+            f"{risk}the erased data still shows: {_odds(audit)}, as models do that kept it."
+            f"{_untested(audit)}{_unlike(audit)}"
         )
     if outcome == "over-forgotten":
         return (
             f"{risk}the erased data was over-forgotten: {_odds(audit)}, the other way than models that "
             "kept it. It knows less of this data than a model that never had it, and so tells whose was "
-            "erased." + _unlike(audit)
+            "erased." + _untested(audit) + _unlike(audit)
         )
     return (
         "Nothing was shown: most models that kept the erased data cannot be told from models that never "
         "had it either. This is evidence neither of forgetting nor of the contrary."
     )
+
+
+def _tested(audit: Shown) -> str:
+    """By which attacks, where it was not by all of them."""
+    able = [finding["attack"] for finding in audit["findings"] if finding["outcome"] != BLIND]
+    return "" if len(able) == len(audit["findings"]) else f" by {listed(able)}"
+
+
+def _untested(audit: Shown) -> str:
+    """Which attacks could not have seen anything, so that nobody takes their silence for an answer."""
+    blind = [finding["attack"] for finding in audit["findings"] if finding["outcome"] == BLIND]
+    if not blind:
+        return ""
+    why = "most models that kept the erased data do not stand out"
+    if len(blind) == len(audit["findings"]):
+        return f" No attack had power here ({why} either): the verdict rests on the bits alone."
+    says, them = ("says", "it") if len(blind) == 1 else ("say", "them")
+    return f" {listed(blind)} had no power and {says} nothing: {why} by {them}."
+
+
+def listed(names: Sequence[str]) -> str:
+    """``a``; ``a and b``; ``a, b and c``."""
+    return " and ".join(filter(None, [", ".join(names[:-1]), *names[-1:]]))
 
 
 def _unlike(audit: Shown) -> str:
@@ -242,10 +272,11 @@ def _divergence(audit: Shown) -> _Figures:
 
 def marks(found: Shown) -> RenderableType:
     """Who answers to the mark that the erased clients' samples bore."""
-    table = Table("model", "marked test samples taken for the target")
+    rows = []
     for model in MODELS:
         rates = [found["served"]] if model == "served" else found[model]
-        table.add_row(model, estimate(rates[0]) if len(rates) == 1 else _range(rates))
+        rows.append([model, estimate(rates[0]) if len(rates) == 1 else _range(rates)])
+    table = _Figures(["model", "marked test samples taken for the target"], rows, 1, len(rows))
     said = {
         "still shows": "what is served still answers to the mark.",
         "over-forgotten": "what is served answers to it less than models that never saw it.",
@@ -258,16 +289,13 @@ def marks(found: Shown) -> RenderableType:
 
 def guesses(found: Shown) -> RenderableType:
     """How well the coins can still be told that only the erased client knew."""
-    table = Table("model", "right guesses", "p", "ε at least", "at most to be shown")
+    rows = []
     for model in ("kept", "served"):
         of = found[model]
-        table.add_row(
-            model,
-            f"{of['right']} of {of['made']}",
-            f"{of['two_sided']:.3g}",
-            f"{of['epsilon']:.2f}",
-            f"{of['most']:.2f}",
-        )
+        guessed = f"{of['right']} of {of['made']}"
+        rows.append([model, guessed, f"{of['two_sided']:.3g}", f"{of['epsilon']:.2f}", f"{of['most']:.2f}"])
+    heads = ["model", "right guesses", "p", "ε at least", "at most to be shown"]
+    table = _Figures(heads, rows, 1, len(rows))
     said = {
         "still shows": "from what is served, it can be told which canaries the erased client held.",
         "over-forgotten": "guesses from what is served are wrong too often: it was pushed off the canaries.",

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
-from html import escape
+from collections.abc import Mapping
 from pathlib import Path
 
+from unknot.report import svg
 from unknot.report.audit import (
+    BLIND,
     MEANING,
     MODELS,
     Shown,
@@ -18,19 +20,20 @@ from unknot.report.audit import (
     sentence,
     served_by,
 )
-from unknot.report.audit_plot import svg
-from unknot.report.plots import load_matplotlib
+from unknot.report.audit_plot import LABELS, corners
+from unknot.report.html import Html, code, details, document, element, joined, notice, table
 from unknot.report.targets import check_page
 
-STYLE = """
-body { font: 16px/1.5 system-ui, sans-serif; color: #222; max-width: 60rem; margin: auto; padding: 1rem; }
-.verdict { border-left: .5rem solid; padding: .6rem 1rem; background: #f6f6f6; font-size: 1.15rem; }
-.still-shows, .over-forgotten { border-color: #b3261e; } .no-trace-found { border-color: #2e7d32; }
-.no-power { border-color: #b28704; }
-table { border-collapse: collapse; margin: 1rem 0; font-size: .92rem; }
-th, td { text-align: left; padding: .25rem .8rem .25rem 0; border-bottom: 1px solid #ddd; }
-svg { max-width: 100%; height: auto; } footer { color: #555; font-size: .85rem; }
-"""
+TONES = {"no trace found": "good", "still shows": "bad", "over-forgotten": "bad", BLIND: "warn"}
+LOOKS = {
+    "kept": ("var(--c1)", "up", "5 3"),
+    "served": ("var(--c0)", "diamond", ""),
+    "controls": ("var(--soft)", "circle", ""),
+}
+"""Of each kind of model: its colour, its sign, the dash of its line."""
+BAND, GUESSING = "var(--rule)", "2 3"
+FAR = 4.0
+"""How many times as far as what would be told from the controls a picture goes."""
 OUTCOMES = {
     "no trace found": "what is served stands among its controls; models that kept all of the data do not",
     "still shows": "it stands out as models do that kept the erased data",
@@ -38,12 +41,21 @@ OUTCOMES = {
     "no power": "most models that kept the erased data do not stand out either; then nothing else is said",
 }
 READING = (
-    "<b>Deviation</b>: by how many standard deviations of the controls a model's statistic lies from "
-    "theirs. If no trace is left, the served model is one more control, and is the oddest of all only by "
-    "chance. <b>AUC</b>: the chance that an erased sample looks more like a learned one than another "
-    "sample does; ½ is guessing. <b>TPR</b>: how many erased samples are found while so few others are "
-    "taken for one. In brackets: intervals of 99 % over draws of the samples, given the model; for the "
-    "controls, the least and the most."
+    (
+        "Deviation",
+        "by how many standard deviations of the controls a model's statistic lies from theirs. If no trace "
+        "is left, the served model is one more control, and is the oddest of all only by chance.",
+    ),
+    (
+        "AUC",
+        "the chance that an erased sample looks more like a learned one than another sample does; ½ is "
+        "guessing.",
+    ),
+    (
+        "TPR",
+        "how many erased samples are found while so few others are taken for one. In brackets: intervals of "
+        "99 % over draws of the samples, given the model; for the controls, the least and the most.",
+    ),
 )
 
 
@@ -51,83 +63,146 @@ def check(file: Path | None) -> None:
     """Whether the page can be written: asked before a long run rather than after it."""
     if file is not None:
         check_page(file)
-        load_matplotlib()
 
 
 def page(audit: Shown) -> str:
     """The verdict in a sentence, what was compared, figures, pictures, and what is needed to repeat it."""
     outcome = audit["outcome"]
     title = f"Audit: {audit['erased']} erased from {audit['experiment']}"
-    return "\n".join(
-        [
-            f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>',
-            f"<style>{STYLE}</style></head><body>",
-            f"<h1>{escape(title)}</h1>",
-            f'<p class="verdict {outcome.replace(" ", "-")}"><b>{escape(outcome.capitalize())}.</b> '
-            f"{escape(sentence(audit))}</p>",
-            f"<h2>What was compared</h2><p>Served by {escape(served_by(audit))}; ",
-            f"{escape(asked(audit) + given(audit))}.</p>",
-            _pairs(MEANING),
-            *_shown(audit),
-            *(f"<p>{escape(note)}</p>" for note in notes(audit)),
-            f"<h2>The four outcomes</h2>{_pairs(OUTCOMES)}",
-            f"<footer><p>{_repeat(audit)}</p><pre>{_settings(audit)}</pre></footer></body></html>",
-        ]
+    settings = {"experiment": audit["settings"], "options": audit["options"]}
+    return document(
+        title,
+        element("h1", title),
+        notice(joined([element("b", f"{outcome.capitalize()}."), f" {sentence(audit)}"]), TONES[outcome]),
+        element("h2", "What was compared"),
+        element("p", f"Served by {served_by(audit)}; {asked(audit)}{given(audit)}."),
+        _pairs(MEANING),
+        *_shown(audit),
+        *(element("p", note) for note in notes(audit)),
+        element("h2", "The four outcomes"),
+        _pairs(OUTCOMES),
+        details("The experiment and the options", code(json.dumps(settings, indent=1))),
+        element("footer", element("p", _repeat(audit))),
+        style=svg.STYLE,
     )
 
 
-def _shown(audit: Shown) -> list[str]:
+def _shown(audit: Shown) -> list[Html]:
     """Figures and pictures; none, where the outcome is that nothing was shown."""
-    if audit["outcome"] == "no power":
+    if audit["outcome"] == BLIND:
         return []
+    reading = joined(joined([element("b", name), f": {text} "]) for name, text in READING)
     return [
-        f"<h2>Figures</h2>{_attacks(audit)}<p>{READING}</p>",
-        f"<h2>Pictures</h2>{svg(audit)}",
-        "<p>On the left, each point is a model; beyond the shaded part, what is served would be told from "
-        "the controls. On the right, the band is where the curves of the controls lie.</p>",
+        element("h2", "Figures"),
+        _attacks(audit),
+        element("p", reading, class_="soft small"),
+        element("h2", "Pictures"),
+        _among(audit),
+        _curves(audit),
     ]
 
 
-def _pairs(words: dict[str, str]) -> str:
-    rows = "".join(f"<tr><th>{escape(name)}</th><td>{escape(text)}</td></tr>" for name, text in words.items())
-    return f"<table>{rows}</table>"
+def _pairs(words: Mapping[str, str]) -> Html:
+    return table([], [[element("b", name), text] for name, text in words.items()])
 
 
-def _attacks(audit: Shown) -> str:
+def _attacks(audit: Shown) -> Html:
     heads = ["attack", "model", "deviation", "AUC", "TPR at 1 %", "outcome"]
     rows = []
     for finding in audit["findings"]:
         for model in MODELS:
             values = finding["statistics"][model]
             lone = len(values) == 1
-            cells = [
-                finding["attack"] if model == MODELS[0] else "",
-                model,
-                f"{values[0]:+.1f}" if lone else f"{min(values):+.1f} to {max(values):+.1f}",
-                estimate(finding[model]["auc"]),
-                estimate(finding[model]["tpr"]["0.01"]),
-                _found(finding) if model == "served" else "",
-            ]
-            rows.append("".join(f"<td>{escape(cell)}</td>" for cell in cells))
-    head = "".join(f"<th>{escape(name)}</th>" for name in heads)
-    return f"<table><tr>{head}</tr>{''.join(f'<tr>{row}</tr>' for row in rows)}</table>"
+            rows.append(
+                [
+                    finding["attack"] if model == MODELS[0] else "",
+                    model,
+                    f"{values[0]:+.1f}" if lone else f"{min(values):+.1f} to {max(values):+.1f}",
+                    estimate(finding[model]["auc"]),
+                    estimate(finding[model]["tpr"]["0.01"]),
+                    _found(finding) if model == "served" else "",
+                ]
+            )
+    return table(heads, rows, (2, 3, 4))
 
 
 def _found(finding: Shown) -> str:
     return str(finding["outcome"]) + ("" if finding["p"] is None else f", p = {finding['p']:.3g}")
 
 
+def _among(audit: Shown) -> Html:
+    """Where the statistic of every model lies, in deviations of the controls."""
+    reach = max(finding["critical"] for finding in audit["findings"])
+    every = [v for finding in audit["findings"] for model in MODELS for v in finding["statistics"][model]]
+    ends = min(max(max(map(abs, every)), 1.2 * reach), FAR * reach)
+    charts = []
+    for finding in audit["findings"]:
+        critical, dots = finding["critical"], list[svg.Dot]()
+        for model in ("controls", "kept", "served"):
+            tint, shape, _ = LOOKS[model]
+            for i, value in enumerate(finding["statistics"][model]):
+                height = 0.6 * ((i % 5) - 2) / 2 if model == "controls" else 0.0
+                dots.append(svg.Dot(value, height, tint, shape=shape, about=f"{model}: {value:+.1f}"))
+        chart = svg.Chart(
+            svg.Axis("", -1.05 * ends, 1.05 * ends),
+            svg.Axis("", -1.0, 1.0, named=()),
+            bands=[svg.Band([(-critical, -1.0, 1.0), (critical, -1.0, 1.0)], "var(--soft)")],
+            dots=dots,
+            height=80,
+            left=16,
+            about=f"{finding['attack']}: the statistic of every model, in deviations of the controls",
+        )
+        charts.append((_titled(finding), chart))
+    said = (
+        "Each sign is a model: to the right, what still shows; to the left, what was over-forgotten; 0 is "
+        "the middle of the controls. Beyond the shaded part, what is served would be told from them."
+    )
+    if max(map(abs, every)) > ends:
+        said += " What lies further out is drawn at the edge."
+    signs = [(LOOKS[model][1], LOOKS[model][0], LABELS[model]) for model in ("served", "kept", "controls")]
+    return svg.multiples(charts, said, svg.legend([*signs, ("box", BAND, "not told from the controls")]))
+
+
+def _curves(audit: Shown) -> Html:
+    """The ROC of each attack; both axes logarithmic: what matters is on the left."""
+    left, bottom = 0.5 / audit["others"], 0.5 / audit["members"]
+    charts = []
+    for finding in audit["findings"]:
+        roc = finding["controls"]["roc"]
+        edges = [
+            (max(x, left), max(low, bottom), max(high, bottom))
+            for x, low, high in zip(roc["fpr"], roc["low"], roc["high"], strict=True)
+        ]
+        lines = [svg.Line([(left, left), (1.0, 1.0)], "var(--soft)", "guessing", 1.0, dash=GUESSING)]
+        for model in ("kept", "served"):
+            tint, _, dash = LOOKS[model]
+            points = [(max(x, left), max(y, bottom)) for x, y in corners(finding[model]["roc"])]
+            lines.append(svg.Line(points, tint, LABELS[model], 2, True, dash or None))
+        chart = svg.Chart(
+            svg.Axis("false positive rate", left, 1.0, log=True),
+            svg.Axis("true positive rate", bottom, 1.0, log=True),
+            lines,
+            [svg.Band(edges, "var(--soft)", steps=True)],
+            height=200,
+            about=f"{finding['attack']}: true positive rate by false positive rate",
+        )
+        charts.append((_titled(finding), chart))
+    signs = [(f"line {LOOKS[m][2]}".strip(), LOOKS[m][0], LABELS[m]) for m in ("served", "kept")]
+    signs += [("box", BAND, LABELS["controls"]), (f"line {GUESSING}", "var(--soft)", "guessing")]
+    said = "How many erased samples are found, by how many others are taken for one. The band is where the "
+    return svg.multiples(charts, f"{said}curves of the controls lie.", svg.legend(signs))
+
+
+def _titled(finding: Shown) -> Html:
+    return joined([finding["attack"], element("small", finding["outcome"])])
+
+
 def _repeat(audit: Shown) -> str:
     seeds = "; ".join(f"{kind} {_span(values)}" for kind, values in audit["seeds"].items())
-    return escape(
+    return (
         f"Level {percent(audit['level'])}, {audit['controls']} controls. Seeds: {seeds}. The same command "
         "on the same experiment gives this page again."
     )
-
-
-def _settings(audit: Shown) -> str:
-    """The experiment and the options, as they were given."""
-    return escape(json.dumps({"experiment": audit["settings"], "options": audit["options"]}, indent=1))
 
 
 def _span(seeds: list[int]) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -25,15 +24,7 @@ def draw(audit: Shown, file: str | Path) -> None:
         raise ConfigError(f"cannot write {file}: {error.strerror or error}") from None
 
 
-def svg(audit: Shown) -> str:
-    """The picture as SVG, to be put into a page."""
-    out = io.StringIO()
-    _save(audit, out, ".svg")
-    text = out.getvalue()
-    return text[text.index("<svg") :]
-
-
-def _save(audit: Shown, out: str | Path | io.StringIO, ending: str) -> None:
+def _save(audit: Shown, out: str | Path, ending: str) -> None:
     figure_of, style = load_matplotlib()
     with style:  # while it is saved as well: names within an SVG are made up then
         figure = _figure(audit, figure_of)
@@ -121,10 +112,10 @@ def _roc(axes: Any, finding: Shown, left: float, bottom: float) -> None:
         label=LABELS["controls"],
     )
     for model, colour, dash in (("kept", KEPT, "--"), ("served", SERVED, "-")):
-        corners = _corners(finding[model]["roc"])
+        points = corners(finding[model]["roc"])
         axes.plot(
-            [max(x, left) for x, _ in corners],
-            [max(y, bottom) for _, y in corners],
+            [max(x, left) for x, _ in points],
+            [max(y, bottom) for _, y in points],
             color=colour,
             linestyle=dash,
             linewidth=1.6,
@@ -141,7 +132,7 @@ def _roc(axes: Any, finding: Shown, left: float, bottom: float) -> None:
     axes.set_title(f"{finding['attack']}: {finding['outcome']}", fontsize=9.5)
 
 
-def _corners(roc: Shown) -> list[tuple[float, float]]:
+def corners(roc: Shown) -> list[tuple[float, float]]:
     """Where the curve rises, and its end: all that a picture in steps needs."""
     points = list(zip(roc["fpr"], roc["tpr"], strict=True))
     rises = [new for old, new in pairwise(points) if new[1] > old[1]]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import textwrap
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,15 +12,15 @@ from pathlib import Path
 from typing import Any
 
 from unknot.core.errors import ConfigError
+from unknot.report.fitting import GLUE, USUAL, wrapped
 from unknot.report.plots import COLOURS, GREY, load_matplotlib
 from unknot.report.targets import check_picture
-from unknot.report.trees import label
+from unknot.report.trees import label_within
 from unknot.topology import Anchors, Assignment, Bounds, Profiles, anchors, assign, ratings
 
 SIGNS = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 MARKS = ("o", "s", "^", "D", "v", "P", "X")  # with 8 colours: 56 clusters that look different
 WIDE, HIGH = 64, 18  # characters of a plot
-INDENT: Any = {"initial_indent": "  ", "subsequent_indent": "  "}
 LOG = 30  # a longest time so many times the shortest needs a logarithmic axis
 
 
@@ -71,46 +70,53 @@ def to_json(shown: View) -> str:
 # Characters.
 
 
-def text(shown: View) -> str:
+def text(shown: View, width: int = USUAL) -> str:
     """The clusters, the matches at each level, and the plot."""
     bounds, levels = shown.bounds, shown.assignment.levels
     most = "1 cluster" if bounds.c1 == 1 else f"1 to {bounds.c1} clusters"
     # Not broken between a level and its count: the space inside is no place to wrap.
-    matches = "  ".join(f"{level}:\N{NO-BREAK SPACE}{count}" for level, count in levels.items())
-    lines = [
+    matches = "  ".join(f"{level}:{GLUE}{count}" for level, count in levels.items())
+    head = (
         f"{len(shown.profiles)} clients, each in {most}; {bounds.c2} to {bounds.c3} clients in each of "
-        f"{len(shown.assignment.clusters)} clusters",
+        f"{len(shown.assignment.clusters)} clusters"
+    )
+    lines = [
+        *wrapped(head, width),
         "",
-        *table(shown),
+        *table(shown, width),
         "",
-        "matches at each rating (0 fits best, 100 worst), the worst first:",
-        *(line.replace("\N{NO-BREAK SPACE}", " ") for line in textwrap.wrap(matches, 92, **INDENT)),
+        *wrapped("matches at each rating (0 fits best, 100 worst), the worst first:", width),
+        *(f"  {line}" for line in wrapped(matches, width - 2)),
         "",
-        *scatter(shown),
+        *scatter(shown, width),
     ]
     return "\n".join(lines)
 
 
-def table(shown: View) -> list[str]:
+def table(shown: View, width: int = USUAL) -> list[str]:
     """A line a cluster."""
     names, times, disparities = shown.profiles.names, shown.profiles.times, shown.profiles.disparities
-    lines = [f"{'cluster':>7}{'clients':>9}{'worst':>7}{'mean time':>12}{'mean disparity':>16}  members"]
+    lines = [
+        f"{'':23}{'mean':>11}{'mean':>11}",
+        f"{'cluster':>7}{'clients':>9}{'worst':>7}{'time':>11}{'disparity':>11}  members",
+    ]
     for n, members in enumerate(shown.assignment.clusters):
         if not members:
-            lines.append(f"{n:7}{0:9}{'–':>7}{'–':>12}{'–':>16}")
+            lines.append(f"{n:7}{0:9}{'–':>7}{'–':>11}{'–':>11}")
             continue
         time = math.fsum(times[k] / len(members) for k in members)  # their sum may be no float
         disparity = math.fsum(disparities[k] for k in members) / len(members)
-        who = label(_sorted([names[k] for k in members]), 40)
+        who = label_within(_sorted([names[k] for k in members]), width - 47, 40)
         worst = shown.assignment.worst(n)
-        lines.append(f"{n:7}{len(members):9}{worst:7}{time:12.4g}{disparity:16.3f}  {who}")
+        lines.append(f"{n:7}{len(members):9}{worst:7}{time:11.4g}{disparity:11.3f}  {who}")
     return lines
 
 
-def scatter(shown: View) -> list[str]:
+def scatter(shown: View, width: int = USUAL) -> list[str]:
     """Clients by time (across) and disparity (upwards), each with the sign of its cluster."""
     profiles, set_ = shown.profiles, shown.anchors
-    across = _axis(shown, WIDE)
+    wide = min(WIDE, width - 8)
+    across = _axis(shown, wide)
     top = float(set_.disparities[-1])  # 1: the last anchor, and no disparity is greater
 
     def up(disparity: float) -> int:
@@ -126,14 +132,14 @@ def scatter(shown: View) -> list[str]:
     lines = ["disparity"]
     for y in range(HIGH - 1, -1, -1):
         tick = f"{top * y / (HIGH - 1):.2f}" if y in (0, HIGH - 1) else ""
-        row = "".join(signs.get((y, x), " ") for x in range(WIDE)).rstrip()
+        row = "".join(signs.get((y, x), " ") for x in range(wide)).rstrip()
         lines.append(f"{tick:>5} │{row}")
     first, last = f"{min(profiles.times):.4g}", f"{max(profiles.times):.4g}"
     middle = "time, logarithmic" if shown.logarithmic else "time"
-    lines.append("      └" + "─" * WIDE)
-    lines.append(f"       {first}{middle:^{WIDE - len(first) - len(last)}}{last}")
-    lines.append("each sign is a client's cluster (the commonest where several share a place), ◆ an anchor")
-    return lines
+    lines.append("      └" + "─" * wide)
+    lines.append(f"       {first}{middle:^{wide - len(first) - len(last)}}{last}")
+    told = "each sign is a client's cluster (the commonest where several share a place), ◆ an anchor"
+    return [*lines, *wrapped(told, width)]
 
 
 def _axis(shown: View, wide: int) -> Any:

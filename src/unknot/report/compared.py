@@ -81,7 +81,8 @@ def notes(comparison: Shown) -> list[str]:
     if comparison["erasures"]:
         regained = (
             f"To regain {fraction}: until the served model first had {fraction} of its {name} before the "
-            "request again, in rounds (of the lane that made most), simulated seconds and client epochs."
+            "request again, in rounds (of clusters: of the one that made most), simulated seconds and client "
+            "epochs."
         )
         found.append(regained)
     if comparison["erasures"] > 1:

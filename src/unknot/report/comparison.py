@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterator, Sequence
 
 from rich.box import SIMPLE_HEAD
@@ -40,6 +41,14 @@ class Tables:
 
     def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
         return Measurement(min(40, options.max_width), options.max_width)
+
+
+def text(comparison: Shown, width: int) -> str:
+    """The tables as plain text, so many letters wide."""
+    out = io.StringIO()
+    console = Console(file=out, width=width, color_system=None, force_terminal=False)
+    console.print(Tables(comparison))
+    return "\n".join(line.rstrip() for line in out.getvalue().splitlines())
 
 
 def packed(found: Sequence[Part], room: int) -> Iterator[list[Part]]:

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 
 from unknot.report import svg
 from unknot.report.cells import Shown
 from unknot.report.compared import Part, called, guarantees, notes, parts, short, title, window, wrong
-from unknot.report.html import COLOURS, Html, details, document, element, joined, notice, table
+from unknot.report.html import Html, details, document, element, joined, notice, table
 from unknot.report.html import code as listing
 
-DASHES = (None, "7 3", "7 3 2 3", "2 3", "12 3", "5 2 1 2", "1 2", "9 3 3 3")
-"""A line a method: told apart without its colour."""
+PLAIN, PLAIN_DASH = "rfs", "4 3"
+"""Plain training: what the others are seen beside, and its line there."""
+Row = tuple[float, ...]
+"""A moment, then the mean, the least and the greatest at it."""
+SHAPES = tuple(svg.SHAPES)
+"""A sign a method: told apart without its colour."""
 
 
 def page(comparison: Shown) -> str:
@@ -58,51 +63,88 @@ def _table(comparison: Shown, part: Part) -> Html:
 
 
 def _over_time(comparison: Shown) -> Html:
-    """The metric over simulated time, a line a method."""
+    """The metric over simulated time: a small chart a method, on the same axes."""
     factor = _factor(comparison)
     several = len(comparison["seeds"]) > 1
     left, right = window(comparison)
-    lines, bands, entries, moments, values = [], [], [], list[float](), list[float]()
+    shown: list[tuple[int, Shown, list[Row]]] = []
     for place, method in enumerate(comparison["methods"]):
-        curve, tint = method["curve"], svg.colour(place)
-        if curve is None:
-            continue
-        points = [
-            (at, *(factor * value for value in row))
-            for at, *row in zip(*(curve[name] for name in ("at", "mean", "low", "high")), strict=True)
-            if left is None or right is None or left <= at <= right
-        ]
-        moments += [at for at, *_ in points]
-        values += [value for _, *row in points for value in row]
-        lines.append(
-            svg.Line(
-                [(at, mean) for at, mean, *_ in points],
-                tint,
-                method["method"],
-                thick=2,
-                steps=True,
-                dash=DASHES[(place + place // COLOURS) % len(DASHES)],
+        if (curve := method["curve"]) is not None:
+            rows = zip(*(curve[name] for name in ("at", "mean", "low", "high")), strict=True)
+            scaled: list[Row] = [
+                (at, factor * mean, factor * low, factor * high) for at, mean, low, high in rows
+            ]
+            points = scaled if left is None or right is None else _within(scaled, left, right)
+            shown.append((place, method, points))
+    moments = [at for *_, points in shown for at, *_ in points]
+    values = [value for *_, points in shown for _, *row in points for value in row]
+    x = svg.Axis("", min(moments, default=0.0), max(moments, default=1.0))
+    y = svg.Axis.over("", values, most=100.0 if comparison["share"] else None)
+    plain = next((points for _, method, points in shown if method["method"] == PLAIN), None)
+    charts = []
+    for place, method, points in shown:
+        tint, beside = svg.colour(place), plain if method["method"] != PLAIN else None
+        lines = [svg.Line([(at, mean) for at, mean, *_ in points], tint, method["method"], 2.2, True)]
+        if beside is not None:
+            drawn = [(at, mean) for at, mean, *_ in beside]
+            lines.insert(0, svg.Line(drawn, "var(--soft)", PLAIN, 1.2, True, PLAIN_DASH))
+        bands = [svg.Band([(at, low, high) for at, _, low, high in points], tint, steps=True)]
+        about = f"{comparison['metric']} of the model that {method['method']} serves over simulated time"
+        charts.append(
+            (
+                joined([svg.sign_of(_sign(place, method), tint), method["method"], _promised(method)]),
+                svg.Chart(
+                    x,
+                    y,
+                    lines,
+                    bands if several else (),
+                    _after(place, method, points) if comparison["erasures"] else (),
+                    [svg.Mark(moment, "▾", "an erasure") for moment in method["curve"]["asked"]],
+                    height=130,
+                    left=36,
+                    about=about,
+                ),
             )
         )
-        if several:
-            bands.append(svg.Band([(at, low, high) for at, _, low, high in points], tint, steps=True))
-        entries.append(("line", tint, method["method"]))
     since = "simulated seconds since the first erasure" if comparison["erasures"] else "simulated seconds"
-    most = 100.0 if comparison["share"] else None
-    chart = svg.Chart(
-        svg.Axis(since, min(moments, default=0.0), max(moments, default=1.0)),
-        svg.Axis.over(called(comparison), values, most=most),
-        lines,
-        bands,
-        marks=[svg.Mark(0.0, "▾", "the first erasure")] if comparison["erasures"] else [],
-        about=f"{comparison['metric']} of the served model over simulated time, a line a method",
-    )
-    said = f"{called(comparison)} of the served model" + (
-        "; the bands are from the least to the greatest of the seeds." if several else "."
-    )
-    return svg.chart_figure(
-        chart, said + (" ▾ the first erasure." if comparison["erasures"] else ""), entries
-    )
+    said = [f"{called(comparison)} of the served model over {since}, on the same axes for all."]
+    if comparison["erasures"]:
+        said.append("▾ an erasure; the sign of the method: what is served right after the first.")
+    if several:
+        said.append("The line is the mean of the seeds, the band goes from the least to the greatest.")
+    grey = [("line " + PLAIN_DASH, "var(--soft)", f"{PLAIN}, for comparison")]
+    return svg.multiples(charts, " ".join(said), svg.legend(grey) if plain and len(shown) > 1 else None)
+
+
+def _within(points: Sequence[Row], left: float, right: float) -> list[Row]:
+    """Those between two moments; at the first of them, what was so before."""
+    before = [(left, *row) for at, *row in points if at < left][-1:]
+    return [*before, *(point for point in points if left <= point[0] <= right)]
+
+
+def _after(place: int, method: Shown, points: Sequence[Row]) -> list[svg.Dot]:
+    """What the curve falls to when the first request is served."""
+    found = next((mean for at, mean, *_ in points if at >= 0), None)
+    dot = svg.Dot(0.0, found or 0.0, svg.colour(place), shape=_shape(place), filled=_exact(method))
+    return [] if found is None else [dot]
+
+
+def _sign(place: int, method: Shown) -> str:
+    """As the legend has it: filled where a method is exact."""
+    return _shape(place) if _exact(method) else f"open {_shape(place)}"
+
+
+def _shape(place: int) -> str:
+    """Where colours come round again, another one than before."""
+    return SHAPES[(place + place // len(SHAPES)) % len(SHAPES)]
+
+
+def _exact(method: Shown) -> bool:
+    return short(method["guarantee"]).startswith("exact")
+
+
+def _promised(method: Shown) -> Html:
+    return element("small", short(method["guarantee"]))
 
 
 def _paid(comparison: Shown) -> Html:
@@ -111,7 +153,7 @@ def _paid(comparison: Shown) -> Html:
     extra = any(method["stats"]["extra_training"] for method in comparison["methods"])
     cost = "extra_training" if extra else "client_epochs_before"
     figure = "after" if comparison["erasures"] else "final"
-    dots, entries, hints = list[svg.Dot](), [], []
+    dots, entries = list[svg.Dot](), []
     found = [(place, method) for place, method in enumerate(comparison["methods"]) if method["stats"][figure]]
     far = max((method["stats"][cost]["mean"] for _, method in found if method["stats"][cost]), default=1.0)
     for place, method in found:
@@ -123,10 +165,9 @@ def _paid(comparison: Shown) -> Html:
         while any(abs(dot.x - across) < far / 80 and abs(dot.y - up) < 1.5 for dot in dots):
             across += far / 60
         name = f"{method['method']} ({short(method['guarantee'])})"
-        beside = method["method"] if place >= COLOURS else ""  # then another has the same colour
-        dots.append(svg.Dot(across, up, svg.colour(place), beside, spread))
-        entries.append(("dot", svg.colour(place), name))
-        hints.append((across, up, name))
+        tint = svg.colour(place)
+        dots.append(svg.Dot(across, up, tint, "", spread, _shape(place), _exact(method), name))
+        entries.append((_sign(place, method), tint, name))
     ends = [end for dot in dots for end in (dot.y - dot.spread[1], dot.y + dot.spread[1])]
     when = "right after the request" if comparison["erasures"] else "at the end"
     paid = "training before any request, × plain training" if extra else "client epochs before any request"
@@ -134,11 +175,11 @@ def _paid(comparison: Shown) -> Html:
         svg.Axis.over(paid, [dot.x + dot.spread[0] for dot in dots], zero=True),
         svg.Axis.over(f"{called(comparison)}, {when}", ends, most=100.0 if comparison["share"] else None),
         dots=dots,
-        hints=hints,
         about=f"{comparison['metric']} {when} by the training before any request",
     )
     said = (
-        "What is paid before any request, and what is had of it. Dots that would coincide lie side by side."
+        "What is paid before any request, and what is had of it. Markers that would coincide lie side by "
+        "side; filled: exact."
     )
     return svg.chart_figure(chart, said, entries)
 

@@ -10,12 +10,23 @@ from typing import Any
 from unknot.core.errors import ConfigError
 from unknot.report.cells import Shown
 from unknot.report.compared import called, short, title, window
-from unknot.report.plots import COLOURS, DASHES, GREY, MARKS, load_matplotlib
+from unknot.report.plots import COLOURS, GREY, MARKS, load_matplotlib
 from unknot.report.timeline import DATES, check
 
 TINTS = (*COLOURS, "#332288", "#999933", "#882255", "#88CCEE")
 MARKERS = "os^DvPXh"
-"""A sign a method, beside its colour and its dash."""
+"""A marker a method, beside its colour."""
+PLAIN = "rfs"
+"""Plain training: what the others are seen beside."""
+SHORT = 0.1
+"""A run that is shorter than this share of the time shown has an axis of its own."""
+PANEL, SCATTER = 1.35, 3.1  # inches, of height
+NEAR = [
+    (6, 0),
+    (-6, 0),
+    *((dx, dy) for far in range(9, 90, 9) for dy in (far, -far) for dx in (8, -8, 30, -30, 60)),
+]
+"""Where a name may stand beside its point, in points of print, the best place first."""
 
 
 def draw(comparison: Shown, file: Path) -> None:
@@ -33,54 +44,129 @@ def draw(comparison: Shown, file: Path) -> None:
 
 
 def _figure(comparison: Shown, figure_of: Any) -> Any:
-    looks = {method["method"]: _look(place) for place, method in enumerate(comparison["methods"])}
+    looks = {method["method"]: _look(place, method) for place, method in enumerate(comparison["methods"])}
     drawn = [method for method in comparison["methods"] if method["failed"] < method["seeds"]]
-    figure = figure_of(figsize=(9.0, 4.4), layout="constrained")
-    left, right = figure.subplots(1, 2, width_ratios=[1.55, 1], sharey=True)
-    _over_time(left, comparison, drawn, looks)
-    _paid(right, comparison, drawn, looks)
-    if comparison["share"]:
-        low, high = left.get_ylim()
-        left.set_ylim(max(low, -2.0), min(high, 102.0))
-    _legend(figure, comparison, drawn, looks)
+    curved = [method for method in drawn if method["curve"] is not None]
+    columns = min(4, len(curved))
+    rows = -(-len(curved) // columns) if columns else 0
+    figure = figure_of(figsize=(9.0, PANEL * rows + SCATTER + 0.9), layout="constrained")
+    parts = figure.subfigures(
+        2 if rows else 1, 1, height_ratios=[PANEL * rows + 0.5, SCATTER][-1 - (rows > 0) :]
+    )
+    upper, lower = parts if rows else (None, parts)
+    if upper is not None:
+        grid = upper.subplots(rows, columns, sharey=True, squeeze=False)
+        _over_time(upper, grid, comparison, curved, looks)
+    _legend(figure, comparison, curved, drawn)
     figure.suptitle(textwrap.fill(title(comparison), 110), fontsize=10.5, parse_math=False)
+    _paid(lower.subplots(), comparison, drawn, looks)
     return figure
 
 
-def _look(place: int) -> dict[str, Any]:
-    """Where colours come round again, dashes and signs are others than before."""
-    shifted = place + place // len(DASHES)
-    return {
-        "color": TINTS[place % len(TINTS)],
-        "linestyle": DASHES[shifted % len(DASHES)],
-        "marker": MARKERS[shifted % len(MARKERS)],
-    }
+def _look(place: int, method: Shown) -> dict[str, Any]:
+    """Where colours come round again, signs are others than before; filled where a method is exact."""
+    tint = TINTS[place % len(TINTS)]
+    exact = short(method["guarantee"]).startswith("exact")
+    marker = MARKERS[(place + place // len(TINTS)) % len(MARKERS)]
+    return {"color": tint, "marker": marker, "markerfacecolor": tint if exact else "white"}
 
 
-def _over_time(axes: Any, comparison: Shown, methods: Sequence[Shown], looks: Mapping[str, Any]) -> None:
+def _over_time(
+    figure: Any, grid: Any, comparison: Shown, methods: Sequence[Shown], looks: Mapping[str, Any]
+) -> None:
+    """A panel a method, on the same axes: with plain training beside it, and what was served right after."""
     factor = _factor(comparison)
-    for method in methods:
-        curve, look = method["curve"], looks[method["method"]]
-        if curve is None:
-            continue
-        mean, low, high = ([factor * value for value in curve[name]] for name in ("mean", "low", "high"))
-        line = {name: look[name] for name in ("color", "linestyle")}
-        axes.plot(curve["at"], mean, linewidth=1.4, drawstyle="steps-post", **line)
+    curves = {
+        method["method"]: {
+            name: [factor * v for v in method["curve"][name]] for name in ("mean", "low", "high")
+        }
+        for method in methods
+    }
+    times = {method["method"]: method["curve"]["at"] for method in methods}
+    panels = list(grid.flat)
+    for axes, method in zip(panels, methods, strict=False):
+        name, look = method["method"], looks[method["method"]]
+        at, curve = times[name], curves[name]
+        if PLAIN in curves and name != PLAIN:
+            beside: Any = {
+                "color": GREY,
+                "linewidth": 0.9,
+                "linestyle": (0, (4, 2)),
+                "drawstyle": "steps-post",
+            }
+            axes.plot(times[PLAIN], curves[PLAIN]["mean"], **beside)
         if len(comparison["seeds"]) > 1:
-            axes.fill_between(
-                curve["at"], low, high, step="post", color=look["color"], alpha=0.13, linewidth=0
-            )
-        for moment in curve["asked"][1:]:
-            axes.plot(moment, 1, "v", color=look["color"], markersize=5, transform=axes.get_xaxis_transform())
-    sign, _ = MARKS["erase"]
-    if comparison["erasures"]:
-        axes.axvline(0, color=GREY, linewidth=0.8, zorder=0)
-        axes.plot(0, 1, sign, color=GREY, markersize=6, transform=axes.get_xaxis_transform(), clip_on=False)
+            band: Any = {"step": "post", "color": look["color"], "alpha": 0.18, "linewidth": 0}
+            axes.fill_between(at, curve["low"], curve["high"], **band)
+        axes.plot(at, curve["mean"], color=look["color"], linewidth=1.6, drawstyle="steps-post")
+        edge: Any = {
+            "color": GREY,
+            "markersize": 4.5,
+            "transform": axes.get_xaxis_transform(),
+            "clip_on": False,
+        }
+        for moment in method["curve"]["asked"]:
+            axes.axvline(moment, color=GREY, linewidth=0.7, zorder=0)
+            axes.plot(moment, 1, MARKS["erase"][0], **edge)
+        if comparison["erasures"] and (after := [i for i, moment in enumerate(at) if moment >= 0]):
+            axes.plot(0, curve["mean"][after[0]], markersize=6, zorder=4, clip_on=False, **look)
+        left, right = _shown(comparison, method)
+        if left is not None and right is not None:
+            axes.set_xlim(left, right)
+            _cuts(axes, at, curve["mean"], (left, right), look["color"])
+        own = " (own time axis)" if _alone(comparison, method) else ""
+        told = textwrap.shorten(name, 34 - len(own), placeholder=" …") + own
+        axes.set_title(told, fontsize=8.5, pad=7, parse_math=False)
+        axes.tick_params(labelsize=7.5)
+    for axes in panels[len(methods) :]:
+        axes.set_axis_off()
+    for place, (axes, method) in enumerate(zip(panels, methods, strict=False)):
+        alone = _alone(comparison, method)
+        axes.tick_params(labelbottom=alone or place + grid.shape[1] >= len(methods))
+    if comparison["share"]:
+        low, high = panels[0].get_ylim()
+        panels[0].set_ylim(max(low, -2.0), min(high, 102.0))
     since = "simulated seconds since the first erasure" if comparison["erasures"] else "simulated seconds"
-    axes.set_xlim(*window(comparison))
-    axes.set_xlabel(since)
-    axes.set_ylabel(called(comparison))
-    axes.set_title(f"{comparison['metric']} of the served model", fontsize=9.5)
+    figure.supxlabel(since, fontsize=9)
+    figure.supylabel(called(comparison), fontsize=9)
+
+
+def _shown(comparison: Shown, method: Shown) -> tuple[float, float] | tuple[None, None]:
+    """From when to when a panel goes: as all do, or where its run would be a few dots of it, as that does."""
+    at = method["curve"]["at"]
+    if _alone(comparison, method):
+        return at[0], at[-1]
+    left, right = window(comparison)
+    if left is None or right is None:
+        curves = [one["curve"]["at"] for one in comparison["methods"] if one["curve"]]
+        return min(times[0] for times in curves), max(times[-1] for times in curves)
+    return left, right
+
+
+def _alone(comparison: Shown, method: Shown) -> bool:
+    left, right = window(comparison)
+    at = method["curve"]["at"]
+    return left is not None and right is not None and 0 < at[-1] - at[0] < SHORT * (right - left)
+
+
+def _ends(at: Sequence[float], left: float, right: float) -> list[tuple[str, float]]:
+    """On which edges a line is cut: the marker that says so, and where."""
+    return [("<", left)] * (at[0] < left) + [(">", right)] * (at[-1] > right)
+
+
+def _cuts(
+    axes: Any, at: Sequence[float], values: Sequence[float], edges: tuple[float, float], tint: str
+) -> None:
+    for marker, edge in _ends(at, *edges):
+        value = [value for moment, value in zip(at, values, strict=True) if moment <= edge][-1]
+        axes.plot(edge, value, marker, color=tint, markersize=5, clip_on=False, zorder=5)
+
+
+def _extent(comparison: Shown, method: Shown, figure: str) -> tuple[float, float]:
+    """The least and the greatest of the seeds."""
+    rows = [row[figure] for row in comparison["rows"] if row["method"] == method["method"]]
+    values = [value for value in rows if value is not None] or [method["stats"][figure]["mean"]]
+    return min(values), max(values)
 
 
 def _paid(axes: Any, comparison: Shown, methods: Sequence[Shown], looks: Mapping[str, Any]) -> None:
@@ -89,54 +175,110 @@ def _paid(axes: Any, comparison: Shown, methods: Sequence[Shown], looks: Mapping
     extra = any(method["stats"]["extra_training"] for method in methods)
     cost = "extra_training" if extra else "client_epochs_before"
     figure = "after" if comparison["erasures"] else "final"
-    for method in methods:
-        x, y = method["stats"][cost], method["stats"][figure]
-        if x is None or y is None:
-            continue
-        look = looks[method["method"]]
-        exact = short(method["guarantee"]).startswith("exact")
-        axes.errorbar(
-            x["mean"],
-            factor * y["mean"],
-            factor * (y["std"] or 0.0),
-            x["std"] or 0.0,
-            fmt=look["marker"],
-            color=look["color"],
-            markerfacecolor=look["color"] if exact else "none",  # what lies below is to be seen
-            markersize=6 if exact else 9,
-            elinewidth=1.1,
-        )
+    points: list[tuple[str, float, float]] = []
+    whiskers: list[tuple[float, float, float, float]] = []
+    found = [method for method in methods if method["stats"][cost] and method["stats"][figure]]
+    far = max((method["stats"][cost]["mean"] for method in found), default=1.0)
+    for method in found:
+        name, x, y = method["method"], method["stats"][cost], method["stats"][figure]
+        across, up = x["mean"], factor * y["mean"]
+        while any(abs(a - across) < far / 90 and abs(b - up) < 2.5 * factor / 100 for _, a, b in points):
+            across += far / 70
+        aside = across - x["mean"]
+        left, right = (aside + end for end in _extent(comparison, method, cost))
+        low, high = (factor * end for end in _extent(comparison, method, figure))
+        bar: Any = {"color": looks[name]["color"], "linewidth": 0.9}
+        axes.plot([left, right], [up, up], **bar)
+        axes.plot([across, across], [low, high], **bar)
+        axes.plot(across, up, linestyle="none", markersize=6.5, zorder=4, **looks[name])
+        points.append((name, across, up))
+        whiskers += [(left, up, right, up), (across, low, across, high)]
     axes.set_xlim(left=0)
+    if comparison["share"]:
+        axes.set_ylim(-4, 104)
     axes.set_xlabel(
         "training before any request (× plain training)" if extra else "client epochs before any request"
     )
-    axes.set_title("right after the request" if comparison["erasures"] else "at the end", fontsize=9.5)
+    axes.set_ylabel(called(comparison))
+    when = "right after the request" if comparison["erasures"] else "at the end"
+    axes.set_title(f"{when} (markers that would coincide lie side by side)", fontsize=9.5)
+    _named(axes, points, whiskers, looks)
 
 
-def _legend(figure: Any, comparison: Shown, methods: Sequence[Shown], looks: Mapping[str, Any]) -> None:
-    from matplotlib.lines import Line2D
-
-    signs = {}
-    for method in methods:
-        look = looks[method["method"]]
-        exact = short(method["guarantee"]).startswith("exact")
-        signs[method["method"]] = Line2D(
-            [], [], linewidth=1.6, markersize=6, markerfacecolor=look["color"] if exact else "white", **look
+def _named(
+    axes: Any,
+    points: Sequence[tuple[str, float, float]],
+    whiskers: Sequence[tuple[float, float, float, float]],
+    looks: Mapping[str, Any],
+) -> None:
+    """Each point's name beside it, or where there is room, and then with a line to it."""
+    figure = axes.get_figure(root=True)
+    figure.draw_without_rendering()  # only now it is known where the points lie
+    inch, box = figure.dpi / 72, axes.get_window_extent()
+    spots = [axes.transData.transform((x, y)) for _, x, y in points]
+    taken = [(x - 5 * inch, y - 5 * inch, x + 5 * inch, y + 5 * inch) for x, y in spots]
+    for x0, y0, x1, y1 in whiskers:
+        (left, low), (right, high) = axes.transData.transform([(x0, y0), (x1, y1)])
+        taken.append((left - 1, low - 1, right + 1, high + 1))
+    for (name, *at), (x, y) in sorted(zip(points, spots, strict=True), key=lambda item: -item[1][1]):
+        wide, high = (4.3 * len(name) + 4) * inch, 10 * inch
+        for dx, dy in NEAR:
+            left = x + dx * inch - (wide if dx < 0 else 0)
+            low = y + dy * inch - high / 2
+            here = (left, low, left + wide, low + high)
+            inside = box.x0 <= here[0] and here[2] <= box.x1 and box.y0 <= here[1] and here[3] <= box.y1
+            if inside and not any(_touch(here, other) for other in taken):
+                break
+        taken.append(here)
+        line = {
+            "arrowstyle": "-",
+            "color": looks[name]["color"],
+            "linewidth": 0.6,
+            "shrinkA": 0,
+            "shrinkB": 4,
+        }
+        axes.annotate(
+            name,
+            at,
+            (dx, dy),
+            textcoords="offset points",
+            ha="right" if dx < 0 else "left",
+            va="center",
+            fontsize=8,
+            parse_math=False,
+            arrowprops=line if abs(dx) + abs(dy) > 12 else None,
         )
+
+
+def _touch(one: Sequence[float], other: Sequence[float]) -> bool:
+    return one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3]
+
+
+def _legend(figure: Any, comparison: Shown, methods: Sequence[Shown], drawn: Sequence[Shown]) -> None:
+    """Of the `methods` that have a panel, and of all that are `drawn`."""
+    from matplotlib.lines import Line2D
+    from matplotlib.patches import Patch
+
+    signs: dict[str, Any] = {}
+    if len(methods) > 1 and any(method["method"] == PLAIN for method in methods):
+        signs[f"{PLAIN}, for comparison"] = Line2D([], [], color=GREY, linewidth=0.9, linestyle=(0, (4, 2)))
+    if len(comparison["seeds"]) > 1:
+        if methods:
+            signs["band: least to greatest of the seeds"] = Patch(color=GREY, alpha=0.25, linewidth=0)
+        if drawn:
+            signs["bar: likewise, of each axis"] = Line2D([], [], color=GREY, linewidth=0.9)
     grey: Any = {"color": GREY, "linestyle": "none", "markersize": 6}
     if comparison["erasures"]:
         signs["an erasure"] = Line2D([], [], marker=MARKS["erase"][0], **grey)
-    if {short(method["guarantee"]).startswith("exact") for method in methods} == {True, False}:
-        signs["filled: exact"] = Line2D([], [], marker="o", **grey)
-        signs["open: not"] = Line2D([], [], marker="o", markerfacecolor="white", **grey)
-    figure.legend(
-        signs.values(),
-        signs.keys(),
-        loc="outside lower center",
-        ncols=min(len(signs), 6 if max(map(len, signs)) < 18 else 4),
-        frameon=False,
-        fontsize=8,
-    )
+        signs["right after it: filled where exact"] = Line2D([], [], marker="o", **grey)
+        signs["open where not"] = Line2D([], [], marker="o", markerfacecolor="white", **grey)
+    spans = [(method["curve"]["at"], *_shown(comparison, method)) for method in methods]
+    if any(_ends(at, left, right) for at, left, right in spans if left is not None and right is not None):
+        signs["the run goes on beyond the edge"] = Line2D([], [], marker=">", **grey)
+    if signs:
+        columns = len(signs) if len(signs) <= 4 else -(-len(signs) // 2)
+        place: Any = {"loc": "outside lower center", "frameon": False, "fontsize": 8}
+        figure.legend(signs.values(), signs.keys(), ncols=columns, columnspacing=1.2, **place)
 
 
 def _factor(comparison: Shown) -> float:

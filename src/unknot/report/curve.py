@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 import math
-from itertools import accumulate
+from collections.abc import Iterator
 
-from unknot.federation import History
+from unknot.federation import History, Round
+from unknot.federation.history import value_of
+from unknot.report.activity import served_curve
 
 _DOTS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))
 
 
 def curve(history: History, width: int = 64, height: int = 10) -> str:
-    """Braille dots, 2 × 4 to a character, ▾ above the requests.
+    """Braille dots, 2 × 4 to a character, ▾ above the requests; what each did at once is shown where it came.
 
     By round; over simulated time where there are several lanes, since their rounds interleave.
     """
     by_time = len({record.lane for record in history.rounds}) > 1
-    rounds = [(r, r.value) for r in history.rounds if r.value is not None and math.isfinite(r.value)]
-    if len(rounds) < 2:
+    points = served_curve(history) if by_time else list(_by_round(history))
+    points = [(at, value) for at, value in points if math.isfinite(value)]
+    if len({at for at, _ in points}) < 2:
         return ""
-    # A lane may be behind the others' time; what is served has it from when the last of them is there.
-    places = accumulate((r.time for r, _ in rounds), max) if by_time else (r.round for r, _ in rounds)
-    points = [(at, value) for at, (_, value) in zip(places, rounds, strict=True)]
     first, last = (0.0, history.time) if by_time else (points[0][0], points[-1][0])
     low = min(a for _, a in points)
     high = max(a for _, a in points)
@@ -53,6 +53,15 @@ def curve(history: History, width: int = 64, height: int = 10) -> str:
     start, end = ("0 s", _seconds(last)) if by_time else (f"round {first}", str(last))
     lines.append(" " * 7 + start.ljust(width - len(end)) + end)
     return "\n".join(lines)
+
+
+def _by_round(history: History) -> Iterator[tuple[int, float]]:
+    """The main metric after each round, before a request and right after it."""
+    for event in history.events:
+        for scores in (event.scores,) if isinstance(event, Round) else (event.before, event.after):
+            value = value_of(scores)
+            if value is not None:
+                yield event.round, value
 
 
 def _seconds(time: float) -> str:

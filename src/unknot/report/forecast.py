@@ -13,6 +13,7 @@ from unknot.report.words import counted, size
 
 Record = Mapping[str, Any]
 GUESS = "Time and memory are estimates, from a probe of a few steps on this machine; nothing was trained."
+ESTIMATE = "an estimate, as are jobs and bytes sent: how far back a request goes depends on what is learned"
 
 
 def table(found: Record) -> RenderableType:
@@ -41,7 +42,10 @@ def table(found: Record) -> RenderableType:
         f"{most}{found['simulated_seconds']:,.1f} simulated seconds, {size(found['bytes_sent'])} sent",
     )
     row("requests", *([_request(one) for one in found["requests"]] or [Text("none")]))
-    row("kept", f"{size(found['bytes_kept'])} by the server, at most")
+    if found["estimated"]:
+        row("kept", f"about {size(found['bytes_kept'])} by the server", Text(ESTIMATE, style="dim"))
+    else:
+        row("kept", f"{size(found['bytes_kept'])} by the server, at most")
     row(
         "engine",
         f"{engine['engine']} on {engine.get('device', '?')}, path {engine.get('path', '?')}, "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from unknot.core.errors import ConfigError
 from unknot.incentive import POLICIES, Setting, by_clients, by_rate, describe, optimum, settle, survey
 from unknot.incentive.sweeps import AT, CLIENTS, RATES
 from unknot.report import game_plots
+from unknot.report.fitting import GLUE, USUAL, wrapped
 from unknot.report.plots import COLOURS, GREY, load_matplotlib
 from unknot.report.targets import check_picture
 
@@ -46,46 +47,58 @@ def _entry(setting: Setting, name: str) -> dict[str, Any]:
 # Characters.
 
 
-def text(setting: Setting) -> str:
+def text(setting: Setting, width: int = USUAL) -> str:
     """Final shares, the four policies, the equilibrium, and the others that there are."""
     game = setting.game
     head = f"{game.populations} populations at {game.servers} servers, {sum(setting.clients)} clients; "
-    lines = [head + f"{setting.periods} periods, δ = {float(game.delta):g}", "", *_shares(setting), ""]
-    return "\n".join([*lines, *_totals(setting), "", *_equilibria(setting)])
+    head += f"{setting.periods} periods, δ{GLUE}={GLUE}{float(game.delta):g}"
+    lines = [*wrapped(head, width), "", *_shares(setting, width), "", *_totals(setting), ""]
+    return "\n".join([*lines, *_equilibria(setting, width)])
 
 
-def _shares(setting: Setting) -> list[str]:
+def _shares(setting: Setting, width: int) -> list[str]:
+    """A line a population; servers that have no room beside the others stand below."""
     game, x = setting.game, setting.outcomes["evolutionary"].shares
-    servers = "".join(f"{f'server {j}':>10}" for j in range(game.servers))
     lines = [f"the game's shares after {setting.periods} periods:"]
-    lines.append(f"{'population':>12}{'data':>9}{servers}{'utility':>10}")
-    for p, (row, mean) in enumerate(zip(x, game.means(x), strict=True)):
-        cells = "".join(f"{share:10.3f}" for share in row)
-        lines.append(f"{p:12}{game.data[p]:9.4g}{cells}{mean:10.1f}")
+    at_once = max(1, (width - 31) // 10)
+    for first in range(0, game.servers, at_once):
+        some = range(first, min(first + at_once, game.servers))
+        servers = "".join(f"{f'server {j}':>10}" for j in some)
+        lines.append(f"{'population':>12}{'data':>9}{servers}{'utility':>10}")
+        for p, (row, mean) in enumerate(zip(x, game.means(x), strict=True)):
+            cells = "".join(f"{row[j]:10.3f}" for j in some)
+            lines.append(f"{p:12}{game.data[p]:9.4g}{cells}{mean:10.1f}")
     return lines
 
 
 def _totals(setting: Setting) -> list[str]:
+    """A column a policy: there are four of them, and any number of periods."""
     best = float(setting.game.total(optimum(setting.game, setting.key)))
     periods = sorted({min(t, setting.periods) for t in (1, AT, 100, setting.periods)})
-    heads = "".join(f"{f'period {t}':>12}" for t in periods)
-    lines = ["total utility:", f"{'policy':>14}{heads}{'mean':>12}{'of the best':>13}"]
-    for name, outcome in setting.outcomes.items():
-        cells = "".join(f"{outcome.utilities[t - 1]:12.2f}" for t in periods)
-        of_best = f"{outcome.utilities[-1] / best:13.1%}" if best > 0 else f"{'–':>13}"
-        lines.append(f"{name:>14}{cells}{outcome.utilities.mean():12.2f}{of_best}")
-    lines.append(
-        f"{'the best':>14}{'':{12 * (len(periods) - 1)}}{best:12.2f}{'':12}  found, for all together"
+    outcomes = setting.outcomes.values()
+    rows = {f"period {t}": [f"{one.utilities[t - 1]:.2f}" for one in outcomes] for t in periods}
+    rows["mean"] = [f"{one.utilities.mean():.2f}" for one in outcomes]
+    rows["of the best"] = [f"{one.utilities[-1] / best:.1%}" if best > 0 else "–" for one in outcomes]
+    lines = ["total utility:", _columns("", setting.outcomes)]
+    lines += [_columns(name, cells) for name, cells in rows.items()]
+    return [*lines, f"the best that was found, for all together: {best:.2f}"]
+
+
+def _columns(head: str, cells: Iterable[str]) -> str:
+    return f"{head:>11}" + "".join(
+        f"{cell:>{max(len(name) + 1, 11)}}" for name, cell in zip(POLICIES, cells, strict=True)
     )
-    return lines
 
 
-def _equilibria(setting: Setting) -> list[str]:
+def _equilibria(setting: Setting, width: int) -> list[str]:
     game = setting.game
     found = settle(game, setting.start)
-    lines = [f"from here the equations lead to this equilibrium: {found.kind}, residual {found.residual:.1e}"]
-    lines.append(f"{float(game.total(found.shares)):9.1f}  {_row(found.shares)}")
-    lines.append(f"{'':9}  eigenvalues a period: {_values(found.eigenvalues)}")
+    head = (
+        f"from here the equations lead to this equilibrium: {found.kind}, residual{GLUE}{found.residual:.1e}"
+    )
+    lines = wrapped(head, width)
+    lines += _beside(f"{float(game.total(found.shares)):9.1f}  ", _row(found.shares), width)
+    lines += _beside(f"{'':11}", f"eigenvalues a period: {_values(found.eigenvalues)}", width)
     seen = survey(game, setting.key)
     alike = [np.abs(place.shares - found.shares).max() < 1e-3 for place, _ in seen.reached]
     others = [item for item, same in zip(seen.reached, alike, strict=True) if not same]
@@ -94,19 +107,26 @@ def _equilibria(setting: Setting) -> list[str]:
     if seen.moving:
         said += f", {seen.moving / seen.starts:.1%} had not come to rest"
     if not others:
-        return [*lines, "", f"{said}; no other equilibrium was found"]
-    lines += ["", f"{said}; {len(others)} other{'s were' if len(others) > 1 else ' was'} found:"]
-    lines.append(f"{'starts':>9}{'kind':>10}{'total':>9}  shares of population 0, 1, ..")
+        return [*lines, "", *wrapped(f"{said}; no other equilibrium was found", width)]
+    told = f"{said}; {len(others)} other{'s were' if len(others) > 1 else ' was'} found:"
+    lines += ["", *wrapped(told, width)]
+    lines += _beside(f"{'starts':>9}{'kind':>10}{'total':>9}  ", "shares of population 0, 1, ..", width)
     for place, part in others[:SHOWN]:
         total = float(game.total(place.shares))
-        lines.append(f"{part:9.1%}{place.kind:>10}{total:9.1f}  {_row(place.shares)}")
+        lines += _beside(f"{part:9.1%}{place.kind:>10}{total:9.1f}  ", _row(place.shares), width)
     if len(others) > SHOWN:
         lines.append(f"{'':9} and {len(others) - SHOWN} more")
     return lines
 
 
+def _beside(head: str, text: str, width: int) -> list[str]:
+    """Text beside what stands in columns, in its own column where it takes several lines."""
+    first, *more = wrapped(text, width - len(head))
+    return [head + first, *(" " * len(head) + line for line in more)]
+
+
 def _row(x: Floats) -> str:
-    return "  ".join("(" + " ".join(f"{share:.3g}" for share in np.round(row, 3)) + ")" for row in x)
+    return "  ".join("(" + GLUE.join(f"{share:.3g}" for share in np.round(row, 3)) + ")" for row in x)
 
 
 def _values(values: Sequence[complex]) -> str:

@@ -1,4 +1,4 @@
-"""The figures of a reproduction that plays games, by matplotlib: ``pip install 'unknot[plot]'``."""
+"""The figures of a reproduction that plays games, by matplotlib: ``pip install -e '.[plot]'``."""
 
 from __future__ import annotations
 

@@ -68,7 +68,8 @@ def _options(settings: Sequence[Record]) -> Table:
     table.columns[0].no_wrap = True
     table.columns[1].overflow = "fold"
     for setting in settings:
-        default = "must be given" if setting["required"] else setting["default"] or "–"
-        told = Text.assemble(setting["about"] or "–", (f" ({setting['type']})", "dim"))
+        default = "must be given" if setting["required"] else setting["default"] or "left out"
+        such = f", such as {setting['sample']}" if setting["sample"] else ""
+        told = Text.assemble(setting["about"] or "–", (f" ({setting['type']}{such})", "dim"))
         table.add_row(Text(setting["name"], style="bold"), Text(default), told)
     return table

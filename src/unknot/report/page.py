@@ -192,7 +192,7 @@ def _notes(history: History, served: Served) -> list[str]:
     if served.cancelled:
         found.append(f"{_count(len(served.cancelled), 'client')} in flight called back")
     if served.restarted:
-        found.append(f"began again: {label(served.restarted, 60)}")
+        found.append(f"begins again: {label(served.restarted, 60)}")
     if not served.clients:
         found.append("nothing was left to do")
     return found
@@ -237,7 +237,7 @@ def _lanes(sheet: Sheet) -> Html | None:
         "begun again",
         f"own {history.metric.name}",
     ]
-    return table(heads, rows, numbers={2, 3, 4})
+    return joined([pictures.clusters(sheet), table(heads, rows, numbers={2, 3, 4})])
 
 
 def _trees(sheet: Sheet) -> list[Html]:

@@ -12,7 +12,7 @@ from unknot.federation.history import value_of
 from unknot.report import activity, svg
 from unknot.report.activity import NOWHERE, Bar, Row
 from unknot.report.html import COLOURS, Html, element, figure, joined
-from unknot.report.svg import WIDE, Axis, Band, Chart, Line, Mark, percent
+from unknot.report.svg import WIDE, Axis, Band, Chart, Dot, Line, Mark, percent
 from unknot.report.trees import clip, label
 
 INK, SOFT, BAD, PALE, KEPT, PAPER = (
@@ -25,6 +25,18 @@ HINTS = 300  # points that say their value when they are pointed at
 LEAST = 10.0  # points of per cent that an axis spans
 LONG = 16  # letters of a client's name
 LEVELS = 24  # of a tree
+DASHES = (
+    "7 2",
+    "3 2",
+    "9 2 2 2",
+    "1.5 2",
+    "12 3",
+    "5 2 1.5 2",
+    "6 4",
+    "9 2 2 2 2 2",
+)  # of lanes, beside colours
+MAPPED = 16  # lanes, and then their map is no longer small
+SHAPES = tuple(svg.SHAPES)
 
 
 @dataclass(frozen=True)
@@ -96,9 +108,16 @@ def quality(sheet: Sheet) -> Html | None:
     axis = Axis.over(f"{split} {metric.axis}", [low, high], most=100.0 if metric.share else None)
     drawn = own if len(own) <= COLOURS else {}
     end = history.time
-    lines = [Line(_held(curve, end), sheet.colour(name), name, 1.1, True) for name, curve in drawn.items()]
+    dashes = {name: DASHES[place % len(DASHES)] for place, name in enumerate(drawn)}
+    lines = [
+        Line(_held(curve, end), sheet.colour(name), name, 1.3, True, dashes[name] or None)
+        for name, curve in drawn.items()
+    ]
     bands = [Band([*edges, (end, *edges[-1][1:])], SOFT, steps=True)] if edges else []
-    signs = [("line", INK, "served model"), *(("line", sheet.colour(name), name) for name in drawn)]
+    signs = [
+        ("line", INK, "served model"),
+        *((f"line {dashes[name]}".strip(), sheet.colour(name), name) for name in drawn),
+    ]
     signs += [("box", SOFT, f"{sheet.lane_word}, worst to best")] if edges and not drawn else []
     # Closest to the point, so that it can be pointed at.
     hints = [(time, value, _told(history, time, value)) for time, value in points]
@@ -112,7 +131,7 @@ def quality(sheet: Sheet) -> Html | None:
         about=f"{split} {metric.name} of the served model over {history.time:.4g} simulated seconds",
         hints=hints if len(hints) <= HINTS else (),
     )
-    caption = "A model stays as good as it was until it is measured again."
+    caption = "A model stays as good as it was until it is measured again; dots: where it was."
     if not all_of_it:
         caption += " What lies far from the rest is drawn at the edge."
     return svg.chart_figure(chart, caption, [*signs, *sheet.request_signs()])
@@ -346,6 +365,46 @@ def _merged(spans: list[tuple[int, int]], near: int) -> list[tuple[int, int]]:
 
 
 # Who was trained together.
+
+
+def clusters(sheet: Sheet) -> Html | None:
+    """The clients of each lane by how long they take; None where there is one lane, or too many to draw.
+
+    How unlike the others a client learned is not on record: it would outlive the client's erasure.
+    """
+    history, lanes = sheet.history, sheet.lanes
+    took = activity.durations(history)
+    members = [row for row in sheet.rows if row.lane in lanes and row.client in took]
+    if not 1 < len(lanes) <= MAPPED or not members or len(members) > ROWS:
+        return None
+    gone = {client for served in history.served for client in served.leavers}
+    high = max(took.values())
+    dots, stacks = [], dict[tuple[str, int], int]()
+    for row in members:
+        time = took[row.client]
+        beside = (row.lane, round(30 * time / high))
+        stacks[beside] = stacks.get(beside, 0) + 1  # those that would coincide lie one above the other
+        place = lanes.index(row.lane)
+        up = -place + 0.12 * ((stacks[beside] + 3) % 7 - 4)
+        shape = SHAPES[place % len(SHAPES)]
+        about = (
+            f"{history.label(row.client)}, {row.lane}: {time:.4g} s{', erased' if row.client in gone else ''}"
+        )
+        dots.append(
+            Dot(time, up, sheet.colour(row.lane), shape=shape, filled=row.client not in gone, about=about)
+        )
+    names = [(-float(place), lane) for place, lane in enumerate(lanes)]
+    chart = Chart(
+        Axis.over("simulated seconds that a client takes", [0.0, high], zero=True),
+        Axis("", 0.6 - len(lanes), 0.6, named=names),
+        dots=dots,
+        height=34 * len(lanes) + 10,
+        left=max(48, 16 + round(6.4 * max(map(len, lanes)))),
+        about=f"{len(members)} clients in {len(lanes)} {sheet.lane_word}, by how long they take",
+    )
+    work = "time that its profiling took" if history.apart else "mean time of its work"
+    caption = f"Each sign is a client, by the {work}; those that would coincide lie apart."
+    return svg.chart_figure(chart, caption + (" Open: erased." if gone else ""))
 
 
 def trees(sheet: Sheet, most: int = 6) -> list[tuple[str, Html]]:

@@ -1,4 +1,4 @@
-"""The figures of a reproduction, by matplotlib: ``pip install 'unknot[plot]'``."""
+"""The figures of a reproduction, by matplotlib: ``pip install -e '.[plot]'``."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ GUESSES = {
 SPANS = {"f1": (0.0, 0.75), "auc": (0.4, 0.6), "tpr": (0.0, 0.05)}
 """Of an axis, at least: what lies close to guessing is to look so."""
 MARKS = {
-    "erase": ("v", "a client leaves"),
+    "erase": ("v", "a client is erased"),
     "samples": ("d", "samples are erased"),
     "join": ("^", "a client joins"),
 }
@@ -137,7 +137,7 @@ def load_matplotlib() -> tuple[Any, Any]:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
     except ImportError as error:
-        raise ConfigError(f"figures need {error.name}: pip install 'unknot[plot]'") from None
+        raise ConfigError(f"figures need {error.name}: in your clone, pip install -e '.[plot]'") from None
 
     def figure(**options: Any) -> Any:
         made = Figure(**options)  # no pyplot: nothing global is opened, nothing has to be closed

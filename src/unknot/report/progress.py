@@ -18,6 +18,9 @@ from unknot.federation.clustered import JOINT
 from unknot.report.cells import shown
 from unknot.report.words import where
 
+LINES = 10
+"""Where there is no live line, as in a log, so many lines at most tell how far a run is (of each cluster)."""
+
 
 class Live:
     """An observer of a federation, and a context manager around its run.
@@ -28,6 +31,7 @@ class Live:
     def __init__(self, console: Console, rounds: int | None) -> None:
         self._done: dict[str, int] = {}
         self._lanes: set[str] = set()
+        self._every = max(1, (rounds or 0) // LINES)
         self._progress = Progress(
             SpinnerColumn(),
             TextColumn("{task.description}"),
@@ -66,6 +70,10 @@ class Live:
             if event.value is not None:
                 name = next(iter(event.scores.values())).name
                 self._progress.update(self._task, metric=escape(name), value=shown(event.value, name))
+                if not self._progress.console.is_terminal and event.round % self._every == 0:
+                    at = f"{event.lane}, " if len(self._lanes) > 1 else ""
+                    told = f"{at}round {event.round}: {name} {shown(event.value, name)}"
+                    self._progress.console.print(Text(f"{told}, simulated {event.time:.1f} s"))
             if event.lane != JOINT:
                 self._done[event.lane] = event.round
             whose = f"{event.lane}, " if len(self._lanes) > 1 else ""
@@ -78,7 +86,7 @@ class Live:
             return
         note = f" {where(event, len(self._lanes) > 1)}: {event.request}"
         if event.restarted:
-            note += f"; started again: {', '.join(event.restarted)}"
+            note += f"; begins again: {', '.join(event.restarted)}"
         if event.visits:
             note += f"; {len(event.visits)} last visit{'' if len(event.visits) == 1 else 's'}"
         if event.cancelled:

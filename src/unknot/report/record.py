@@ -34,6 +34,7 @@ def history_of(record: Record) -> History:
         served=[reader.served(one) for one in record["requests"]],
         apart=reader.trips(record["apart"]),
         scores=reader.scores(record["scores"]),
+        initial=reader.scores(record.get("initial", {})),
         seconds=record["seconds"],
         stopped=record["stopped"],
         unserved=list(record["unserved"]),

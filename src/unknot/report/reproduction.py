@@ -169,21 +169,31 @@ def scenario_table(scenario: Shown) -> Table:
     return table
 
 
-def catalogue_table(entries: Sequence[Shown]) -> Table:
-    """The reproductions there are, and whether they can be run here."""
-    table = Table("name", "of the paper", "scale", "data", "takes about", show_lines=True)
-    table.columns[0].no_wrap = True
-    for column in table.columns:
-        column.overflow = "fold"
+def catalogue_list(entries: Sequence[Shown]) -> RenderableType:
+    """The reproductions there are, a line each."""
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, show_header=False)
+    for key in ("name", "figure"):
+        table.add_column(no_wrap=True, min_width=max(len(entry[key]) for entry in entries))
+    table.add_column(no_wrap=True, overflow="ellipsis", ratio=1)
     for entry in entries:
-        for i, scale in enumerate(entry["scales"]):
-            data = ", ".join(
-                f"[green]{name}[/]" if here else f"[red]{name} (not here)[/]"
+        table.add_row(Text(entry["name"], style="bold"), Text(entry["figure"]), escape(entry["title"]))
+    hint = "--long says which data each needs, whether that is here, and how long it takes."
+    return Group(table, Text(hint, style="dim"))
+
+
+def catalogue_table(entries: Sequence[Shown]) -> RenderableType:
+    """The reproductions there are, and at each scale whether they can be run here."""
+    table = Table.grid(padding=(0, 2))
+    table.add_column(no_wrap=True, min_width=max(len(entry["name"]) for entry in entries))
+    for entry in entries:
+        table.add_row(Text(entry["name"], style="bold"), Text(f"{entry['figure']}: {entry['title']}"))
+        for scale in entry["scales"]:
+            data = [
+                (name, "green") if here else (f"{name} (not here)", "red")
                 for name, here in scale["data"].items()
-            )
-            what = f"{escape(entry['figure'])}: {escape(entry['title'])}"
-            lead = (entry["name"], what) if i == 0 else ("", "")
-            table.add_row(*lead, scale["name"], data or "[dim]none[/]", scale["takes"])
+            ]
+            told = Text(", ").join(Text(*item) for item in data) if data else Text("no data", style="dim")
+            table.add_row(Text(f"  {scale['name']}"), Text.assemble(told, f"; {scale['takes']}"))
     return table
 
 

@@ -23,11 +23,27 @@ STYLE = """
 .plot .mark { stroke: var(--soft); stroke-width: 1 } .plot .mark.samples { stroke-dasharray: 5 3 }
 .plot .mark.join { stroke-dasharray: 2 3 } .plot text.sign { fill: var(--ink); font-weight: 600 }
 .plot path { fill: none; vector-effect: non-scaling-stroke; stroke-linejoin: round }
+.plot .value { fill: var(--ink) }
 .plot .hit { fill: transparent; stroke: none } .plot .hit:hover { fill: var(--ink) }
+.multiples { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 17.5rem), 1fr)) }
+.multiples .plot { padding: .9rem .6rem 1.6rem var(--left, 3rem) }
+.multiples h3 { margin: .5rem 0 0; font-size: .9rem; display: flex; align-items: center; gap: .4rem }
+.multiples h3 small { color: var(--soft); font-weight: 400 }
 .axis { color: var(--soft); font-size: .8rem } .axis.x { text-align: right; margin: -.2rem 1rem 0 0 }
 """
 """What `document` must have as its style where there are charts."""
 Point = tuple[float, float]
+SHAPES = {
+    "circle": "",
+    "square": "-4.6,-4.6 4.6,-4.6 4.6,4.6 -4.6,4.6",
+    "up": "0,-5.8 5.6,4.4 -5.6,4.4",
+    "diamond": "0,-6.4 6.4,0 0,6.4 -6.4,0",
+    "down": "0,5.8 5.6,-4.4 -5.6,-4.4",
+    "plus": "-2,-6 2,-6 2,-2 6,-2 6,2 2,2 2,6 -2,6 -2,2 -6,2 -6,-2 -2,-2",
+    "cross": "-5,-3 -3,-5 0,-2 3,-5 5,-3 2,0 5,3 3,5 0,2 -3,5 -5,3 -2,0",
+    "hexagon": "0,-6 5.2,-3 5.2,3 0,6 -5.2,3 -5.2,-3",
+}
+"""Signs of dots: their corners, in pixels from the middle."""
 
 
 def colour(place: int) -> str:
@@ -43,6 +59,8 @@ class Axis:
     low: float
     high: float
     log: bool = False
+    named: Sequence[tuple[float, str]] | None = None
+    """What is written at which value, where it is not the values themselves."""
 
     @staticmethod
     def over(title: str, values: Iterable[float], *, zero: bool = False, most: float | None = None) -> Axis:
@@ -67,6 +85,8 @@ class Axis:
 
     def ticks(self, most: int = 6) -> list[tuple[float, str]]:
         """Round values on it, at most so many, as they are written."""
+        if self.named is not None:
+            return list(self.named)
         if self.log:
             least, top = math.ceil(math.log10(self.low) - 1e-9), math.floor(math.log10(self.high) + 1e-9)
             apart = max(1, -(-(top - least + 1) // most))
@@ -117,6 +137,11 @@ class Dot:
     colour: str
     name: str = ""
     spread: tuple[float, float] = (0.0, 0.0)
+    shape: str = "circle"
+    """One of `SHAPES`: told apart without its colour."""
+    filled: bool = True
+    about: str = ""
+    """What it says when it is pointed at."""
 
 
 @dataclass(frozen=True)
@@ -145,7 +170,7 @@ class Chart:
     about: str = ""
     """For who does not see it."""
     hints: Sequence[tuple[float, float, str]] = field(default=())
-    """Places that say something when they are pointed at."""
+    """Places with a dot that says something when it is pointed at."""
 
     def draw(self) -> Html:
         across, up = self.x, self.y
@@ -161,7 +186,7 @@ class Chart:
         ]
         return joined(
             [
-                element("div", up.title, class_="axis"),
+                element("div", up.title, class_="axis") if up.title else "",
                 plot(
                     [
                         *grid,
@@ -175,7 +200,7 @@ class Chart:
                     self.left,
                     self.about,
                 ),
-                element("div", across.title, class_="axis x"),
+                element("div", across.title, class_="axis x") if across.title else "",
             ]
         )
 
@@ -218,23 +243,27 @@ class Chart:
                     (percent(self.x.share(a)), percent(1 - self.y.share(b))) for a, b in ends
                 )
                 parts.append(element("line", x1=x1, y1=y1, x2=x2, y2=y2, style=f"stroke: {dot.colour}"))
-        right = self.x.share(dot.x) > 0.7  # then its name is on its left, where there is room
-        look = "end" if right else None
-        said = element("text", dot.name, x=x, y=y, dx=-7 if right else 7, dy="-.6em", class_=look)
-        hint = element("title", dot.name)
-        parts += [element("circle", hint, cx=x, cy=y, r=5, style=f"fill: {dot.colour}"), said]
+        parts.append(
+            element(
+                "svg",
+                element("title", dot.about or dot.name) if dot.about or dot.name else None,
+                shape(dot.shape, dot.colour, dot.filled),
+                x=x,
+                y=y,
+                overflow="visible",
+            )
+        )
+        if dot.name:
+            right = self.x.share(dot.x) > 0.7  # then its name is on its left, where there is room
+            look = "end" if right else None
+            parts.append(element("text", dot.name, x=x, y=y, dx=-7 if right else 7, dy="-.6em", class_=look))
         return joined(parts)
 
     def _hint(self, hint: tuple[float, float, str]) -> Html:
         x, y, text = hint
-        return element(
-            "circle",
-            element("title", text),
-            cx=percent(self.x.share(x)),
-            cy=percent(1 - self.y.share(y)),
-            r=4,
-            class_="hit",
-        )
+        at = {"cx": percent(self.x.share(x)), "cy": percent(1 - self.y.share(y))}
+        seen = element("circle", r=2.2, class_="value", **at)
+        return joined([seen, element("circle", element("title", text), r=5, class_="hit", **at)])
 
 
 def plot(content: Iterable[object], height: float, left: float, about: str = "") -> Html:
@@ -265,17 +294,24 @@ def x_ticks(axis: Axis) -> list[Html]:
 
 
 def time_marks(axis: Axis, marks: Sequence[Mark], signs: bool = True) -> list[Html]:
-    """Where something happened; signs that would touch are left out, their lines are not."""
+    """Where something happened; signs that would touch are one, from the first to the last: 2–4."""
     found: list[Html] = []
-    last = -1.0
+    groups: list[list[Mark]] = []
     for mark in marks:
-        share = axis.share(mark.x)
+        at = percent(axis.share(mark.x))
         hint = element("title", mark.about) if mark.about else None
-        at = percent(share)
         found.append(element("line", hint, x1=at, x2=at, y1=0, y2="100%", class_=f"mark {mark.kind}"))
-        if signs and share - last >= 0.035:
-            found.append(element("text", hint, mark.sign, x=at, y=-5, class_="sign middle"))
-            last = share
+        if groups and axis.share(mark.x) - axis.share(groups[-1][0].x) < 0.035:
+            groups[-1].append(mark)
+        else:
+            groups.append([mark])
+    for group in groups if signs else ():
+        first, last = group[0].sign, group[-1].sign
+        said = "; ".join(dict.fromkeys(mark.about for mark in group if mark.about))
+        text = first if first == last else f"{first}–{last}"
+        hint = element("title", said) if said else None
+        at = percent(axis.share(group[0].x))
+        found.append(element("text", hint, text, x=at, y=-5, class_="sign middle"))
     return found
 
 
@@ -319,21 +355,47 @@ def thinned(points: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
     return found
 
 
+def shape(name: str, tint: str, filled: bool = True) -> Html:
+    """One of `SHAPES` around the origin; one that is not filled lets nothing through."""
+    look = f"fill: {tint if filled else 'var(--paper)'}; stroke: {tint}; stroke-width: 1.6"
+    if name == "circle":
+        return element("circle", r=5, style=look)
+    return element("polygon", points=SHAPES[name], style=look)
+
+
 def legend(entries: Iterable[tuple[str, str, str]]) -> Html:
-    """What signs mean: (sign, colour, meaning), where a sign is "line", "box", "frame", "dot" or a letter."""
-    items = [element("li", _sign(sign, tint), element("span", meaning)) for sign, tint, meaning in entries]
+    """What signs mean: (sign, colour, meaning).
+
+    A sign is "line" or "line 7 3" with its dash, "box", "frame", "dot", a shape of `SHAPES` ("open square"
+    where it is not filled), or a letter.
+    """
+    items = [element("li", sign_of(sign, tint), element("span", meaning)) for sign, tint, meaning in entries]
     return element("ul", joined(items), class_="legend")
 
 
-def _sign(sign: str, tint: str) -> Html:
+def sign_of(sign: str, tint: str) -> Html:
+    """A sign as a legend has it."""
     fill, stroke = f"fill: {tint}", f"stroke: {tint}; stroke-width: 2; fill: none"
-    drawn = {
-        "line": element("line", x1=0, x2=18, y1=6, y2=6, style=stroke),
-        "box": element("rect", x=2, y=1, width=14, height=10, rx=1.5, style=fill),
-        "frame": element("rect", x=3, y=2, width=12, height=8, style=stroke),
-        "dot": element("circle", cx=9, cy=6, r=5, style=fill),
-    }.get(sign) or element("text", sign, x=9, y=10, text_anchor="middle", font_size=12, style=fill)
-    return element("svg", drawn, width=18, height=12, aria_hidden="true")
+    first, _, rest = sign.partition(" ")
+    name = rest if first == "open" else sign
+    if first == "line":
+        drawn = element("line", x1=0, x2=30, y1=7, y2=7, style=stroke, stroke_dasharray=rest or None)
+        return element("svg", drawn, width=30, height=14, aria_hidden="true")
+    if name in SHAPES:
+        drawn = element("g", shape(name, tint, filled=first != "open"), transform="translate(9 7)")
+    else:
+        drawn = {
+            "box": element("rect", x=2, y=2, width=14, height=10, rx=1.5, style=fill),
+            "frame": element("rect", x=3, y=3, width=12, height=8, style=stroke),
+            "dot": element("circle", cx=9, cy=7, r=5, style=fill),
+        }.get(sign) or element("text", sign, x=9, y=11, text_anchor="middle", font_size=12, style=fill)
+    return element("svg", drawn, width=18, height=14, aria_hidden="true")
+
+
+def multiples(charts: Iterable[tuple[object, Chart]], caption: object = None, signs: object = None) -> Html:
+    """Small charts side by side, as many as there is room for, each below its title."""
+    drawn = [element("div", element("h3", title), chart.draw()) for title, chart in charts]
+    return figure(element("div", joined(drawn), class_="multiples"), caption, signs)
 
 
 def chart_figure(

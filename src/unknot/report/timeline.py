@@ -26,6 +26,7 @@ DATES = {".png": {}, ".svg": {"Date": None}, ".pdf": {"CreationDate": None}}  # 
 WIDTH, CURVE, TALLEST = 8.0, 2.3, 6.4  # inches
 NAMED = 40  # rows, and then the clients' ids no longer fit
 LONG = 16  # letters of a client's name
+DOTS = 150  # measured values, and then their dots would be a line again
 THIN = 400  # rows, and then there is no room between them
 MANY = 5000  # bars, and then an SVG of them would be megabytes
 
@@ -42,7 +43,7 @@ def draw_run(history: History, *files: str | Path) -> None:
         figure = figure_of(figsize=(WIDTH, sum(heights) + 1.2), layout="constrained")
         panels = figure.subplots(len(heights), 1, sharex=True, height_ratios=heights, squeeze=False)[:, 0]
         upper, lower = panels[0], panels[-1]
-        upper.set_xlim(0, 1.01 * history.time or 1)
+        upper.set_xlim(0, 1.02 * history.time or 1)
         if sheet.measured:
             _accuracies(upper, sheet)
         _timeline(lower, sheet)
@@ -83,8 +84,18 @@ class Sheet:
         return any(math.isfinite(value) for _, value in activity.served_curve(self.history))
 
     @cached_property
+    def dotted(self) -> bool:
+        """Whether every measured value of what is served has its dot."""
+        return len(activity.served_curve(self.history)) <= DOTS
+
+    @cached_property
     def rows(self) -> list[Row]:
         return activity.rows(self.history)
+
+    @property
+    def few(self) -> bool:
+        """Whether every row has its client's name on the left."""
+        return len(self.rows) <= NAMED
 
     @cached_property
     def heights(self) -> list[float]:
@@ -126,8 +137,8 @@ class Sheet:
 
     @cached_property
     def erased(self) -> dict[int, str]:
-        """By row, what is written beside it."""
-        return activity.erased(self.history, self.rows)
+        """By row, what is written beside it: no name again where it stands on the left."""
+        return activity.erased(self.history, self.rows, named=not self.few)
 
     @cached_property
     def colours(self) -> dict[str, str]:
@@ -184,6 +195,10 @@ def _accuracies(axes: Any, sheet: Sheet) -> None:
         for name, curve in own.items():
             _steps(axes, curve, history, color=sheet.colours[name], linewidth=0.9, alpha=0.9)
     _steps(axes, points, history, color=BLACK, linewidth=1.8)
+    if sheet.dotted:
+        times, values = zip(*points, strict=True)
+        dots: Any = {"color": BLACK, "markersize": 3.6, "linestyle": "none", "clip_on": False, "zorder": 4}
+        axes.plot(times, _scaled(history, values), marker="o", **dots)
     split = "validation" if any("validation" in record.scores for record in history.rounds) else "test"
     axes.set_ylabel(f"{split} {history.metric.axis}")
 
@@ -205,7 +220,7 @@ def _scaled(history: History, values: Iterable[float]) -> list[float]:
 
 def _timeline(axes: Any, sheet: Sheet) -> None:
     history = sheet.history
-    few = len(sheet.rows) <= NAMED
+    few = sheet.few
     fine = history.time / 250  # a white edge would swallow what is shorter
     _boxes(axes, sheet, sheet.gone, 1.0, facecolor=PALE, edgecolor=PALE, linewidth=0.5)
     groups: dict[tuple[str, str], list[Bar]] = {}
@@ -244,7 +259,7 @@ def _boxes(axes: Any, sheet: Sheet, items: Sequence[Bar | Gone], thick: float, *
 def _names(axes: Any, sheet: Sheet) -> None:
     """Lanes on the left, with their clients' names or ids where they fit; what was erased on the right."""
     line = 0.13 / sheet.tall * (sheet.lowest + 1.6)  # of text, in rows
-    few = len(sheet.rows) <= NAMED
+    few = sheet.few
     if few:
         axes.set_yticks(sheet.heights, sheet.called_clients, minor=True)
         axes.yaxis.remove_overlapping_locs = False  # a lane's name takes no client's id away
@@ -259,9 +274,14 @@ def _names(axes: Any, sheet: Sheet) -> None:
     for label, lane in zip(axes.get_yticklabels(), shown, strict=True):
         label.set_color(sheet.colours[lane])
     side = axes.get_yaxis_transform()  # x by width, y by row: on the right edge
-    for row in apart({row: sheet.heights[row] for row in sheet.erased}, line):
-        who, height = sheet.erased[row], sheet.heights[row]
-        axes.text(1.008, height, who, color=RED, fontsize=7.5, va="center", transform=side)
+    for group in together({row: sheet.heights[row] for row in sheet.erased}, line):
+        who = textwrap.shorten(", ".join(sheet.erased[row] for row in group), 34, placeholder=" …")
+        height = sum(sheet.heights[row] for row in group) / len(group)
+        axes.text(1.008, height, who, color=RED, fontsize=7.5, va="center", transform=side, parse_math=False)
+    for row in sheet.erased if few else ():
+        label = axes.get_yticklabels(minor=True)[row]
+        label.set_color(RED)
+        label.set_fontweight("bold")
 
 
 def apart(heights: dict[Name, float], line: float) -> list[Name]:
@@ -271,6 +291,17 @@ def apart(heights: dict[Name, float], line: float) -> list[Name]:
         if not shown or height - heights[shown[-1]] >= line:
             shown.append(name)
     return shown
+
+
+def together(heights: dict[Name, float], line: float) -> list[list[Name]]:
+    """All of them, from above: those that would touch are in one group."""
+    found: list[list[Name]] = []
+    for name, height in sorted(heights.items(), key=lambda item: item[1]):
+        if found and height - heights[found[-1][-1]] < line:
+            found[-1].append(name)
+        else:
+            found.append([name])
+    return found
 
 
 def _legend(figure: Any, sheet: Sheet) -> None:
@@ -285,7 +316,8 @@ def _legend(figure: Any, sheet: Sheet) -> None:
     boxes = [Patch(color=colour) for colour in sheet.shades]
     several = len(boxes) > 1
     signs: dict[str, Any] = {
-        "served model": sheet.measured and Line2D([], [], color=BLACK, linewidth=1.8),
+        "served model, measured at the dots" if sheet.dotted else "served model": sheet.measured
+        and Line2D([], [], color=BLACK, linewidth=1.8, marker="o" if sheet.dotted else "", markersize=3.6),
         f"a {sheet.lane}'s own model": any(own.values()) and len(own) <= len(LANES) and tuple(lines),
         f"{sheet.called}, worst to best": activity.band(history) and Patch(color=GREY, alpha=0.18),
         f"training, by {sheet.lane}" if several else "training": "lane" in kinds and tuple(boxes),

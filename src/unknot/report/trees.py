@@ -13,6 +13,7 @@ from html import escape
 from pathlib import Path
 
 from unknot.core.errors import ConfigError
+from unknot.report.fitting import USUAL, wrapped
 from unknot.report.targets import check_picture, write
 from unknot.topology import Table, Tree, best_within, build, score
 from unknot.topology.probabilities import weigh
@@ -110,32 +111,38 @@ def to_json(shown: Picture) -> Iterator[str]:
 # Characters.
 
 
-def text(shown: Picture) -> str:
+def text(shown: Picture, width: int = USUAL) -> str:
     """The drawing, what it is worth, and what the other kinds would be."""
     tree = shown.tree
-    lines = [*drawing(shown), ""]
+    lines = [*drawing(shown, width), ""]
     if shown.table.total != 1:
-        lines += [f"the probabilities add up to {_written(shown.table.total)}: they are scaled to 1", ""]
+        told = f"the probabilities add up to {_written(shown.table.total)}: they are scaled to 1"
+        lines += [*wrapped(told, width), ""]
     best = ""
     if shown.kind == "budget":
         best = " (proven best)" if shown.optimal else " (a good tree, not proven best)"
-    lines += [
-        f"score             {shown.score:.4f}{best}: models aggregated when a client leaves, on average",
-        f"depth             {tree.depth}",
-        f"sub-federations   {tree.inner}",
-        f"models a client   {shown.models:.2f} trained each round, on average; 1 in FedAvg",
-    ]
+    facts = {
+        "score": f"{shown.score:.4f}{best}: models aggregated when a client leaves, on average",
+        "depth": f"{tree.depth}",
+        "sub-federations": f"{tree.inner}",
+        "models a client": f"{shown.models:.2f} trained each round, on average; 1 in FedAvg",
+    }
+    for name, told in facts.items():
+        first, *more = wrapped(told, width - 18)
+        lines += [f"{name:18}{first}", *(" " * 18 + line for line in more)]
     return "\n".join([*lines, "", *comparison(shown)])
 
 
-def drawing(shown: Picture) -> list[str]:
+def drawing(shown: Picture, width: int = USUAL) -> list[str]:
     """A line a node, the root first; cut when long."""
     below = shown.tree.children()
     lines: list[str] = []
     stack = [(0, "", "")]
     while stack and len(lines) < LINES:
         node, own, deeper = stack.pop()
-        lines.append(f"{own}{label(shown.members(node))}  {percent(shown.shares[node])}")
+        part = percent(shown.shares[node])
+        who = label_within(shown.members(node), width - len(own) - len(part) - 2)
+        lines.append(f"{own}{who}  {part}")
         children = below[node]
         for place, child in reversed(list(enumerate(children[: LINES + 1]))):
             last = place == len(children) - 1
@@ -199,6 +206,13 @@ def label(members: Sequence[int | str], most: int = 48) -> str:
     if not rest:
         return ", ".join(pieces)
     return f"{', '.join(pieces)}, … ({len(members)} clients)"
+
+
+def label_within(members: Sequence[int | str], room: int, most: int = 48) -> str:
+    """The same, with how many there are, in no more letters than there is room for (8 at least)."""
+    room = max(8, room)
+    labels = (label(members, length) for length in range(min(most, room), 0, -1))
+    return next((found for found in labels if len(found) <= room), clip(f"{len(members)} clients", room))
 
 
 def _runs(members: Sequence[int | str]) -> Iterator[tuple[int | str, int | str, int]]:

@@ -90,7 +90,7 @@ class Panel:
     at: str | None = None
     thresholds: tuple[float, ...] = ()
     metric: str = "accuracy"
-    published: Mapping[str, float | str] = field(default_factory=dict)
+    published: Mapping[str, int | float | str] = field(default_factory=dict)
     without: tuple[str, ...] = ()
     not_run: str | None = None
     lines: Mapping[str, Table] = field(default_factory=dict)
@@ -172,8 +172,8 @@ class Draws:
     count: int = 100
 
     def __post_init__(self) -> None:
-        if not self.probabilities or min(self.probabilities) < 0 or sum(self.probabilities) <= 0:
-            raise ConfigError("draws.probabilities must be numbers of at least 0, and not all 0")
+        if not all(0 <= each <= 1 for each in self.probabilities) or not any(self.probabilities):
+            raise ConfigError("draws.probabilities must be numbers between 0 and 1, and not all 0")
         if self.count < 1:
             raise ConfigError(f"draws.count must be at least 1, not {self.count}")
 

@@ -250,12 +250,17 @@ class DQN:
 _USUAL = DQNSettings()
 
 
-def dqn(*, settings: DQNSettings = _USUAL, policy: str | None = None) -> DQN:
+def dqn(*, settings: DQNSettings = _USUAL, policy: Path | None = None) -> DQN:
     """A double deep Q-network that learns whom to ask.
 
     `settings`: the network and its rates. `policy`: the file of what was learned in an earlier run.
     """
-    return DQN(settings, None if policy is None else Policy.load(policy, settings))
+    if policy is None:
+        return DQN(settings)
+    try:
+        return DQN(settings, Policy.load(policy, settings))
+    except ConfigError as error:
+        raise ConfigError(f"policy: {error}; name a file that Policy.save wrote, or leave it out") from None
 
 
 def _network(sizes: Sequence[int]) -> nn.Module:

@@ -60,6 +60,8 @@ def _probability(text: str, place: str) -> Fraction:
         raise ConfigError(f"{place}: the probability is {text!r}: it must be a finite number")
     if value < 0:
         raise ConfigError(f"{place}: the probability is {text}: it must not be negative")
+    if value > 1:
+        raise ConfigError(f"{place}: the probability is {text}: it must not be above 1")
     return exact(value, place)
 
 

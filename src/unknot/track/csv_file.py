@@ -26,7 +26,8 @@ class CSV(Tracker):
         self._file = Path(file)
         self._columns: tuple[str, ...] = ()
         if self._file.is_dir() or not self._file.parent.is_dir():
-            why = "that is a folder" if self._file.is_dir() else f"there is no folder {self._file.parent}"
+            why = f"there is no folder {self._file.parent}; make it, or name another"
+            why = "that is a folder; name a file" if self._file.is_dir() else why
             raise ConfigError(f"cannot write the table {self._file}: {why}")
 
     @property

@@ -52,14 +52,14 @@ def beside(served: Served) -> Figures:
 
 
 def request(served: Served) -> str:
-    """A request in a line: ``erase client 3, at round 5 and 70.0 s; started again: global``."""
+    """A request in a line: ``erase client 3, at round 5 and 70.0 s; begins again: global``."""
     parts = [f"{served.request}, at round {served.round} and {served.time:.1f} s"]
     for split in served.after:
         if split in served.before:
             before, after = served.before[split], served.after[split]
             parts.append(f"{split} {after.name} {before.value:.4g} before, {after.value:.4g} right after")
     if served.restarted:
-        parts.append(f"started again: {', '.join(served.restarted)}")
+        parts.append(f"begins again: {', '.join(served.restarted)}")
     if served.cancelled:
         parts.append(f"{len(served.cancelled)} called back")
     return "; ".join(parts)

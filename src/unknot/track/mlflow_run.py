@@ -1,4 +1,4 @@
-"""A run for MLflow, in a folder or on a server: ``pip install 'unknot[mlflow]'``."""
+"""A run for MLflow, in a folder or on a server: ``pip install -e '.[mlflow]'``."""
 
 from __future__ import annotations
 

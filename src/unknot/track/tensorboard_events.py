@@ -1,4 +1,4 @@
-"""A run for TensorBoard: ``pip install 'unknot[tensorboard]'``."""
+"""A run for TensorBoard: ``pip install -e '.[tensorboard]'``."""
 
 from __future__ import annotations
 

@@ -52,7 +52,9 @@ class Tracker:
 
 def missing(what: str, package: str, extra: str) -> ConfigError:
     """What is said where a package is not there."""
-    return ConfigError(f"{what} needs {package}, which is not installed: pip install 'unknot[{extra}]'")
+    return ConfigError(
+        f"{what} needs {package}, which is not installed: in your clone, pip install -e '.[{extra}]'"
+    )
 
 
 def folder(path: str | Path, what: str) -> Path:

@@ -1,4 +1,4 @@
-"""A run for Weights & Biases, offline unless you say otherwise: ``pip install 'unknot[wandb]'``."""
+"""A run for Weights & Biases, offline unless you say otherwise: ``pip install -e '.[wandb]'``."""
 
 from __future__ import annotations
 

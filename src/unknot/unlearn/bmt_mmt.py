@@ -136,11 +136,11 @@ class MMT(InfluenceTree):
     branching: int = 2
     """For b-ary: how many children a node has."""
     budget: int | None = None
-    """For budget: how many sub-federations at most."""
+    """For budget, which needs it: how many sub-federations at most."""
     probabilities: tuple[float, ...] | None = None
     """How likely each client is to leave, by its number; left out: all alike."""
     expires: tuple[float, ...] | None = None
-    """When each client's data expires, by its number; for greedy."""
+    """For greedy, which needs it: when each client's data expires, by its number."""
     change: str = "keep"
     """After a leave or a join: "keep" the tree, or "rebuild" it, reusing models."""
     reuse: float = 0.0
@@ -150,9 +150,16 @@ class MMT(InfluenceTree):
 
     def __post_init__(self) -> None:
         if self.tree not in KINDS:
-            raise ConfigError(f"unknown kind of tree {self.tree!r}.{nearest(self.tree, KINDS)}")
+            raise ConfigError(
+                f"MMT: tree = {self.tree!r} is not one that there is.{nearest(self.tree, KINDS)}"
+            )
         if self.change not in ("keep", "rebuild"):
-            raise ConfigError(f"after a leave, MMT can 'keep' or 'rebuild' its tree, not {self.change!r}")
+            raise ConfigError(f"MMT: change is 'keep' or 'rebuild', not {self.change!r}")
+        for client, probability in enumerate(self.probabilities or ()):
+            if not 0 <= probability <= 1:
+                raise ConfigError(f"MMT: probabilities[{client}] must be between 0 and 1, not {probability}")
+        if self.probabilities is not None and not any(self.probabilities):
+            raise ConfigError("MMT: probabilities are all zero: somebody must be able to leave")
 
     def plant(self, clients: Iterable[int]) -> Tree:
         ids = sorted(clients)

@@ -51,10 +51,12 @@ class FATS(Method):
     guarantee = Guarantee.EXACT
 
     def __post_init__(self) -> None:
-        if not (self.rho_client > 0 and self.rho_sample > 0):
-            raise ConfigError("FATS: rho_client and rho_sample must be positive")
-        if min(self.rounds, self.local_steps) < 1 or min(self.clients, self.samples) < 0:
-            raise ConfigError("FATS: rounds and local_steps are at least 1, clients and samples not negative")
+        for option in ("rho_client", "rho_sample"):
+            if not (share := getattr(self, option)) > 0:
+                raise ConfigError(f"FATS: {option} must be positive, not {share}")
+        for option, least in {"rounds": 1, "local_steps": 1, "clients": 0, "samples": 0}.items():
+            if (found := getattr(self, option)) < least:
+                raise ConfigError(f"FATS: {option} must be at least {least}, not {found}")
 
     def per_round(self, clients: int) -> int:
         """K, at least 1."""

@@ -15,9 +15,11 @@ from unknot.core.ensemble import Model
 from unknot.core.errors import ConfigError
 from unknot.core.requests import Erase
 from unknot.federation import Desk, Guarantee, Lane
-from unknot.federation.clustered import Clustered, check_clusters, ensemble_of_clusters, mean_of_clusters
+from unknot.federation.clustered import Clustered, count_clusters, ensemble_of_clusters, mean_of_clusters
 from unknot.topology import random_clusters
 
+USUAL = 3
+"""Clusters, where nobody says how many."""
 SERVED = {"mean": mean_of_clusters, "ensemble": ensemble_of_clusters}
 
 
@@ -28,8 +30,8 @@ class FedCIO(Clustered):
     Clusters made of what clients hold would themselves have to be forgotten: these are not.
     """
 
-    clusters: int = 3
-    """How many clusters."""
+    clusters: int | None = None
+    """How many clusters; left out: 3, or one for each client where they are fewer."""
     assignment: tuple[tuple[int, ...], ...] | None = None
     """Who is in which, a list of client numbers each; left out: dealt at random, as evenly as can be."""
     served: str = "mean"
@@ -39,21 +41,17 @@ class FedCIO(Clustered):
     guarantee = Guarantee.EXACT
 
     def __post_init__(self) -> None:
-        if self.clusters < 1:
-            raise ConfigError(f"FedCIO needs at least 1 cluster, not {self.clusters}")
+        if self.clusters is not None and self.clusters < 1:
+            raise ConfigError(f"FedCIO: clusters must be at least 1, not {self.clusters}")
         if self.served not in SERVED:
-            raise ConfigError(f"FedCIO serves {' or '.join(map(repr, SERVED))}, not {self.served!r}")
-
-    def open(self, desk: Desk) -> None:
-        if self.assignment is None:
-            check_clusters(desk, self.clusters)
-        super().open(desk)
+            raise ConfigError(f"FedCIO: served is {' or '.join(map(repr, SERVED))}, not {self.served!r}")
 
     def deal(self, desk: Desk) -> list[list[int]]:
         if self.assignment is None:
-            count = min(self.clusters, len(desk.members))
+            clusters = count_clusters(desk, self.clusters, USUAL)
+            count = min(clusters, len(desk.members))
             drawn = random_clusters(desk.members, count, desk.key) if count else []
-            return [list(members) for members in drawn] + [[] for _ in range(self.clusters - count)]
+            return [list(members) for members in drawn] + [[] for _ in range(clusters - count)]
         dealt = [sorted(set(members) - desk.forgotten) for members in self.assignment]
         if sorted(client for members in dealt for client in members) != sorted(desk.members):
             raise ConfigError("method.assignment must name every client in exactly one cluster")

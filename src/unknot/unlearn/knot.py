@@ -25,7 +25,7 @@ from unknot.federation.clock import SECOND
 from unknot.federation.clustered import (
     Clustered,
     best_cluster,
-    check_clusters,
+    count_clusters,
     ensemble_of_clusters,
     join_clusters,
     joint_model,
@@ -42,6 +42,8 @@ from unknot.topology import (
     similar_clusters,
 )
 
+USUAL = 5
+"""Clusters, where nobody says how many."""
 SERVED = {
     "mean": mean_of_clusters,
     "best": best_cluster,
@@ -59,8 +61,8 @@ class KNOT(Clustered):
     again.
     """
 
-    clusters: int = 5
-    """How many clusters."""
+    clusters: int | None = None
+    """How many clusters; left out: 5, or one for each client where they are fewer."""
     by: str = "knot"
     """How clients are assigned: "knot" (by speed and similarity), "random", "similar" or "shares"."""
     a: float | None = None
@@ -90,14 +92,18 @@ class KNOT(Clustered):
     guarantee = Guarantee.EXACT
 
     def __post_init__(self) -> None:
-        if self.clusters < 1:
-            raise ConfigError(f"KNOT needs at least 1 cluster, not {self.clusters}")
+        if self.clusters is not None and self.clusters < 1:
+            raise ConfigError(f"KNOT: clusters must be at least 1, not {self.clusters}")
         if bool(self.shares) != (self.by == "shares"):
             raise ConfigError('KNOT: shares go with by = "shares", and it with them')
         if self.by not in CLUSTERED:
-            raise ConfigError(f"KNOT clusters by {self.by!r}?{nearest(self.by, CLUSTERED)}")
+            raise ConfigError(
+                f"KNOT: by = {self.by!r} is not one that there is.{nearest(self.by, CLUSTERED)}"
+            )
         if self.served not in SERVED:
-            raise ConfigError(f"KNOT serves {self.served!r}?{nearest(self.served, SERVED)}")
+            raise ConfigError(
+                f"KNOT: served = {self.served!r} is not one that there is.{nearest(self.served, SERVED)}"
+            )
         for what in ("joint_rounds", "profile_epochs"):
             if getattr(self, what) < 1:
                 raise ConfigError(f"KNOT: {what} must be at least 1, not {getattr(self, what)}")
@@ -133,8 +139,6 @@ class KNOT(Clustered):
     def open(self, desk: Desk) -> None:
         if self.served == "best" and not desk.validated:
             raise ConfigError('served = "best" needs validation data')
-        if self.by != "shares":
-            check_clusters(desk, self.clusters)
         super().open(desk)
         if self.reassign == "keep":  # what nobody will read again is not kept
             desk.archive.drop("profile")
@@ -162,17 +166,21 @@ class KNOT(Clustered):
 
     def deal(self, desk: Desk) -> list[list[int]]:
         """Newcomers have no profile: they are where the fewest were, in the order in which they came."""
+        wanted = self._count(desk)
         newcomers = [client for lane in desk.lanes.values() for client in lane.joined]
         first = sorted(desk.members - set(newcomers))
         dealt = [list(members) for members in self._clusters(desk, first)] if first else []
-        dealt += [[] for _ in range((len(self.shares[0]) if self.shares else self.clusters) - len(dealt))]
+        dealt += [[] for _ in range(wanted - len(dealt))]
         for client in sorted(set(newcomers) & desk.members, key=lambda c: _came(desk, c)):
             min(dealt, key=len).append(client)
         return dealt
 
+    def _count(self, desk: Desk) -> int:
+        return len(self.shares[0]) if self.shares else count_clusters(desk, self.clusters, USUAL)
+
     def _clusters(self, desk: Desk, clients: Sequence[int]) -> Sequence[Sequence[int]]:
         if self.by == "random":
-            return random_clusters(clients, min(self.clusters, len(clients)), desk.key)
+            return random_clusters(clients, min(self._count(desk), len(clients)), desk.key)
         if self.by == "shares":
             sizes = {client: desk.size(client) for client in clients}
             return share_clusters(self.shares, populations_by_size(sizes, len(self.shares)), desk.key)
@@ -180,9 +188,9 @@ class KNOT(Clustered):
         profiles = _profiles(desk, clients, recipe)
         if self.by == "similar":
             away = {client: (desk.initial - w).vector.cpu().numpy() for client, w in profiles.items()}
-            return similar_clusters(away, min(self.clusters, len(clients)), desk.key)
+            return similar_clusters(away, min(self._count(desk), len(clients)), desk.key)
         times = [_seconds(desk, client, recipe) for client in clients]
-        rated = ratings(times, _disparities(desk, profiles), self.clusters, self.a, self.b)
+        rated = ratings(times, _disparities(desk, profiles), self._count(desk), self.a, self.b)
         assigned = Assignment(rated, assign(rated, self.c1, self.c2, self.c3))
         return [[clients[place] for place in members] for members in assigned.clusters]
 

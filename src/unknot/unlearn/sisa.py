@@ -26,7 +26,7 @@ class SISA(Method):
 
     def __post_init__(self) -> None:
         if self.vote not in VOTES:
-            raise ConfigError(f"SISA votes by {' or '.join(map(repr, VOTES))}, not {self.vote!r}")
+            raise ConfigError(f"SISA: vote is {' or '.join(map(repr, VOTES))}, not {self.vote!r}")
 
     @property
     def keeps(self) -> bool:

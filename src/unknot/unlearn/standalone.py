@@ -16,7 +16,7 @@ from unknot.federation import Desk, Guarantee, Lane, Method
 
 @dataclass(frozen=True)
 class Standalone(Method):
-    """Central training on all remaining data; begin again when somebody leaves.
+    """A yardstick, not federated: central training on all remaining data, anew when somebody leaves.
 
     A round is one local schedule of the recipe on the pooled data. It is timed as if the client
     with the lowest number did it.

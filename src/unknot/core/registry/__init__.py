@@ -14,7 +14,7 @@ from typing import Any
 from unknot.core.registry.imports import beside
 from unknot.core.registry.names import Registry
 from unknot.core.registry.options import REQUIRED, Option, options_of
-from unknot.core.registry.sections import filled, registry_of, shared, taken
+from unknot.core.registry.sections import as_written, filled, registry_of, shared, taken, whole_paths
 
 methods: Registry[Any] = Registry(
     "method", "unknot.methods", home="unknot.unlearn", of="unknot.federation.method:Method"
@@ -43,6 +43,7 @@ __all__ = [
     "Option",
     "Registry",
     "aggregators",
+    "as_written",
     "beside",
     "clocks",
     "datasets",
@@ -61,4 +62,5 @@ __all__ = [
     "selectors",
     "shared",
     "taken",
+    "whole_paths",
 ]

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from unknot.core.errors import ConfigError, nearest
+from unknot.core.errors import said as told
 
 _BESIDE: ContextVar[Path | None] = ContextVar("beside", default=None)
 
@@ -54,8 +55,10 @@ def _module(name: str, said: str) -> Any:
             raise ConfigError(f"{said}: {name} needs {error.name}, which is not installed") from error
         looked = "" if folder is None else f", nor in {folder}"
         raise ConfigError(f"{said}: no module {error.name} is installed{looked}") from None
-    except Exception as error:
-        raise ConfigError(f"{said}: importing {name} failed: {type(error).__name__}: {error}") from error
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # a module may even try to end the program
+        raise ConfigError(f"{said}: importing {name} failed: {told(error)}") from error
     if folder is not None and near:
         file = getattr(sys.modules[top], "__file__", None) or "itself"
         if not Path(file).resolve().is_relative_to(folder):

@@ -9,9 +9,10 @@ from typing import Any, Generic, TypeVar
 
 from unknot.core import lazy
 from unknot.core.errors import ConfigError, UnknotError, nearest
+from unknot.core.errors import said as told
 from unknot.core.registry.imports import imported
 from unknot.core.registry.options import Option, is_function, options_of
-from unknot.core.registry.sections import REGISTRIES, taken, union
+from unknot.core.registry.sections import REGISTRIES, as_written, taken, union
 
 T = TypeVar("T")
 
@@ -200,10 +201,11 @@ class Registry(Generic[T]):
         """What is named, made with these options (and the arguments that unknot gives)."""
         thing: Any = self.get(name, _named(where))
         typed = self.typed(name, values or {}, where)
-        if isinstance(thing, type) or (is_function(thing) and not self._calls):
-            made = self.called(name, thing, given, typed)
-        else:
-            made = _with_options(thing, typed)
+        with as_written(where, self.options_of(thing)):
+            if isinstance(thing, type) or (is_function(thing) and not self._calls):
+                made = self.called(name, thing, given, typed)
+            else:
+                made = _with_options(thing, typed)
         if self._wrap is not None:
             made = self._wrap(made)
         if not is_function(made) and (lacks := _lacks(made, self.base)):
@@ -275,8 +277,10 @@ class Registry(Generic[T]):
         try:
             thing: T = entry.load()
             self._examine(name, thing)
-        except Exception as error:
-            what = str(error) if isinstance(error, ConfigError) else f"{type(error).__name__}: {error}"
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # a module may even try to end the program
+            what = str(error) if isinstance(error, ConfigError) else told(error)
             raise ConfigError(
                 f"{said}: {entry.value!r} ({_package(entry)}) cannot be used: {what}"
             ) from error

@@ -8,10 +8,13 @@ a table of its own takes its options from there alone.
 from __future__ import annotations
 
 import dataclasses
+import re
 import types
 import typing
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from unknot.core.errors import ConfigError, nearest
@@ -44,7 +47,36 @@ REGISTRIES: list[Names] = []
 
 def filled(cls: type[T], values: Values, where: str) -> T:
     """A dataclass from a section's values, its parts by name."""
-    return cls(**taken(options_of(cls), values, where, where))
+    options = options_of(cls)
+    told = taken(options, values, where, where)
+    with as_written(where, options):
+        return cls(**told)
+
+
+@contextmanager
+def as_written(where: str, keys: Iterable[str], alone: bool = True) -> Iterator[None]:
+    """Within: what a thing finds wrong with its options is told of the keys that a person wrote.
+
+    ``SGD: lr must be positive`` is then ``train.lr must be positive``. What names no option first is told of
+    the section, unless something else may be meant, where this is not all that happens (`alone`). In Python
+    there is no section, and the class is named.
+    """
+    try:
+        yield
+    except ConfigError as error:
+        if where and (told := _told_of(str(error), where, keys, alone)):
+            raise type(error)(told) from error
+        raise
+
+
+def _told_of(text: str, where: str, keys: Iterable[str], alone: bool) -> str:
+    if text.startswith(f"{where}."):
+        return text
+    names = "|".join(re.escape(key) for key in keys if key != "name")
+    found = re.match(rf"(?:[^:.]*: )?({names})\b(?!\.|: )|(?:{names}): ", text) if names else None
+    if found is not None:
+        return f"{where}.{text[max(found.start(1), 0) :]}"
+    return f"{where}: " + re.sub(r"^\w+: ", "", text) if alone else ""
 
 
 def taken(
@@ -77,10 +109,15 @@ def taken(
                 values[name], option.hint, place
             )
         elif option.default is REQUIRED and name not in made and name not in supplied:
-            raise ConfigError(
-                f"{where}.{name} is missing" if where else f"{who}: the option {name!r} is missing"
-            )
+            missing = f"{where}.{name} is missing" if where else f"{who}: the option {name!r} is missing"
+            raise ConfigError(missing + _remedy(option))
     return made
+
+
+def _remedy(option: Option) -> str:
+    """What to do about an option that must be given: what it means, and that it is to be written."""
+    about = re.split(r"(?<=[.?!;:])\s", option.about)[0].rstrip(".;:") if option.about else ""
+    return f": write {option.name} = ..." + (f" ({about[0].lower()}{about[1:]})" if about else "")
 
 
 def shared(
@@ -92,6 +129,37 @@ def shared(
     inner = [choice for owner, options in owners.items() for choice in _choices(options, parts[owner])]
     _refuse_unknown(values, set().union(*keys.values()), where, where, [*inner, *choices])
     return {owner: {k: v for k, v in values.items() if k in mine} for owner, mine in keys.items()}
+
+
+def whole_paths(options: Options, values: Values, inside: Names | None = None) -> dict[str, object]:
+    """The same values, those of options whose type names `Path` absolute: they lead there from anywhere."""
+    parts = _parts(options, values, "", inside)
+    found = dict(values)
+    for name, part in parts.items():
+        inner = whole_paths(part.options, _share(part, parts, values), part.registry)
+        if part.table is None:
+            found |= inner
+        elif isinstance(said := values.get(name), Mapping):
+            found[name] = {**said, **inner}
+    told = (option for name, option in options.items() if name in values and name not in parts)
+    return found | {option.name: _whole(values[option.name], option.hint) for option in told}
+
+
+def _whole(value: object, hint: Any) -> object:
+    if isinstance(value, str) and Path in union(hint):
+        return str(Path(value).absolute())
+    registry = registry_of(hint)
+    if registry is not None and isinstance(value, Mapping) and "name" in value:
+        return whole_paths(registry.options_of(registry.get(value["name"])), value, registry)
+    for kind in union(hint):
+        origin, kinds = typing.get_origin(kind), typing.get_args(kind)
+        if isinstance(value, list | tuple) and kinds and origin in (tuple, list, Sequence):
+            even = len(kinds) != len(value) or kinds[-1] is Ellipsis or origin is not tuple
+            each = kinds[:1] * len(value) if even else kinds
+            value = [_whole(one, inner) for one, inner in zip(value, each, strict=True)]
+        elif isinstance(value, Mapping) and kinds and origin in (dict, Mapping):
+            value = {key: _whole(one, kinds[1]) for key, one in value.items()}
+    return value
 
 
 def _refuse_unknown(
@@ -145,7 +213,8 @@ class _Part:
         if self.start is not None:
             options = self.options
             told = taken(options, values, where, where, inside=self.registry, supplied=options)
-            return dataclasses.replace(self.start, **told)
+            with as_written(where, options):
+                return dataclasses.replace(self.start, **told)
         if self.registry is not None:
             return self.registry.make(self.name, values, where)
         return filled(self.thing, values, where)

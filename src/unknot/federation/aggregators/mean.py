@@ -45,7 +45,8 @@ class FedBuff:
     def __post_init__(self) -> None:
         if not (self.server_lr > 0 and self.exponent >= 0):
             raise ConfigError(
-                f"FedBuff needs server_lr > 0 and exponent >= 0, not {self.server_lr}, {self.exponent}"
+                "FedBuff: server_lr must be above 0 and exponent at least 0, "
+                f"not {self.server_lr}, {self.exponent}"
             )
 
     def __call__(
