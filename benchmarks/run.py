@@ -63,6 +63,12 @@ A synchronous federation of {clients:,} clients with {per_round} a round (two sa
 its first round done {first_round_done_seconds:.1f} s after its process was started, with
 {peak_rss_mb:.0f} MB at the most; a round then takes {seconds_per_round:.3f} s."""
 
+GROWTH = """\
+A round that asks {cohort:,} of them, however many there are (two samples each, a small model; `python -m
+benchmarks.growth --docs docs` on {date}, {repeats} runs of {rounds} rounds in turns; × is the processor time
+beside that with a tenth of the clients). What still grows is a draw for every client, and a lineage over all
+of them. The start makes and checks a shard for every client."""
+
 Record = dict[str, Any]
 
 
@@ -270,11 +276,33 @@ def page(results: dict[str, Any], summary: dict[str, dict[str, Record]]) -> str:
             text.append(f"Of unknot's time, {100 * share:.1f} % is spent outside training.")
     if scale := results.get("scale"):
         text += ["", "## Many clients", "", SCALE.format(**scale)]
+    if growth := results.get("growth"):
+        text += ["", *growth_table(growth)]
     text += [
         "",
         METHOD.format(repeats=results["repeats"]),
     ]
     return "\n".join(text)
+
+
+def growth_table(growth: Record) -> list[str]:
+    """What `benchmarks.growth` found, as a table."""
+    lines = growth["lines"]
+    text = [
+        GROWTH.format(date=growth["machine"]["date"], repeats=growth["repeats"], **lines[0]),
+        "",
+        "| pace | clients | seconds a round | processor, s | × | training, s | first round, s | memory, MB |",
+        "|---" * 8 + "|",
+    ]
+    for line in lines:
+        times = f"{line['times_before']:.2f}" if "times_before" in line else ""
+        text.append(
+            f"| {line['pace']} | {line['clients']:,} | {line['seconds_per_round']:.3f} "
+            f"| {line['cpu_seconds_per_round']:.3f} | {times} "
+            f"| {line['train_seconds_per_round']:.3f} | {line['first_round_done_seconds']:.1f} "
+            f"| {line['peak_rss_mb']:.0f} |"
+        )
+    return text
 
 
 def _rounds(results: dict[str, Any], workload: str) -> int:
@@ -308,6 +336,8 @@ def main() -> None:
         prepare_peers()
     results = measure(options.workloads, contestants, options.repeats, options.rounds)
     summary = summarise(results["runs"])
+    if (growth := options.docs / "results" / "growth.json").exists():
+        results["growth"] = json.loads(growth.read_text())
     raw = options.docs / "results" / "benchmarks.json"
     raw.parent.mkdir(parents=True, exist_ok=True)
     raw.write_text(json.dumps({**results, "summary": summary}, indent=1) + "\n")

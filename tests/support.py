@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from itertools import combinations, product
 
 import numpy as np
+import pytest
 import torch
 
 from unknot.core.data import FederatedData, Samples, Shard
@@ -19,6 +21,38 @@ from unknot.federation.inbox import Waiting
 from unknot.federation.observers import Observers
 
 LAYOUT = Layout(("w", "b"), ((2, 3), (2,)))
+
+
+def grid(*axes: Iterable[object]) -> list[object]:
+    """Every case of a grid; slow are all but a few, in which every value occurs.
+
+    Of three axes or more, any two values of two axes meet in one of the few.
+    """
+    values = [list(axis) for axis in axes]
+    sizes = list(map(len, values))
+    cases = list(product(*map(range, sizes)))
+    few = (
+        {tuple(i % size for size in sizes) for i in range(max(sizes))} if len(axes) < 3 else _pairwise(cases)
+    )
+    return [
+        pytest.param(
+            *(axis[i] for axis, i in zip(values, case, strict=True)),
+            marks=[] if case in few else [pytest.mark.slow],
+        )
+        for case in cases
+    ]
+
+
+def _pairwise(cases: Sequence[tuple[int, ...]]) -> set[tuple[int, ...]]:
+    """Few of the cases, with every pair of values that is in any: each time the one with most of the rest."""
+    pairs = {case: set(combinations(enumerate(case), 2)) for case in cases}
+    missing = set().union(*pairs.values())
+    few: set[tuple[int, ...]] = set()
+    while missing:
+        best = max(cases, key=lambda case: len(pairs[case] & missing))
+        few.add(best)
+        missing -= pairs[best]
+    return few
 
 
 def small_data(

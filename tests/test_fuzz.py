@@ -5,7 +5,7 @@ import pytest
 from fuzz_scripts import draw, variants
 from unknot.audit import gap
 
-FEW, MANY = range(16), range(16, 316)
+FEW, MANY = range(10), range(10, 316)
 
 
 def check(number):

@@ -36,6 +36,7 @@ MAY_IMPORT = table()
 LIGHT = {"torch", "numpy", "unknot"}
 HEAVY_ALLOWED = {
     "core": {"safetensors"},
+    "engine": {"ray"},
     "incentive": {"scipy"},
     "experiments": {"pandas"},  # for who asks for a data frame
     "track": {"mlflow", "wandb"},

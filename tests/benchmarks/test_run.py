@@ -1,6 +1,7 @@
 """What the benchmark makes of its runs: the best setting, medians, ratios, and honest losses."""
 
-from benchmarks.run import check_losses, page, summarise
+from benchmarks.growth import grown
+from benchmarks.run import check_losses, growth_table, page, summarise
 
 
 def run(contestant: str, seconds: float, loss: float = 0.5, **settings: int) -> dict:
@@ -62,3 +63,18 @@ def test_the_page_names_everybody_slowest_first():
     assert "10,000 clients with 100 a round" in text
     assert "1.8 s" in text
     assert text.index("plain PyTorch loop | 0.7000") < text.index("**unknot** | 0.2500")
+
+
+def test_growth_is_told_beside_a_tenth_of_the_clients():
+    """Medians 0.2 and 0.3 s: 1.5 times as much."""
+
+    def case(clients: int, seconds: float) -> dict:
+        record = {"pace": "buffered", "clients": clients, "cohort": 1000, "rounds": 20}
+        record |= {"seconds_per_round": 0.5, "cpu_seconds_per_round": seconds, "train_seconds_per_round": 0.1}
+        return record | {"first_round_done_seconds": 2.0, "peak_rss_mb": 300.0}
+
+    runs = [case(n, s) for n, s in ((10, 0.2), (100, 0.3), (10, 0.1), (100, 0.9), (10, 0.4), (100, 0.3))]
+    lines = grown("buffered", [10, 100], runs)
+    assert [line.get("times_before") for line in lines] == [None, 1.5]
+    text = growth_table({"machine": {"date": "?"}, "repeats": 3, "lines": lines})
+    assert text[-1] == "| buffered | 100 | 0.500 | 0.300 | 1.50 | 0.100 | 2.0 | 300 |"

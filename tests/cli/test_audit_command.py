@@ -41,7 +41,8 @@ round = 1
 """
 
 
-PLAIN = ("--sensitivity", "0", "--others", "60")
+FEW = ("--controls", "9", "--level", "0.1")
+PLAIN = ("--sensitivity", "0", "--others", "60", *FEW)
 
 
 LONG = ("--set", "federation.rounds=12", "--set", "train.epochs=3")
@@ -86,7 +87,7 @@ def test_an_audit_begins_with_what_it_comes_to(audited_file):
 
 
 def test_the_options_of_an_audit_reach_it(audited_file):
-    options = ("--controls", "9", "--level", "0.1", "--sensitivity", "8", "--shadows", "4", "--queries", "2")
+    options = (*FEW, "--sensitivity", "8", "--shadows", "4", "--queries", "2")
     attacks = ("--attack", "rmia", "--attack", "ulira", "--others", "30", "--seed", "5")
     record = audit_of(audited_file, *options, *attacks)
     assert (record["controls"], record["level"], record["others"]) == (9, 0.1, 30)
@@ -118,7 +119,7 @@ def test_a_picture_and_a_page_are_written_beside_the_tables_or_the_json(audited_
 def test_what_still_shows_has_a_status_of_its_own(audited_file, tmp_path):
     model = saved(audited_file, tmp_path, *LONG[1::2])
     text = said(call("audit", audited_file, *PLAIN, *LONG, "--model", model, code=1))
-    assert text.startswith("still shows: With a 5 % risk of a false alarm, the erased data still shows")
+    assert text.startswith("still shows: With a 10 % risk of a false alarm, the erased data still shows")
 
 
 def test_where_nothing_was_shown_the_status_says_so(audited_file, tmp_path):
@@ -149,7 +150,7 @@ def test_a_backdoor_audit_says_who_answers_to_the_mark(audited_file):
     text = said(call("audit", audited_file, "--backdoor"))
     assert "audited: client 1 erased, all of it marked as class 0" in text
     assert text.endswith("bit for bit, a model that was trained without the erased data.")
-    record = audit_of(audited_file, "--backdoor", "--controls", "9", "--level", "0.1")
+    record = audit_of(audited_file, "--backdoor", *FEW)
     assert (len(record["controls"]), record["level"], record["outcome"]) == (9, 0.1, "no trace found")
 
 
@@ -227,7 +228,7 @@ def test_what_cannot_be_audited_is_said_before_anything_is_trained(
     assert "Traceback" not in result.output
 
 
-@pytest.mark.parametrize("more", [("--backdoor", "--controls", "19"), ("--canaries", "10")])
+@pytest.mark.parametrize("more", [("--backdoor", *FEW), ("--canaries", "10")])
 def test_planted_audits_keep_to_the_width(audited_file, more):
     result = CliRunner().invoke(app, ["audit", audited_file, *more], env={"COLUMNS": "60"})
     assert result.exit_code in (0, 1, 4), result.output

@@ -293,7 +293,7 @@ PLACES = [
         "^error: select.policy: cannot read .*nowhere.st: .*; name a file that Policy.save wrote",
     ),
     (["run", "a.toml", "--device", 'cpu"'], "this machine has cpu"),
-    (["run", "a.toml", "--engine", ""], "Known: loop, stacked"),
+    (["run", "a.toml", "--engine", ""], "Known: loop, ray, stacked"),
     (["run", "a.toml", "--plot", "x.txt"], r"must end in \.png, \.svg or \.pdf"),
     (["run", "a.toml", "--plot", "none/x.png"], "there is no folder none; make it"),
     (["run", "a.toml", "--plot", "picture.png"], "that is a folder; name a file"),

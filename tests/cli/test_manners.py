@@ -225,6 +225,6 @@ def test_what_a_reproduction_left_out_is_said_even_quietly(tmp_path):
 
 
 def test_off_a_terminal_a_run_tells_how_far_it_is_in_a_few_lines(file):
-    told = call("run", file, "--set", "federation.rounds=40").stderr.splitlines()
+    told = call("run", file, "--set", "federation.rounds=20").stderr.splitlines()
     assert sum(line.startswith("round ") and "accuracy" in line for line in told) == 10
     assert "round " not in call("run", file, "--quiet").stderr

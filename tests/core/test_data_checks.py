@@ -6,6 +6,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from support import small_data
@@ -280,3 +282,28 @@ def test_public_samples_that_are_part_of_a_larger_tensor_are_cut_out_of_it_by_an
 def test_bad_public_samples_are_named(public, message):
     with pytest.raises(DataError, match=message):
         small_data().replaced(public=public)
+
+
+held = st.lists(
+    st.tuples(
+        st.lists(st.integers(-1, 6), max_size=3), st.lists(st.integers(-1, 6), max_size=3), st.booleans()
+    ).map(lambda parts: (parts[0], sorted(set(parts[1]))[: len(parts[0])] if parts[2] else parts[1])),
+    max_size=5,
+)
+
+
+@given(held, st.integers(1, 4))
+def test_many_shards_at_once_are_judged_as_one_by_one(parts, at_once):
+    shards = [Shard(np.array(rows, dtype=np.int64), np.array(ids, dtype=np.int64)) for rows, ids in parts]
+    one_by_one = all(shard.flaw is None and all(0 <= row < 6 for row in shard.rows) for shard in shards)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(samples_module, "_SHARDS", at_once)
+        assert samples_module.sound(shards, 6) == one_by_one
+
+
+@pytest.mark.parametrize("rows", [[0, 1], np.array([0.0, 1.0]), np.array([[0, 1]])])
+def test_rows_that_are_no_whole_numbers_in_one_axis_are_not_sound(rows):
+    good = Shard.of([0, 1])
+    assert samples_module.sound([good], 2)
+    assert not samples_module.sound([good, Shard(rows, good.ids)], 2)
+    assert not samples_module.sound([good, Shard(good.rows, rows)], 2)

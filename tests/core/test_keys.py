@@ -3,7 +3,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unknot.core.keys import Key
+from unknot.core.keys import NEAR, Key
 
 ids = st.lists(st.integers(0, 10**9), min_size=1, max_size=60, unique=True)
 
@@ -40,6 +40,24 @@ def test_selection_takes_the_k_smallest_draws(pool, k):
     key = Key.root(1)
     expected = sorted(sorted(pool, key=lambda i: int(key.words([i])[0]))[:k])
     assert key.smallest(pool, k).tolist() == expected
+
+
+@given(st.integers(0, 10**6), st.integers(1, 300))
+def test_few_of_many_are_the_k_smallest_draws(seed, k):
+    """The bound that leaves most of them out changes nothing."""
+    key, pool = Key.root(seed), np.arange(5, 40_005, 2)
+    expected = np.sort(pool[np.argsort(key.words(pool))[:k]])
+    assert key.smallest(pool, k).tolist() == expected.tolist()
+
+
+def test_a_draw_does_not_depend_on_how_many_are_made_at_once():
+    key, n = Key.root(3), 2 * NEAR + 7
+    words = key.words(np.arange(n))
+    for place in (0, NEAR - 1, NEAR, 2 * NEAR + 6):
+        assert words[place] == key.words([place])[0] == key.words(place)
+    table = np.arange(n - 1).reshape(2, -1)
+    assert key.words(table).ravel().tolist() == words[:-1].tolist()
+    assert (key.words(table.T) == key.words(table).T).all()
 
 
 def test_draws_look_uniform_and_independent():

@@ -4,10 +4,13 @@ from hypothesis import strategies as st
 
 from support import toy_weights
 from unknot.core.errors import ForbiddenLineageError
-from unknot.core.lineage import NOBODY, Ledger, Lineage, Unit
+from unknot.core.lineage import BLOCK, NOBODY, Ledger, Lineage, Unit
 from unknot.core.weights import Weights
 
-units = st.builds(Unit, st.integers(0, 200), st.integers(0, 3))
+clients = st.one_of(
+    st.integers(0, 200), st.integers((1 << BLOCK) - 3, (1 << BLOCK) + 3), st.integers(0, 10**6)
+)
+units = st.builds(Unit, clients, st.integers(0, 3))
 sets = st.frozensets(units, max_size=12)
 
 
@@ -22,8 +25,46 @@ def test_lineage_is_a_set_of_units(a, b):
     assert (x == y) == (a == b)
     assert all(unit in x for unit in a)
     assert not any(unit in x for unit in b - a)
+    assert (x >= y) == (a >= b)
+    assert x | y >= x
+    assert x.clients == {unit.client for unit in a}
+    assert list(x) == sorted(a, key=lambda unit: (unit.revision, unit.client))
     if a == b:
         assert hash(x) == hash(y)
+
+
+@given(st.lists(sets, min_size=1, max_size=6), sets, st.sets(st.integers(0, 3)))
+def test_a_union_of_many_is_one_after_the_other(many, common, waived):
+    """Also where they share blocks, as the updates of a round do; names and whom they let pass come along."""
+    base = Lineage(common).waiving(waived)
+    first, *others = (base | Lineage(one) for one in many)
+    others.append(Lineage([Unit(5)]).waiving([7]).named({5: "Graz", 7: "Linz"}))
+    expected = first
+    for other in others:
+        expected = expected | other
+    united = first.union(*others)
+    assert united == expected
+    assert united.waived == waived | {7}
+    assert united.names == expected.names == {5: "Graz", 7: "Linz"}
+    assert first.union() is first
+
+
+@given(st.frozensets(clients, max_size=12), st.frozensets(clients, max_size=3))
+def test_many_clients_at_once_are_their_units(everybody, erased):
+    assert Lineage.of_clients(everybody) == Lineage(map(Unit, everybody))
+    ledger = Ledger()
+    for client in erased:
+        ledger.forbid(client)
+    assert ledger.units(everybody) == Lineage(map(ledger.unit, everybody))
+
+
+def test_a_client_more_takes_a_block_and_the_rest_is_shared():
+    many = Lineage.of_clients(range(5 << BLOCK))
+    update = many | Lineage([Unit(3 << BLOCK, 1)])
+    assert many | Lineage([Unit(3)]) is many
+    assert all(update._blocks[place] is mask for place, mask in many._blocks.items())
+    assert len(update._blocks) == len(many._blocks) + 1 == 6
+    assert many.union(update, update)._blocks[0, 2] is many._blocks[0, 2]
 
 
 def test_forbidding_a_client_leaves_its_next_revision_clean():

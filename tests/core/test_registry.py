@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import textwrap
@@ -87,7 +88,7 @@ def test_ours_are_there_under_the_names_that_they_had():
     assert set(registry.selectors.ours) == {"uniform", "balanced", "k-center", "dqn"}
     assert set(registry.paces.ours) == {"synchronous", "buffered"}
     assert set(registry.clocks.ours) == {"constant", "uniform", "pareto", "trace"}
-    assert set(registry.engines.ours) == {"loop", "stacked"}
+    assert set(registry.engines.ours) == {"loop", "stacked", "ray"}
     assert "rfs" in repr(registry.methods)
 
 
@@ -302,57 +303,69 @@ GOOD = """
             for lane in touched:
                 desk.restart(lane)
 """
-SAY = """
+ASKED = """
+    import json
     import unknot
-    def said(name):
+    from unknot.experiments.catalogue import KINDS, things
+
+    def said(do):
         try:
-            return unknot.registry.methods.get(name).__name__
+            return do().__name__
         except unknot.ConfigError as error:
             return str(error)
+
+    methods = unknot.registry.methods
+    made = unknot.Experiment.read(FILE)
+    print(json.dumps({
+        "names": [name for name in methods.names() if name not in methods.ours],
+        "said": {
+            name: said(lambda: methods.get(name)) for name in ("mine", "rfs", "broken", "odd", "both", "mien")
+        },
+        "errors": [one.error for one in things(KINDS["methods"]) if one.error],
+        "beside": [type(made.method).__name__, made.name],
+        "not there": said(lambda: unknot.Experiment.of({"method": {"name": "besides:Mine"}})),
+    }))
 """
 
 
-def test_entry_points_are_found_and_what_is_wrong_with_them_is_said(tmp_path):
-    """A good one, one that cannot be imported, one that is no method, a name of ours, a name of two."""
+@pytest.fixture(scope="module")
+def told(tmp_path_factory):
+    """What an interpreter of its own says of packages that are installed, and of a module beside a file."""
+    packages, folder = tmp_path_factory.mktemp("packages"), tmp_path_factory.mktemp("folder")
     install(
-        tmp_path,
+        packages,
         "goodpack",
         "[unknot.methods]\nmine = goodpack:Mine\nrfs = goodpack:Mine\nboth = goodpack:Mine\n",
         GOOD,
     )
-    install(tmp_path, "badpack", "[unknot.methods]\nbroken = badpack:Mine\n", "raise OSError('no disk')")
-    install(tmp_path, "oddpack", "[unknot.methods]\nodd = oddpack:Odd\nboth = oddpack:Odd\n", "Odd = dict")
-    out = run(
-        tmp_path,
-        SAY
-        + """
-    print([name for name in unknot.registry.methods.names() if name not in unknot.registry.methods.ours])
-    for name in ("mine", "rfs", "broken", "odd", "both", "mien"):
-        print(said(name))
-    """,
-    ).splitlines()
-    assert sorted(eval(out[0])) == ["both", "broken", "mine", "odd"]
-    assert out[1:3] == ["Mine", "RFS"]
-    assert out[3] == ("method 'broken': 'badpack:Mine' (package badpack) cannot be used: OSError: no disk")
-    assert "'oddpack:Odd' (package oddpack) cannot be used: method 'odd' (builtins:dict) is no" in out[4]
-    assert out[5] == (
+    install(packages, "badpack", "[unknot.methods]\nbroken = badpack:Mine\n", "raise OSError('no disk')")
+    install(packages, "oddpack", "[unknot.methods]\nodd = oddpack:Odd\nboth = oddpack:Odd\n", "Odd = dict")
+    install(packages, "endpack", "[unknot.methods]\nends = endpack:Mine\n", "raise SystemExit(3)")
+    install(packages, "oddend", "[unknot.methods]\nskips = oddend:Mine\n", "raise BaseException")
+    (folder / "besides_method.py").write_text(textwrap.dedent(GOOD))
+    (folder / "file.toml").write_text('[method]\nname = "besides_method:Mine"\n')
+    file = str(folder / "file.toml")
+    return json.loads(run(packages, ASKED.replace("FILE", repr(file))))
+
+
+def test_entry_points_are_found_and_what_is_wrong_with_them_is_said(told):
+    """A good one, one that cannot be imported, one that is no method, a name of ours, a name of two."""
+    assert sorted(told["names"]) == ["both", "broken", "ends", "mine", "odd", "skips"]
+    said = told["said"]
+    assert (said["mine"], said["rfs"]) == ("Mine", "RFS")
+    assert said["broken"] == (
+        "method 'broken': 'badpack:Mine' (package badpack) cannot be used: OSError: no disk"
+    )
+    assert "'oddpack:Odd' (package oddpack) cannot be used: method 'odd' (builtins:dict) is no" in said["odd"]
+    assert said["both"] == (
         "method 'both': several packages have one of that name; write 'goodpack:Mine' (package goodpack) or "
         "'oddpack:Odd' (package oddpack)"
     )
-    assert out[6].startswith("there is no method 'mien'. Did you mean 'mine'?")
+    assert said["mien"].startswith("there is no method 'mien'. Did you mean 'mine'?")
 
 
-def test_a_package_that_would_end_the_program_is_one_that_cannot_be_used(tmp_path):
-    install(tmp_path, "endpack", "[unknot.methods]\nends = endpack:Mine\n", "raise SystemExit(3)")
-    install(tmp_path, "oddend", "[unknot.methods]\nskips = oddend:Mine\n", "raise BaseException")
-    out = run(
-        tmp_path,
-        """
-    from unknot.experiments.catalogue import KINDS, things
-    print([one.error for one in things(KINDS["methods"]) if one.error])
-    """,
-    )
-    assert sorted(eval(out)) == [
+def test_a_package_that_would_end_the_program_is_one_that_cannot_be_used(told):
+    assert sorted(error for error in told["errors"] if "endpack" in error or "oddend" in error) == [
         "method 'ends': 'endpack:Mine' (package endpack) cannot be used: SystemExit: 3",
         "method 'skips': 'oddend:Mine' (package oddend) cannot be used: BaseException",
     ]
@@ -370,23 +383,9 @@ def test_packages_are_asked_only_for_what_is_not_ours(monkeypatch):
         methods.get("mine")
 
 
-def test_a_module_beside_the_file_is_found(tmp_path):
-    (tmp_path / "besides_method.py").write_text(textwrap.dedent(GOOD))
-    file = tmp_path / "file.toml"
-    file.write_text('[method]\nname = "besides_method:Mine"\n')
-    out = run(
-        tmp_path / "elsewhere",
-        f"""
-    import unknot
-    made = unknot.Experiment.read({str(file)!r})
-    print(type(made.method).__name__, made.name)
-    try:
-        unknot.Experiment.of({{"method": {{"name": "besides:Mine"}}}})
-    except unknot.ConfigError as error:
-        print(error)
-    """,
-    ).splitlines()
-    assert out == ["Mine file", "method.name = 'besides:Mine': no module besides is installed"]
+def test_a_module_beside_the_file_is_found(told):
+    assert told["beside"] == ["Mine", "file"]
+    assert told["not there"] == "method.name = 'besides:Mine': no module besides is installed"
 
 
 def test_a_module_beside_the_file_that_another_hides_is_an_error(tmp_path):

@@ -197,15 +197,24 @@ RECIPES = {
 }
 
 
-def in_short(model: str, recipe: str) -> bool:
-    """Whether a pair is tried in every run of the tests; the rest when there is time.
+# The pairs that are tried in every run of the tests: every recipe with and without convolutions, every model
+# by several kinds of step, and by `vmap` what goes by the size of a whole model, too.
+SHORT = {
+    "mlp": tuple(RECIPES),
+    "tanh": ("sgd", "sgd-momentum"),
+    "lenet": ("sgd", "sgd-decay", "sgd-momentum", "sgd-nesterov"),
+    "norm": ("sgd-clip", "adam", "adahessian", "adagrad"),
+    "vgg": ("sgd-momentum", "adamw", "rmsprop"),
+    "residual": ("sgd-proximal", "adahessian-power", "ascent"),
+    "text": ("sgd", "adam", "adahessian"),
+    "vmap": ("sgd-clip", "sgd-momentum", "adahessian", "rmsprop"),
+    "loop": ("sgd", "adam"),
+}
 
-    Every recipe with and without convolutions, every model by one recipe a kind of step, and by `vmap` what
-    goes by the size of a whole model, too.
-    """
-    if model == "vmap" and recipe in ("sgd-clip", "rmsprop"):
-        return True
-    return model in ("mlp", "norm") or recipe in ("sgd", "sgd-momentum", "adam", "adahessian")
+
+def in_short(model: str, recipe: str) -> bool:
+    """Whether a pair is tried in every run of the tests; the rest when there is time."""
+    return recipe in SHORT[model]
 
 
 def make_data(name: str, sizes: Sequence[int] = SIZES) -> FederatedData:

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from torch import nn
 
@@ -29,6 +29,8 @@ from unknot.core.keys import Key
 from unknot.core.training import SGD, AdaHessian, Adam, Optimizer, Recipe
 from unknot.engine import StackedEngine
 from unknot.models import build
+
+FEWER = SIZES[:8]  # still one sample, less than a batch, whole batches, a smaller last one; more than a stack
 
 
 def each_alone(engine: StackedEngine, jobs: list[Job], data: FederatedData) -> list[Update]:
@@ -58,7 +60,7 @@ def check(model: nn.Module, jobs: list[Job], data: FederatedData, path: str = "a
     ],
 )
 def test_company_changes_no_bit(model: str, recipe: str) -> None:
-    network, data = make_model(model), make_data(model)
+    network, data = make_model(model), make_data(model, FEWER)
     check(network, [own_start(job) for job in make_jobs(network, RECIPES[recipe], data.clients)], data)
 
 
@@ -71,7 +73,7 @@ def test_company_changes_no_bit(model: str, recipe: str) -> None:
     ],
 )
 def test_company_changes_no_bit_on_a_path_asked_for(model: str, path: str) -> None:
-    network, data = make_model(model), make_data(model)
+    network, data = make_model(model), make_data(model, FEWER)
     jobs = make_jobs(network, RECIPES["sgd-momentum"], data.clients)
     check(network, [own_start(job) for job in jobs], data, path)
 
@@ -79,21 +81,21 @@ def test_company_changes_no_bit_on_a_path_asked_for(model: str, path: str) -> No
 @pytest.mark.parametrize(
     ("name", "shape", "batch", "momentum"),
     [
-        ("mlp", (1, 28, 28), 20, 0.0),
+        pytest.param("mlp", (1, 28, 28), 20, 0.0, marks=pytest.mark.slow),
         ("mlp", (1, 28, 28), 20, 0.9),
         ("lenet5", (1, 28, 28), 32, 0.0),
-        ("lenet5", (1, 28, 28), 32, 0.9),
+        pytest.param("lenet5", (1, 28, 28), 32, 0.9, marks=pytest.mark.slow),
         pytest.param("lenet5", (3, 32, 32), 20, 0.0, marks=pytest.mark.slow),
         pytest.param("lenet5", (3, 32, 32), 20, 0.9, marks=pytest.mark.slow),
         ("cnn-exact", (3, 32, 32), 8, 0.0),
         pytest.param("cnn-exact", (3, 32, 32), 8, 0.9, marks=pytest.mark.slow),
-        ("gpt", (12,), 10, 0.0),
+        pytest.param("gpt", (12,), 10, 0.0, marks=pytest.mark.slow),
         ("gpt", (12,), 10, 0.9),
     ],
 )
 def test_company_changes_no_bit_of_the_papers_models(name, shape, batch, momentum) -> None:
     options = {"layers": 1, "heads": 2, "width": 24} if name == "gpt" else {}
-    sizes = (45, 20, 33, 8, 64, 40, 32)
+    sizes = (45, 20, 33, 8, 64, 40, 32) if batch > 10 else (11, 5, 8, 2, 16, 10, 9)
     draw = Key.root(6).child(name).generator()
     with Key.root(7).torch_seed():
         network = build(name, shape, 10, **options)
@@ -135,7 +137,7 @@ def test_a_client_trains_several_models_at_once() -> None:
 widths = st.integers(1, 40)
 
 
-@settings(max_examples=25, deadline=None, derandomize=True)
+@settings(max_examples=12, deadline=None, derandomize=True)
 @given(
     widths=st.lists(widths, min_size=1, max_size=3),
     batch=st.integers(1, 35),
@@ -171,6 +173,8 @@ def test_no_width_or_batch_size_lets_company_in(
     optimizer=st.sampled_from([SGD(0.1), Adam(0.01), AdaHessian(0.05)]),
     head=st.sampled_from(["flat", "mean", "pool"]),
 )
+# Three rows of which change bits; from the start that trials had, the first layer got no gradient to show it.
+@example(channels=[2, 3], kernel=3, batch=2, optimizer=SGD(0.1), head="flat")
 def test_no_convolution_lets_company_in(
     channels: list[int], kernel: int, batch: int, optimizer: SGD | Adam | AdaHessian, head: str
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -16,6 +17,7 @@ from unknot.core.errors import ConfigError
 from unknot.core.keys import Key
 from unknot.core.weights import Weights
 from unknot.engine import LoopEngine, StackedEngine
+from unknot.federation.inspect import finite
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU here")
 
@@ -128,3 +130,44 @@ def test_other_tasks_end_there_too_and_company_changes_no_bit(model: str, task: 
     for some in ([4], [8, 1, 0]):
         for i, update in zip(some, stacked.train([there[i] for i in some], data), strict=True):
             assert same(update, fast[i])
+
+
+@pytest.mark.parametrize("recipe", ["sgd", "sgd-momentum", "adamw"])
+@pytest.mark.parametrize("model", ["mlp", "lenet", "norm", "text", "vmap"])
+def test_a_step_that_is_played_from_a_graph_gives_the_bits_of_one_that_is_taken(
+    model: str, recipe: str
+) -> None:
+    """The first time steps are taken as they come, then they are captured, then played."""
+    network, data = make_model(model), make_data(model)
+    engine = StackedEngine(network, device=GPU)
+    start = Weights.of(network).to(device=GPU)
+    jobs = [own_start(job) for job in make_jobs(network, RECIPES[recipe], data.clients, start=start)]
+    first = engine.train(jobs, data)
+    for _ in range(3):
+        assert all(map(same, first, engine.train(jobs, data)))
+    engine.wipe()
+    assert all(map(same, first, engine.train(jobs, data)))
+    assert "not captured" not in str(engine.describe()["reason"])
+
+
+@pytest.mark.parametrize("model", ["mlp", "lenet5"])
+def test_a_cohort_of_any_size_leaves_everybodys_bits_alone(model: str) -> None:
+    data = unknot.federate(unknot.load("digits"), unknot.Iid(clients=70, samples=20), validation=100)
+    network = unknot.models.build(model, tuple(data.train.x.shape[1:]), classes=10)
+    engine = StackedEngine(network, device=GPU)
+    start = Weights.of(network).to(device=GPU)
+    recipe = unknot.Recipe(unknot.SGD(0.1), batch_size=8)
+    jobs = [own_start(job) for job in make_jobs(network, recipe, data.clients, start=start)]
+    whole = engine.train(jobs, data)
+    assert engine.describe()["path"] == "fused"
+    for count in (1, 2, 17, 33, 64):
+        some = Key.root(count).order(range(len(jobs)))[:count]
+        for i, update in zip(some, engine.train([jobs[i] for i in some], data), strict=True):
+            assert same(update, whole[i])
+
+
+def test_what_is_no_number_is_found_on_a_gpu_in_one_go() -> None:
+    vectors = [torch.ones(1000, device=GPU) for _ in range(6)]
+    vectors[1][7], vectors[3][999], vectors[4][0] = math.nan, math.inf, -math.inf
+    vectors[5] *= 3e38
+    assert finite(vectors) == [True, False, True, False, False, True]

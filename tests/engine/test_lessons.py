@@ -23,6 +23,7 @@ from unknot.engine import checks
 from unknot.engine.outputs import fitted
 from unknot.engine.ways import lessons
 from unknot.engine.ways.lessons import Lesson
+from unknot.engine.ways.stack import Roster, Stacking
 
 WEIGHTS = Weights(torch.zeros(2), Layout(("w",), ((2,),)))
 
@@ -55,10 +56,15 @@ def test_a_lesson_has_the_same_batches_filled_up(samples, batch, epochs, most):
     job, shard = job_of(batch_size=batch, epochs=epochs, max_steps=most), Shard.of(range(100, 100 + samples))
     lesson, batches = Lesson.of(job, shard), list(lessons.batches(job, shard))
     assert lesson.steps == len(batches) == job.recipe.steps(samples)
-    for rows, count, weights, real in zip(lesson.rows, lesson.counts, lesson.weights(), batches, strict=True):
+    for rows, count, real in zip(lesson.rows, lesson.counts, batches, strict=True):
         assert rows[:count].tolist() == real.tolist()
         assert set(rows[count:]) <= {real[0]}  # of the batch itself: nothing else is read
-        assert weights.tolist() == [1 / count] * count + [0.0] * (batch - count)
+
+
+def test_what_fills_a_batch_up_counts_nothing_and_the_others_alike():
+    lesson = Lesson.of(job_of(batch_size=4), Shard.of([7, 8, 9, 10, 11, 12, 13]))
+    roster = Roster([lesson], Stacking(WEIGHTS.layout, (), torch.device("cpu"), torch.float64, widths=(2,)))
+    assert roster.weights.tolist() == [[[1 / 4] * 4] * 2, [[1 / 3] * 3 + [0.0]] * 2]
 
 
 def test_the_mean_loss_counts_every_reading_once():

@@ -16,9 +16,11 @@ from unknot.core.errors import ConfigError
 from unknot.core.jobs import Job, Update
 from unknot.core.keys import Key
 from unknot.core.training import SGD, AdaHessian, Recipe
-from unknot.engine import LoopEngine, StackedEngine, stacked
+from unknot.engine import LoopEngine, StackedEngine
 from unknot.engine.bits.made import Form, Maker
 from unknot.engine.bits.trial import try_widths
+from unknot.engine.ways import kinds
+from unknot.engine.ways.fused import train_fused
 from unknot.models import build
 
 WILD = 4
@@ -159,14 +161,14 @@ def test_nothing_is_tried_on_anybodys_data(monkeypatch):
     network, data = make_model("mlp"), make_data("mlp")
     jobs = make_jobs(network, RECIPES["sgd"], data.clients)
     mine = {id(job) for job in jobs}
-    real, tried = stacked.train_fused, []
+    real, tried = kinds.train_fused, []
 
     def watched(chain, lessons, samples, setting, stop):
         if not all(id(lesson.job) in mine for lesson in lessons):
             tried.append((samples, lessons))
         return real(chain, lessons, samples, setting, stop)
 
-    monkeypatch.setattr(stacked, "train_fused", watched)
+    monkeypatch.setattr(kinds, "train_fused", watched)
     StackedEngine(network, threads=1).train(jobs, data)
     assert tried
     for samples, lessons in tried:
@@ -179,7 +181,7 @@ def test_nothing_is_tried_on_anybodys_data(monkeypatch):
 @pytest.mark.parametrize("way", [1, -1], ids=["to the next row", "to the row before"])
 def test_a_path_on_which_what_is_no_number_spreads_is_given_up(monkeypatch, way):
     network, data = make_model("mlp"), make_data("mlp")
-    real = stacked.train_fused
+    real = kinds.train_fused
 
     def spreading(*args):
         results = real(*args)
@@ -191,7 +193,7 @@ def test_a_path_on_which_what_is_no_number_spreads_is_given_up(monkeypatch, way)
             for row, (one, u) in enumerate(results)
         ]
 
-    monkeypatch.setattr(stacked, "train_fused", spreading)
+    monkeypatch.setattr(kinds, "train_fused", spreading)
     engine = StackedEngine(network, threads=1)
     engine.train(make_jobs(network, RECIPES["sgd"], [0, 1]), data)
     assert engine.describe()["path"] == "batched"
@@ -204,7 +206,7 @@ def test_what_is_found_for_a_number_of_rows_does_not_depend_on_what_else_is_trie
     maker = Maker.of(network, Form.of(make_data("mlp").train))
 
     def leaning(samples, lessons, setting, stop):
-        results = engine._fused(samples, lessons, setting, stop)
+        results = train_fused(engine.traits.chain, lessons, samples, setting, stop)
         place = {id(lesson): i for i, lesson in enumerate(lessons)}
         return [
             (
@@ -286,7 +288,7 @@ def test_a_word_is_never_looked_up_in_a_neighbours_table():
     network, data = ShiftedWords(), make_data("text")
     samples = data.train
     narrow = Samples(samples.x % 12, samples.y, 13)
-    program = StackedEngine(network, path="batched").paths.program
+    program = StackedEngine(network, path="batched").traits.program
     assert program is not None
     tables = {name: p.detach().expand(3, *p.shape) for name, p in network.named_parameters()}
     stored = {

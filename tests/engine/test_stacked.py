@@ -17,8 +17,9 @@ from unknot.core.errors import ConfigError, ErasedDataError
 from unknot.core.lineage import Lineage, Unit
 from unknot.core.training import SGD, Adam, Recipe
 from unknot.core.weights import Weights
-from unknot.engine import ENGINES, LoopEngine, StackedEngine, make_engine, stacked
+from unknot.engine import ENGINES, LoopEngine, StackedEngine, make_engine
 from unknot.engine.bits.made import Form
+from unknot.engine.ways import kinds
 from unknot.engine.ways.stack import Stacking
 
 BOTH = [LoopEngine, StackedEngine]
@@ -78,13 +79,13 @@ def test_a_cohort_over_the_memory_budget_is_cut_and_comes_out_the_same(model, mo
     network, data = make_model(model), make_data(model)
     jobs = [own_start(job) for job in make_jobs(network, RECIPES["sgd-momentum"], data.clients)]
     widest: list[int] = []
-    real = stacked.train_stack
+    real = kinds.train_stack
 
     def watched(program, lessons, *rest, **options):
         widest.append(len(lessons))
         return real(program, lessons, *rest, **options)
 
-    monkeypatch.setattr(stacked, "train_stack", watched)
+    monkeypatch.setattr(kinds, "train_stack", watched)
     whole = StackedEngine(network, threads=1, rows=11).train(jobs, data)
     assert max(widest) == 11
     widest.clear()
@@ -102,7 +103,7 @@ def test_half_of_the_memory_fits_half_of_the_rows():
     need = {}
     for memory in range(0, 2**21, 2**10):
         engine.memory = memory
-        need.setdefault(engine._fitting(RECIPES["sgd"], form)[0], memory)
+        need.setdefault(engine._fitting(engine._case(RECIPES["sgd"], form))[0], memory)
     assert list(need) == rows
     assert need[10] == pytest.approx(2 * need[5], rel=0.05)
 
@@ -296,6 +297,8 @@ def test_there_is_no_score_without_samples(engine):
 
 def test_engines_are_made_by_name():
     for name, kind in ENGINES.items():
+        if name == "ray":
+            continue  # begins processes: see test_ray
         engine = make_engine(name, make_model("mlp"), threads=1)
         assert isinstance(engine, kind)
         assert engine.name == engine.describe()["engine"] == name
@@ -326,7 +329,7 @@ def test_a_setting_finds_the_next_number_of_rows():
 def test_a_number_of_rows_that_changes_bits_is_not_used(monkeypatch):
     """A path whose third row leans on its neighbours: stacks of three and more are given up."""
     network, data = make_model("mlp"), make_data("mlp", (8,) * 6)
-    real, widths = stacked.train_fused, []
+    real, widths = kinds.train_fused, []
 
     def leaning(chain, lessons, samples, setting, stop):
         results = real(chain, lessons, samples, setting, stop)
@@ -337,7 +340,7 @@ def test_a_number_of_rows_that_changes_bits_is_not_used(monkeypatch):
         results[2] = lesson, lesson.job.done(update.weights.vector + 1e-3, update.samples, update.loss)
         return results
 
-    monkeypatch.setattr(stacked, "train_fused", leaning)
+    monkeypatch.setattr(kinds, "train_fused", leaning)
     jobs = make_jobs(network, RECIPES["sgd"], data.clients)
     engine = StackedEngine(network, threads=1)
     given = engine.train(jobs, data)
@@ -349,7 +352,7 @@ def test_a_number_of_rows_that_changes_bits_is_not_used(monkeypatch):
 
 def test_a_path_that_never_keeps_rows_apart_is_given_up(monkeypatch):
     network, data = make_model("mlp"), make_data("mlp")
-    real, calls = stacked.train_fused, []
+    real, calls = kinds.train_fused, []
 
     def leaning(chain, lessons, samples, setting, stop):
         calls.append(1)
@@ -358,7 +361,7 @@ def test_a_path_that_never_keeps_rows_apart_is_given_up(monkeypatch):
         shifted = update.weights.vector + 1e-6 * len(calls)
         return [(lesson, lesson.job.done(shifted, update.samples, update.loss)), *results[1:]]
 
-    monkeypatch.setattr(stacked, "train_fused", leaning)
+    monkeypatch.setattr(kinds, "train_fused", leaning)
     engine = StackedEngine(network, threads=1)
     jobs = make_jobs(network, Recipe(SGD(0.1), batch_size=4), [0, 1])
     given = engine.train(jobs, data)

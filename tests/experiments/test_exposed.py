@@ -120,12 +120,12 @@ def test_a_model_that_is_kept_as_it_is_still_shows(monkeypatch):
 def test_controls_train_for_as_long_as_what_is_attacked(monkeypatch, method, after):
     seen = []
     monkeypatch.setattr(Known, "attack", lambda known, answers, lengths: seen.append(lengths) or {})
-    Exposed().run(few(f"method.{method}"), SMALL)
+    Exposed().run(few(ONE, f"method.{method}"), SMALL)
     assert seen == [{"before": 3, "after": after}]
 
 
 def test_a_control_is_fedavg_without_the_data_and_may_go_on_later():
-    asked = plain(few())
+    asked = plain(few(ONE))
     known, later = Known(asked, SMALL), Known(asked, SMALL)
     short, long = known.controls(2, 4)
     assert short.shape == long.shape == (3, 50, 10)
@@ -260,7 +260,7 @@ def test_a_model_that_has_diverged_has_no_figures(monkeypatch):
 
     exposed_go = exposed.go
     monkeypatch.setattr(exposed, "go", spoiled)
-    _, found = Exposed().run(few(), SMALL)
+    _, found = Exposed().run(few(ONE), SMALL)
     assert not {"f1_after", "p_after", "flagged", "over_forgotten"} & set(found)
     assert {"f1_before", "p_before", "sees", "f1_control"} <= set(found)
 
@@ -273,7 +273,7 @@ def test_among_controls_of_which_one_has_diverged_nothing_is_ranked(monkeypatch)
 
     ask = Control._ask
     monkeypatch.setattr(Control, "_ask", spoiled)
-    _, found = Exposed().run(few(), SMALL)
+    _, found = Exposed().run(few(ONE), SMALL)
     assert not {"f1_control", *TEST} & set(found)
     assert {"f1_before", "f1_after"} <= set(found)
 
@@ -286,10 +286,10 @@ def test_with_a_shadow_that_has_diverged_the_run_is_kept_without_figures(monkeyp
 
     trained = exposed.train_shadows
     monkeypatch.setattr(exposed, "train_shadows", spoiled)
-    history, found = Exposed().run(few(), SMALL)
+    history, found = Exposed().run(few(ONE), SMALL)
     assert set(found) == {"asked", "audit_seconds"}
     assert found["asked"] == 3
-    assert history.model.equal(run(few()).model)
+    assert history.model.equal(run(few(ONE)).model)
 
 
 CLUSTERS = (

@@ -6,6 +6,7 @@ from torch import nn
 
 import unknot
 from exactness import assert_as_if_never_there, assert_no_interference
+from support import grid
 from unknot.core.errors import ConfigError, RequestError
 from unknot.experiments import Experiment
 from unknot.testing import small_data
@@ -49,22 +50,13 @@ METHODS = {"rfs": unknot.RFS(), "rapid": unknot.Rapid(unknot.AdaHessian(0.05))}
 
 
 ERASED = {"a client": {2: None}, "samples": {2: [0, 7, 29]}}
-FEW = {("rfs", "sync", "a client"), ("rapid", "async", "samples")}
+BY = ["stacked mlp", "stacked lenet5", "loop mlp"]
 
 
-@pytest.mark.parametrize(
-    ("method", "engine", "model", "pace", "what"),
-    [
-        pytest.param(method, engine, model, pace, what, marks=[] if short else [pytest.mark.slow])
-        for method in METHODS
-        for engine, model in (("stacked", "mlp"), ("stacked", "lenet5"), ("loop", "mlp"))
-        for pace in PACES
-        for what in ERASED
-        for short in [(engine, model) == ("stacked", "mlp") or (method, pace, what) in FEW]
-    ],
-)
-def test_forgetting_is_exact_on_real_digits(method, engine, model, pace, what):
+@pytest.mark.parametrize(("by", "method", "pace", "what"), grid(BY, METHODS, PACES, ERASED))
+def test_forgetting_is_exact_on_real_digits(by, method, pace, what):
     """The whole stack, nothing replaced: real models, real engines, real samples."""
+    engine, model = by.split()
     data = unknot.federate(unknot.load("digits"), unknot.Iid(clients=6, samples=30), validation=50)
     recipe = unknot.Recipe(unknot.SGD(0.1, momentum=0.5), batch_size=10)
 

@@ -8,7 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support import LAYOUT, ToyEngine, serve_now, small_data, toy_federation, toy_weights
+from support import LAYOUT, ToyEngine, grid, serve_now, small_data, toy_federation, toy_weights
 from unknot.audit import interference
 from unknot.core.errors import ConfigError
 from unknot.core.jobs import Job
@@ -234,10 +234,13 @@ def test_everybody_is_met_before_the_first_choice(name):
     assert min(trip.launched for trip in history.rounds[0].trips) == pytest.approx(slowest)
 
 
-@pytest.mark.parametrize("name", SELECTORS)
-@pytest.mark.parametrize("when", ["always", "unlearning"])
-@pytest.mark.parametrize("method", [RFS(), FedCIO(3), KNOT(3, by="random")], ids=lambda m: m.name)
-@pytest.mark.parametrize("what", [pytest.param(4, marks=pytest.mark.slow), [1, 4, 7], {6: [0, 3]}])
+RESTARTED = {"rfs": RFS(), "fedcio": FedCIO(3), "knot": KNOT(3, by="random")}
+
+
+@pytest.mark.parametrize(
+    ("name", "when", "method", "what"),
+    grid(SELECTORS, ["always", "unlearning"], RESTARTED, ([1, 4, 7], {6: [0, 3]}, 4)),
+)
 def test_whom_it_asks_does_not_depend_on_the_erased_data(name, when, method, what):
     """After one request, and after another that the first made the selector's business.
 
@@ -247,7 +250,7 @@ def test_whom_it_asks_does_not_depend_on_the_erased_data(name, when, method, wha
     options = {"pace": Synchronous(6), "clock": Clock(seconds_per_sample=1e-12, latency=0.03)}
 
     def served(data):
-        fed = toy_federation(method, data, select=SELECTORS[name], select_when=when, **options)
+        fed = toy_federation(RESTARTED[method], data, select=SELECTORS[name], select_when=when, **options)
         fed.run(8, requests=requests)
         return fed.model
 

@@ -33,7 +33,7 @@ def worlds(draw):
     return weights, [s for s in sets if draw(st.integers(0, 4))]
 
 
-@settings(deadline=None, derandomize=True, max_examples=250)
+@settings(deadline=None, derandomize=True, max_examples=120)
 @given(worlds())
 def test_least_score_then_most_reuse(world):
     weights, trained = world
@@ -45,7 +45,7 @@ def test_least_score_then_most_reuse(world):
     assert count(tree, trained) == fits[every == every.min()].max()
 
 
-@settings(deadline=None, derandomize=True, max_examples=150)
+@settings(deadline=None, derandomize=True, max_examples=80)
 @given(worlds(), st.sampled_from([0.01, 0.1, 0.125, 0.25, 0.4, 1.0, 3.0, math.inf]))
 def test_reuse_has_its_worth(world, worth):
     weights, trained = world
@@ -62,7 +62,7 @@ def test_reuse_has_its_worth(world, worth):
     assert cost(tree, shares) - exact * count(tree, trained) == goal
 
 
-@settings(deadline=None, derandomize=True, max_examples=150)
+@settings(deadline=None, derandomize=True, max_examples=80)
 @given(worlds(), st.booleans())
 def test_beyond_the_limits_nothing_free_is_thrown_away(world, start_from_nothing):
     """The greedy choice, which small families never see, cannot be improved by one more set."""
@@ -81,7 +81,7 @@ def test_beyond_the_limits_nothing_free_is_thrown_away(world, start_from_nothing
         assert every[fits == len(used) + 1].min() > every.min()
 
 
-@settings(deadline=None, derandomize=True, max_examples=150)
+@settings(deadline=None, derandomize=True, max_examples=80)
 @given(worlds())
 def test_what_is_called_hopeless_is(world):
     weights, trained = world
@@ -96,7 +96,7 @@ def test_what_is_called_hopeless_is(world):
         assert not fits[every == every.min()].any()
 
 
-@settings(deadline=None, derandomize=True, max_examples=100)
+@settings(deadline=None, derandomize=True, max_examples=60)
 @given(st.lists(st.integers(0, 9), min_size=2, max_size=7).filter(any))
 def test_huffman_in_bulk(weights):
     bag = {w: weights.count(w) for w in weights}

@@ -158,7 +158,16 @@ Seed = Annotated[int | None, typer.Option(help="The seed of every draw.")]
 Device = Annotated[str | None, typer.Option(help="Where to train: cpu, cuda, cuda:1, ...")]
 Engine = Annotated[
     str | None,
-    typer.Option(help="stacked (all models at once, fast) or loop (one after the other, to check it by)."),
+    typer.Option(
+        help="stacked (all models at once, fast), loop (one after the other, to check it by) or ray (many "
+        "machines)."
+    ),
+]
+RayAddress = Annotated[
+    str | None,
+    typer.Option(
+        metavar="HOST:PORT", help="Train on the Ray cluster there (engine ray); auto: this machine's."
+    ),
 ]
 Json = Annotated[
     bool, typer.Option("--json", help="Print the whole record of the run as JSON, and nothing else.")
@@ -194,10 +203,16 @@ STATUSES = (
 
 
 def changes(
-    set_: list[str] | None, seed: int | None = None, device: str | None = None, engine: str | None = None
+    set_: list[str] | None,
+    seed: int | None = None,
+    device: str | None = None,
+    engine: str | None = None,
+    ray_address: str | None = None,
 ) -> list[str]:
     """What the options say of a file's settings."""
-    named = {"seed": seed, "engine.device": device, "engine.name": engine}
+    if engine is None and ray_address is not None:
+        engine = "ray"
+    named = {"seed": seed, "engine.device": device, "engine.name": engine, "engine.address": ray_address}
     return [
         *(set_ or []),
         *(f"{key}={json.dumps(value)}" for key, value in named.items() if value is not None),

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from unknot.cli.app import Device, Engine, Quiet, Seed, Set, app, changes, errors_for_people
+from unknot.cli.app import Device, Engine, Quiet, RayAddress, Seed, Set, app, changes, errors_for_people
 from unknot.cli.screen import screen, side
 from unknot.core.errors import ConfigError
 
@@ -45,6 +45,7 @@ def audit(
     seed: Seed = None,
     device: Device = None,
     engine: Engine = None,
+    ray_address: RayAddress = None,
     json_: Annotated[
         bool, typer.Option("--json", help="Print figures, curves and scores as JSON, and nothing else.")
     ] = False,
@@ -88,7 +89,7 @@ def audit(
         if plot is not None:
             timeline.check(plot)
         audit_page.check(page)
-        experiment = Experiment.read(file, changes(set_, seed, device, engine))
+        experiment = Experiment.read(file, changes(set_, seed, device, engine, ray_address))
         with side(quiet).status(escape(experiment.name)) as status:
             shown: audited.Audit | planted.Backdoor | planted.CanaryAudit
             if backdoor:

@@ -15,6 +15,7 @@ from unknot.cli.app import (
     PLAIN,
     Device,
     Engine,
+    RayAddress,
     Seed,
     Set,
     app,
@@ -46,6 +47,7 @@ def check(
     seed: Seed = None,
     device: Device = None,
     engine: Engine = None,
+    ray_address: RayAddress = None,
     json_: Annotated[bool, typer.Option("--json", help="Print it as JSON, and nothing else.")] = False,
 ) -> None:
     """Say what a run of a file would do, without training: who, how long, what comes when, what it takes."""
@@ -54,7 +56,7 @@ def check(
     from unknot.report.forecast import table
 
     with errors_for_people():
-        experiment = Experiment.read(file, changes(set_, seed, device, engine))
+        experiment = Experiment.read(file, changes(set_, seed, device, engine, ray_address))
         with side().status("going through the rounds without training"):
             found = forecast(experiment).to_dict()
         for text in found["warnings"]:

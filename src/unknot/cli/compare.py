@@ -18,6 +18,7 @@ from unknot.cli.app import (
     Engine,
     Force,
     Quiet,
+    RayAddress,
     Set,
     app,
     changes,
@@ -54,6 +55,7 @@ def compare(
     set_: Set = None,
     device: Device = None,
     engine: Engine = None,
+    ray_address: RayAddress = None,
     json_: Annotated[
         bool, typer.Option("--json", help="Print the figures of every run as JSON, and nothing else.")
     ] = False,
@@ -103,7 +105,7 @@ def compare(
         )
 
     with errors_for_people(kept):
-        experiment = Experiment.read(file, changes(set_, None, device, engine))
+        experiment = Experiment.read(file, changes(set_, None, device, engine, ray_address))
         numbers = (experiment.seed,) if seeds is None else parse_seeds(seeds)
         if plot is not None:
             timeline.check(plot)

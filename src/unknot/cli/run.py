@@ -24,6 +24,7 @@ from unknot.cli.app import (
     Out,
     Plot,
     Quiet,
+    RayAddress,
     Seed,
     Set,
     app,
@@ -46,6 +47,7 @@ def run(
     seed: Seed = None,
     device: Device = None,
     engine: Engine = None,
+    ray_address: RayAddress = None,
     json_: Json = False,
     plot: Plot = None,
     out: Out = None,
@@ -58,7 +60,7 @@ def run(
 ) -> None:
     """Run the experiment that a TOML file describes, and show what it gave and what it cost."""
     asked = _Asked(json_, quiet, plot, out, force, Tracked(csv, tensorboard, mlflow, wandb))
-    _, history = _run(file, changes(set_, seed, device, engine), asked)
+    _, history = _run(file, changes(set_, seed, device, engine, ray_address), asked)
     raise typer.Exit(_status(history))
 
 

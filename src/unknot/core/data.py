@@ -16,7 +16,7 @@ from unknot.core.errors import ConfigError, DataError, ErasedDataError, RequestE
 from unknot.core.ids import Id, client_id, one_way, sample_ids
 from unknot.core.lineage import Clients, ClientsInOrder, Lineage, Unit
 from unknot.core.mapped import is_mapped, stored
-from unknot.core.samples import Samples, Shard
+from unknot.core.samples import Samples, Shard, sound
 
 __all__ = ["NOBODYS", "FederatedData", "Samples", "Shard"]
 
@@ -133,7 +133,7 @@ class FederatedData:
         let pass goes along.
         """
         if not lineage.names:
-            return Lineage(map(Unit, lineage.clients)).waiving(lineage.waived)
+            return Lineage.of_clients(lineage.clients).waiving(lineage.waived)
         if not self.names:
             called = ", ".join(sorted(lineage.names.values())[:FEW])
             raise ConfigError(
@@ -364,18 +364,8 @@ class FederatedData:
 
     def _check(self) -> None:
         """Raise `DataError` for the first thing that nobody could train or be measured with."""
-        flawed = self.train.flawed
-        for client, shard in self._shards.items():
-            who = self.label(client)
-            if shard.flaw:
-                raise DataError(f"{who}: {shard.flaw}")
-            if len(shard) and (shard.rows.min() < 0 or shard.rows.max() >= len(self.train)):
-                raise DataError(f"{who} holds a row outside the {len(self.train)} training samples")
-            if len(flawed) and (wrong := np.isin(shard.rows, flawed)).any():
-                place = int(wrong.argmax())
-                raise DataError(
-                    f"{who}, sample {shard.ids[place]}: {self.train.flaw(int(shard.rows[place]))}"
-                )
+        if len(self.train.flawed) or not sound(self._shards.values(), len(self.train)):
+            self._check_shards()
         for part, samples in (("validation", self.validation), ("test", self.test)):
             if samples is not None and (unlike := self.train.unlike(samples)):
                 raise DataError(f"the {part} samples are of another kind than those to train on: {unlike}")
@@ -387,6 +377,20 @@ class FederatedData:
             if len(rows) and (rows.min() < 0 or rows.max() >= len(self.test)):
                 raise DataError(
                     f"{self.label(client)} is tested on a row outside the {len(self.test)} test samples"
+                )
+
+    def _check_shards(self) -> None:
+        flawed = self.train.flawed
+        for client, shard in self._shards.items():
+            who = self.label(client)
+            if shard.flaw:
+                raise DataError(f"{who}: {shard.flaw}")
+            if len(shard) and (shard.rows.min() < 0 or shard.rows.max() >= len(self.train)):
+                raise DataError(f"{who} holds a row outside the {len(self.train)} training samples")
+            if len(flawed) and (wrong := np.isin(shard.rows, flawed)).any():
+                place = int(wrong.argmax())
+                raise DataError(
+                    f"{who}, sample {shard.ids[place]}: {self.train.flaw(int(shard.rows[place]))}"
                 )
 
     def _check_public(self) -> None:

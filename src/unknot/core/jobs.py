@@ -60,6 +60,8 @@ class Job:
         """How many samples are read, each reading counted."""
         if self.batches is not None:
             return sum(len(batch) for batch in self.batches)
+        if not self.others:
+            return self.recipe.samples_seen(len(data[self.unit.client]))
         return self.recipe.samples_seen(sum(len(data[client]) for client in self.clients))
 
     def done(self, vector: Tensor, samples: int, loss: float) -> Update:

@@ -11,15 +11,21 @@ a library's generator, so they stay the same across versions and machines.
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 
 Name = int | str
+GOLDEN, M1, M2 = map(np.uint64, (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB))
+S30, S27, S31 = map(np.uint64, (30, 27, 31))
+NEAR = 1 << 14
+"""So many draws are made in one go: they stay in the processor's cache."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,18 +42,15 @@ class Key:
         """The key of `names` below this one; ``k.child(a, b) == k.child(a).child(b)``."""
         bits = self.bits
         for name in names:
-            bits = _digest(bits, (name,))
+            bits = _below(bits, name)
         return Key(bits)
 
     def words(self, ids: ArrayLike) -> NDArray[np.uint64]:
         """64 random bits for each id: a function of (key, id) alone."""
-        z = np.asarray(ids, dtype=np.int64).astype(np.uint64)
-        z = z * np.uint64(0x9E3779B97F4A7C15) + np.uint64(self.bits)
-        # Twice the SplitMix64 finaliser: neighbouring ids and keys must not correlate.
-        for _ in range(2):
-            z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-            z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-            z = z ^ (z >> np.uint64(31))
+        z = np.array(ids, dtype=np.int64, order="C").view(np.uint64)
+        flat = z.reshape(-1)
+        for first in range(0, len(flat), NEAR):
+            _draw(flat[first : first + NEAR], np.uint64(self.bits))
         return z
 
     def uniform(self, ids: ArrayLike) -> NDArray[np.float64]:
@@ -63,7 +66,14 @@ class Key:
         pool = np.asarray(ids, dtype=np.int64)
         if k >= len(pool):
             return np.sort(pool)
-        return np.sort(pool[np.argpartition(self.words(pool), k)[:k]])
+        words = self.words(pool)
+        # Few of many: all but those below a bound that some more than k stay under are out at a glance.
+        bound = int((k + 8 * math.sqrt(k) + 8) / len(pool) * 2**64)
+        if bound < 2**63:
+            low = np.flatnonzero(words < np.uint64(bound))
+            if len(low) > k:
+                pool, words = pool[low], words[low]
+        return np.sort(pool[np.argpartition(words, k)[:k]])
 
     def generator(self) -> np.random.Generator:
         """A NumPy generator, for one-off draws that no id names (a Dirichlet, say)."""
@@ -83,12 +93,34 @@ class Key:
             yield
 
 
+def _draw(z: NDArray[np.uint64], bits: np.uint64) -> None:
+    """Ids become draws, in place."""
+    z *= GOLDEN
+    z += bits
+    # Twice the SplitMix64 finaliser: neighbouring ids and keys must not correlate.
+    for _ in range(2):
+        z ^= z >> S30
+        z *= M1
+        z ^= z >> S27
+        z *= M2
+        z ^= z >> S31
+
+
+@lru_cache(8192)
+def _below(bits: int, name: Name) -> int:
+    """Kept for a while: a cohort's keys have all but the last name in common."""
+    return _digest(bits, (name,))
+
+
 def _digest(bits: int, names: tuple[Name, ...]) -> int:
+    told = b"".join(map(_told, names))
+    return int.from_bytes(
+        hashlib.blake2b(bits.to_bytes(8, "little") + told, digest_size=8).digest(), "little"
+    )
+
+
+@lru_cache(4096, typed=True)
+def _told(name: Name) -> bytes:
     # Type-tagged and length-prefixed: 1 and "1", ("ab", "c") and ("a", "bc") are different names.
-    hasher = hashlib.blake2b(bits.to_bytes(8, "little"), digest_size=8)
-    for name in names:
-        text = name.encode() if isinstance(name, str) else str(int(name)).encode()
-        hasher.update(b"s" if isinstance(name, str) else b"i")
-        hasher.update(len(text).to_bytes(4, "little"))
-        hasher.update(text)
-    return int.from_bytes(hasher.digest(), "little")
+    text = name.encode() if isinstance(name, str) else str(int(name)).encode()
+    return (b"s" if isinstance(name, str) else b"i") + len(text).to_bytes(4, "little") + text

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import reduce
+from operator import or_
 from typing import Protocol
 
 import numpy as np
@@ -15,6 +17,11 @@ from unknot.core.ids import one_way
 
 NO_NAMES: Mapping[int, str] = {}
 NO_CLIENTS: frozenset[int] = frozenset()
+BLOCK = 16
+"""A block of a lineage has ``2 ** BLOCK`` clients."""
+WITHIN = (1 << BLOCK) - 1
+Place = tuple[int, int]
+"""Which revision, which block of clients."""
 
 
 class Clients(frozenset[int]):
@@ -74,95 +81,136 @@ class Unit:
 class Lineage:
     """An immutable set of units.
 
-    Kept as one bit mask over clients for each revision: a union over 10,000 clients is a
-    machine-word loop, cheap enough to be taken for every update of every round. What leaves a federation
+    Kept as bit masks over clients, a block of 65,536 at a time for each revision. What is made of others
+    shares their blocks: a client more is a new block and not a new mask over a million clients, cheap enough
+    to be taken for every update of every round. What leaves a federation
     whose clients have names takes these along (`names`): numbers are its own affair. And it takes along whom
     an approximate method has let pass (`waived`): they are none of its units any more, but had a part in it.
     """
 
-    __slots__ = ("_masks", "names", "waived")
-    _masks: tuple[int, ...]
+    __slots__ = ("_blocks", "names", "waived")
+    _blocks: Mapping[Place, int]
     names: Mapping[int, str]
     waived: frozenset[int]
 
     def __init__(self, units: Iterable[Unit] = ()) -> None:
-        masks: list[int] = []
+        blocks: dict[Place, int] = {}
         for unit in units:
             if unit.client < 0 or unit.revision < 0:
                 raise ValueError(f"a unit has no negative parts: {unit!r}")
-            masks.extend([0] * (unit.revision + 1 - len(masks)))
-            masks[unit.revision] |= 1 << unit.client
-        self._masks = tuple(masks)
+            place = (unit.revision, unit.client >> BLOCK)
+            blocks[place] = blocks.get(place, 0) | 1 << (unit.client & WITHIN)
+        self._blocks = blocks
         self.names = NO_NAMES
         self.waived = NO_CLIENTS
 
     @classmethod
-    def _of(cls, masks: Iterable[int]) -> Lineage:
+    def _of(cls, blocks: Mapping[Place, int]) -> Lineage:
+        """Of blocks none of which is empty."""
         lineage = cls.__new__(cls)
-        trimmed = list(masks)
-        while trimmed and not trimmed[-1]:
-            trimmed.pop()
-        lineage._masks = tuple(trimmed)
+        lineage._blocks = blocks
         lineage.names = NO_NAMES
         lineage.waived = NO_CLIENTS
         return lineage
 
+    @classmethod
+    def of_clients(cls, clients: Iterable[int]) -> Lineage:
+        """The first units of many clients, all at once."""
+        numbers = np.fromiter(clients, dtype=np.int64)
+        flags = np.zeros(int(numbers.max(initial=-1)) + 1, dtype=np.bool_)
+        flags[numbers] = True
+        masks = (_mask(flags[first : first + WITHIN + 1]) for first in range(0, len(flags), WITHIN + 1))
+        return cls._of({(0, block): mask for block, mask in enumerate(masks) if mask})
+
+    def union(self, *others: Lineage) -> Lineage:
+        """This and all others. A block that many share is looked at once."""
+        if len(others) < 2:
+            return self | others[0] if others else self
+        parts: dict[Place, dict[int, int]] = {}
+        for lineage in (self, *others):
+            for place, mask in lineage._blocks.items():
+                if place in parts:
+                    parts[place][id(mask)] = mask
+                else:
+                    parts[place] = {id(mask): mask}
+        return self._joined({place: reduce(or_, masks.values()) for place, masks in parts.items()}, others)
+
     def __or__(self, other: Lineage) -> Lineage:
-        if self._masks == other._masks and other.waived <= self.waived:
+        blocks, more = self._blocks, {}
+        for place, mask in other._blocks.items():
+            mine = blocks.get(place, 0)
+            if mine is not mask and (both := mine | mask) != mine:
+                more[place] = both
+        if not more and other.waived <= self.waived and other.names.keys() <= self.names.keys():
             return self
-        long, short = self._masks, other._masks
-        if len(long) < len(short):
-            long, short = short, long
-        united = Lineage._of([a | b for a, b in zip(long, short, strict=False)] + [*long[len(short) :]])
-        if self.names or other.names:
-            united.names = {**other.names, **self.names}
-        if self.waived or other.waived:
-            united.waived = self.waived | other.waived
+        return self._joined({**blocks, **more} if more else blocks, (other,))
+
+    def _joined(self, blocks: Mapping[Place, int], others: Iterable[Lineage]) -> Lineage:
+        """These blocks, with the names of all, and whom any of them let pass."""
+        united = Lineage._of(blocks)
+        united.names, united.waived = self.names, self.waived
+        for other in others:
+            if other.names:
+                united.names = {**other.names, **united.names}
+            if other.waived:
+                united.waived |= other.waived
         return united
 
     def __and__(self, other: Lineage) -> Lineage:
-        common = Lineage._of(a & b for a, b in zip(self._masks, other._masks, strict=False))
+        short, long = sorted((self._blocks, other._blocks), key=len)
+        blocks = {}
+        for place, mask in short.items():
+            theirs = long.get(place, 0)
+            if both := mask if theirs is mask else mask & theirs:
+                blocks[place] = both
+        common = Lineage._of(blocks)
         if self.waived and other.waived:
             common.waived = self.waived & other.waived
         return common
 
+    def __ge__(self, other: Lineage) -> bool:
+        """Whether all that is in the other one is in this one."""
+        if self is other:
+            return True
+        both = ((self._blocks.get(place, 0), mask) for place, mask in other._blocks.items())
+        return other.waived <= self.waived and all(mine is mask or mine & mask == mask for mine, mask in both)
+
     def __contains__(self, unit: Unit) -> bool:
-        return unit.revision < len(self._masks) and bool(self._masks[unit.revision] >> unit.client & 1)
+        return bool(self._blocks.get((unit.revision, unit.client >> BLOCK), 0) >> (unit.client & WITHIN) & 1)
 
     def __iter__(self) -> Iterator[Unit]:
-        for revision, mask in enumerate(self._masks):
-            while mask:
-                low = mask & -mask
-                yield Unit(low.bit_length() - 1, revision)
-                mask ^= low
+        for (revision, block), mask in sorted(self._blocks.items()):
+            for client in _clients(block, mask):
+                yield Unit(client, revision)
 
     def __len__(self) -> int:
-        return sum(mask.bit_count() for mask in self._masks)
+        return sum(mask.bit_count() for mask in self._blocks.values())
 
     def __bool__(self) -> bool:
-        return bool(self._masks or self.waived)
+        return bool(self._blocks or self.waived)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Lineage) and self._masks == other._masks and self.waived == other.waived
+        return isinstance(other, Lineage) and self._blocks == other._blocks and self.waived == other.waived
 
     def __hash__(self) -> int:
-        return hash(self._masks)
+        return hash(frozenset(self._blocks.items()))
 
     @property
     def clients(self) -> frozenset[int]:
         """Whose data it is, whatever the revision."""
-        return Clients(unit.client for unit in self).called(self.names)
+        found = (client for (_, block), mask in self._blocks.items() for client in _clients(block, mask))
+        return Clients(found).called(self.names)
 
     def named(self, names: Mapping[int, str]) -> Lineage:
         """The same, with what its clients are called."""
-        twin = Lineage._of(self._masks)
+        twin = Lineage._of(self._blocks)
         twin.names = {client: names[client] for client in self.clients | self.waived if client in names}
         twin.waived = self.waived
         return twin
 
     def waiving(self, clients: Iterable[int]) -> Lineage:
         """The same, with these as well that were let pass."""
-        twin = Lineage._of(self._masks)
+        twin = Lineage._of(self._blocks)
         twin.names, twin.waived = self.names, self.waived | frozenset(clients)
         return twin
 
@@ -173,7 +221,7 @@ class Lineage:
         its clients' first unit: the one that an erasure of any part of a client's data forbids. Whom an
         earlier run let pass counts again.
         """
-        return Lineage(Unit(client) for client in self.clients | self.waived)
+        return Lineage.of_clients(self.clients | self.waived)
 
     def describe(self, label: Callable[[int], str] | None = None) -> list[str]:
         """By client: ``client 3``, ``client 3 (revision 1)``, or ``client 3 (12 units)``; or by its label."""
@@ -197,6 +245,16 @@ class Lineage:
 
 def _numbered(client: int) -> str:
     return f"client {client}"
+
+
+def _mask(flags: NDArray[np.bool_]) -> int:
+    return int.from_bytes(np.packbits(flags, bitorder="little").tobytes(), "little")
+
+
+def _clients(block: int, mask: int) -> list[int]:
+    """The clients in a block, ascending."""
+    raw = np.frombuffer(mask.to_bytes((mask.bit_length() + 7) // 8, "little"), dtype=np.uint8)
+    return (np.flatnonzero(np.unpackbits(raw, bitorder="little")) + (block << BLOCK)).tolist()
 
 
 NOBODY = Lineage()
@@ -235,10 +293,7 @@ class Ledger:
         """The present units of these clients, all at once: there may be thousands of them."""
         everybody = set(clients)
         revised = everybody & self._revision.keys()
-        flags = np.zeros(max(everybody, default=-1) + 1, dtype=np.bool_)
-        flags[sorted(everybody - revised)] = True
-        mask = int.from_bytes(np.packbits(flags, bitorder="little").tobytes(), "little")
-        return Lineage(self.unit(client) for client in revised) | Lineage._of([mask])
+        return Lineage(map(self.unit, revised)) | Lineage.of_clients(everybody - revised)
 
     def draw(self, client: int, samples: Iterable[int]) -> Unit:
         """A unit of its own for a draw of some of the client's samples: nothing else is read."""

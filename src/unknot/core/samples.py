@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import islice
 
 import numpy as np
 import torch
@@ -24,6 +25,11 @@ _EXPECTED = {
 }
 _CHUNK = 1 << 20
 """So many numbers are looked at in one go: a check needs no room of the data's own size."""
+
+
+_INT64 = np.dtype(np.int64)
+_SHARDS = 1 << 12
+"""So many shards are looked at in one go."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -199,7 +205,7 @@ class Shard:
     def __post_init__(self) -> None:
         for name in ("rows", "ids"):
             array = getattr(self, name)
-            if isinstance(array, np.ndarray) and array.dtype.kind in "iu":
+            if isinstance(array, np.ndarray) and array.dtype != _INT64 and array.dtype.kind in "iu":
                 object.__setattr__(self, name, array.astype(np.int64, copy=False))
 
     @staticmethod
@@ -241,6 +247,31 @@ class Shard:
         if len(falls):
             return f"ids must ascend, found {self.ids[falls[0] + 1]} after {self.ids[falls[0]]}"
         return None
+
+
+def sound(shards: Iterable[Shard], rows: int) -> bool:
+    """Whether no shard has a flaw, nor a row beyond so many: some at a time, for there may be a million."""
+    rest = iter(shards)
+    while some := list(islice(rest, _SHARDS)):
+        if not all(_ordinary(shard.rows) and _ordinary(shard.ids) for shard in some):
+            return False
+        counts = np.fromiter((len(shard.rows) for shard in some), np.int64, len(some))
+        if not np.array_equal(counts, np.fromiter((len(shard.ids) for shard in some), np.int64, len(some))):
+            return False
+        held, ids = (np.concatenate([getattr(shard, name) for shard in some]) for name in ("rows", "ids"))
+        if not len(held):
+            continue
+        first = np.zeros(len(ids) + 1, dtype=np.bool_)
+        first[0] = True
+        first[np.cumsum(counts)] = True
+        rises = np.diff(ids, prepend=-1) > 0
+        if held.min() < 0 or held.max() >= rows or ids.min() < 0 or not (rises | first[:-1]).all():
+            return False
+    return True
+
+
+def _ordinary(array: object) -> bool:
+    return isinstance(array, np.ndarray) and array.ndim == 1 and array.dtype == _INT64
 
 
 def _is_numbers(value: object, floating: bool = False) -> bool:

@@ -132,10 +132,7 @@ class Weights:
 
     def like(self, vector: Tensor, *others: Weights) -> Weights:
         """Weights computed from these and `others`: their lineages united."""
-        lineage = self.lineage
-        for other in others:
-            lineage |= other.lineage
-        return Weights(vector, self.layout, lineage)
+        return Weights(vector, self.layout, self.lineage.union(*(other.lineage for other in others)))
 
     def __add__(self, other: Weights) -> Weights:
         return self.like(self.vector + other.vector, other)

@@ -1,4 +1,7 @@
-"""Engines train jobs: `loop` each on its own, `stacked` all at once. Imports core only."""
+"""Engines train jobs: `loop` each on its own, `stacked` all at once, `ray` on many machines.
+
+Imports core only.
+"""
 
 from __future__ import annotations
 
@@ -23,8 +26,15 @@ def _check(said: str, thing: Any) -> None:
             raise ConfigError(f"{said} does not take {name!r}: every engine takes {', '.join(EVERY)}")
 
 
-ENGINES: Mapping[str, type[LoopEngine] | type[StackedEngine]] = engines.open(
-    {LoopEngine.name: LoopEngine, StackedEngine.name: StackedEngine}, Engine, check=_check, given=1
+ENGINES: Mapping[str, Any] = engines.open(
+    {
+        LoopEngine.name: LoopEngine,
+        StackedEngine.name: StackedEngine,
+        "ray": "unknot.engine.ray.engine:RayEngine",
+    },
+    Engine,
+    check=_check,
+    given=1,
 )
 
 

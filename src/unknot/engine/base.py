@@ -23,7 +23,7 @@ from unknot.core.weights import Layout
 from unknot.engine import checks
 from unknot.engine.bits import probe
 from unknot.engine.bits.made import Form, Maker
-from unknot.engine.evaluate import Judge, slices
+from unknot.engine.evaluate import Judge, Tally, slices
 from unknot.engine.workers import check_threads, run
 
 T = TypeVar("T")
@@ -91,8 +91,12 @@ class Machine:
     def evaluate(self, model: Model, samples: Samples) -> Score:
         """The task's metrics and loss; slices of one size go to the workers, so threads change no bit."""
         checks.check_targets(samples)
+        return self._judge(samples).score(self.tallies(model, samples))
+
+    def tallies(self, model: Model, samples: Samples) -> list[Tally]:
+        """What every slice adds to the score."""
         judge = self._judge(samples)
-        return judge.score(self._sliced(model, samples, judge.tally, judge.tally_together))
+        return self._sliced(model, samples, judge.tally, judge.tally_together)
 
     def predict(self, model: Model, samples: Samples) -> Tensor:
         """The probability of every class or label, or the values, by the same slices."""

@@ -4,17 +4,17 @@ A job's result is the same, bit for bit, whatever the other jobs of the cohort a
 whatever order and however cut into stacks, on any number of threads. Five things make it so: every
 batch is filled up to the full batch size, a stack has at least two rows, each worker computes with one
 intra-op thread, the operations of `stable` do not depend on where in memory a row lies, and no number
-of rows is used before it has been tried (`trial`). On a GPU every stack has the same number of rows.
+of rows is used before it has been tried (`trial`). On a GPU a stack has one of a few numbers of rows.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
 from functools import partial
 from threading import Event
 
+import numpy as np
 import torch
 from torch import nn
 
@@ -23,24 +23,24 @@ from unknot.core.errors import ConfigError
 from unknot.core.jobs import Job, Update
 from unknot.core.loss import Loss
 from unknot.core.task import Task
-from unknot.core.training import Optimizer, Recipe
+from unknot.core.training import Recipe
 from unknot.engine import checks
 from unknot.engine.base import Machine
 from unknot.engine.bits.made import Form, Maker
-from unknot.engine.bits.stable import Guard
-from unknot.engine.bits.trial import Results, Train, Trials, tried_with, try_widths
-from unknot.engine.layers.program import Vmapped
-from unknot.engine.loop import train_alone
+from unknot.engine.bits.trial import Train, Trials, tried_with, try_widths
+from unknot.engine.cuda.courses import Courses
 from unknot.engine.ways import chunks
-from unknot.engine.ways.fused import train_fused
-from unknot.engine.ways.fused_images import train_fused_images
+from unknot.engine.ways.choice import Choice, choose, named, usual
 from unknot.engine.ways.lessons import Lesson, shards_of, untrained
-from unknot.engine.ways.paths import Choice, Paths
-from unknot.engine.ways.stack import Stacking, train_stack
+from unknot.engine.ways.stack import Stacking
+from unknot.engine.ways.traits import Traits
+from unknot.engine.ways.way import Case, Results, Way, Workshop
 
 CPU_MEMORY = 2 * 2**30
 # More stacks than this wait for each other at Python's lock: 8 take twice as long as 4 on 16 cores.
 STACKS_AT_ONCE = 4
+# On a GPU: few, since each has a graph of its own; and close enough that little is filled up.
+GPU_WIDTHS = (16, 32, 48, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320, 384, 448, 512, 640, 768, 896, 1024)
 Stack = Callable[[Event], Results]
 
 
@@ -51,8 +51,8 @@ class StackedEngine(Machine):
 
     `device` and `dtype`: where and in which precision. `threads`: how many stacks are trained side by side;
     left out: PyTorch's number of threads, 4 at most. `memory`: the bytes that all stacks at work may take
-    together; left out: 2 GiB, on a GPU three quarters of it. `rows`: the most jobs in one stack, on a GPU the
-    number that every stack has, a multiple of 16; left out: 10 and 16. `path`: the way to train, "fused",
+    together; left out: 2 GiB, on a GPU three quarters of it. `rows`: the most jobs in one stack, on a GPU a
+    multiple of 16; left out: 10 and 1024. `path`: the way to train, "fused",
     "batched", "vmap" or "loop"; "auto" takes the first that the model and the recipe allow. `tf32`: on a GPU,
     let products be rounded to TF32: faster, less precise. `task`: what models are judged by, and trained by
     where a recipe does not say it.
@@ -75,23 +75,27 @@ class StackedEngine(Machine):
     ) -> None:
         super().__init__(model, device, dtype, threads, tf32, task)
         on_cpu = self.device.type == "cpu"
-        self.rows = rows if rows is not None else 10 if on_cpu else 16
+        self.rows = rows if rows is not None else 10 if on_cpu else GPU_WIDTHS[-1]
         if self.rows < 1 or (not on_cpu and self.rows % 16):
             raise ConfigError(f"rows must be {'at least 1' if on_cpu else 'a multiple of 16'}, not {rows}")
         self.memory = memory if memory is not None else _default_memory(self.device)
         if self.memory < 1:
             raise ConfigError(f"memory is a number of bytes, not {memory}")
-        self.paths = Paths(model, self.device, dtype, path)
+        self.traits = Traits.of(model, self.device, dtype)
+        self.wanted = named(path)
+        usual(self.traits, self.wanted)  # a way that cannot train the model is refused now
         self.setting = Stacking(
             self.layout,
             tuple(name for name, p in model.named_parameters() if p.requires_grad),
             self.device,
             dtype,
-            widths=tuple(range(2, max(self.rows, 2) + 1)) if on_cpu else (self.rows,),
+            widths=tuple(range(2, max(self.rows, 2) + 1)) if on_cpu else _gpu_widths(self.rows),
         )
+        self._workshop = Workshop(self._borrowed, None if on_cpu else Courses(self.memory))
+        self._choices: dict[Hashable, Choice] = {}
         self._activations: dict[Form, int] = {}
         self._taken: dict[Choice, None] = {}
-        self._trials: dict[tuple[Form, int, Optimizer, Loss], Trials] = {}
+        self._trials: dict[tuple[Form, Recipe, Loss], Trials] = {}
 
     def train(self, jobs: Sequence[Job], data: FederatedData) -> list[Update]:
         checks.check_jobs(jobs, self.layout)
@@ -101,6 +105,8 @@ class StackedEngine(Machine):
         groups: dict[Hashable, list[Lesson]] = {}
         for lesson in lessons:
             if lesson.steps:
+                if self.traits.on_cpu:
+                    lesson.rows  # noqa: B018 - put in order here: workers would wait for each other at Python's lock
                 together = lesson.job.recipe.together(lesson.job.version)
                 groups.setdefault(together, []).append(lesson)
         with checks.no_hidden_draws(), self._gpu_settings():
@@ -113,12 +119,20 @@ class StackedEngine(Machine):
         done = {id(lesson): update for result in results for lesson, update in result}
         return [done.get(id(lesson)) or self._untrained(lesson.job) for lesson in lessons]
 
+    def wipe(self) -> None:
+        super().wipe()
+        if self._workshop.courses is not None:
+            self._workshop.courses.clear()
+
     def describe(self) -> dict[str, object]:
-        choices = list(self._taken) or [self.paths.choose()]
+        choices = list(self._taken) or [usual(self.traits, self.wanted)]
+        reasons = [f"{choice.way.name}: {choice.reason}" for choice in choices]
+        if self._workshop.courses is not None:
+            reasons += [f"steps not captured: {why}" for why in self._workshop.courses.why_not_captured()]
         return {
             "engine": self.name,
-            "path": ", ".join(choice.path for choice in choices),
-            "reason": "; ".join(f"{choice.path}: {choice.reason}" for choice in choices),
+            "path": ", ".join(dict.fromkeys(choice.way.name for choice in choices)),
+            "reason": "; ".join(reasons),
             "device": str(self.device),
             "dtype": str(self.dtype).removeprefix("torch.") + (", products in TF32" if self.tf32 else ""),
             "threads": self._workers(),
@@ -131,101 +145,74 @@ class StackedEngine(Machine):
 
     def _tasks(self, recipe: Recipe, lessons: list[Lesson], samples: Samples) -> tuple[list[Stack], int]:
         """The stacks of one recipe, and how many of them may be at work at once."""
-        form = Form.of(samples)
-        choice = self._choose(recipe, form)
-        if choice.path == "loop":
-            self._taken.setdefault(choice)
-            lessons = sorted(lessons, key=lambda lesson: -lesson.steps)
-            return [partial(self._alone, samples, lesson) for lesson in lessons], self._workers()
-        rows, workers = self._fitting(recipe, form)
-        train = {"fused": self._fused, "batched": self._batched, "vmap": self._vmapped}[choice.path]
-        setting = self._tested(choice, recipe, form, lessons, rows, workers, train)
-        if setting is None:
-            return self._tasks(recipe, lessons, samples)
+        case = self._case(recipe, Form.of(samples))
+        while True:
+            choice = self._choose(case)
+            train = partial(choice.way.train, case, self._workshop)
+            if not choice.way.stacks:
+                self._taken.setdefault(choice)
+                few = chunks.fill(lessons, choice.way.at_once(case))
+                return [partial(train, samples, some, self.setting) for some in few], self._workers()
+            rows, workers = self._fitting(case)
+            setting = self._tested(choice.way, case, lessons, rows, workers, train)
+            if setting is not None:
+                break
         self._taken.setdefault(choice)
-        stacks = chunks.cut(lessons, workers, setting.widths[-1])
+        stacks = self._cut(lessons, workers, setting.widths[-1])
         return [partial(train, samples, stack, setting) for stack in stacks], workers
 
+    def _cut(self, lessons: list[Lesson], workers: int, most: int) -> list[list[Lesson]]:
+        return chunks.cut(lessons, workers, most) if self.traits.on_cpu else chunks.fill(lessons, most)
+
     def _tested(
-        self,
-        choice: Choice,
-        recipe: Recipe,
-        form: Form,
-        lessons: list[Lesson],
-        rows: int,
-        workers: int,
-        train: Train,
+        self, way: Way, case: Case, lessons: list[Lesson], rows: int, workers: int, train: Train
     ) -> Stacking | None:
         """The numbers of rows that the stacks will have, none of which changes a bit of any job.
 
-        None where not even the smallest stack keeps its rows apart: then the path is given up. Of the
+        None where not even the smallest stack keeps its rows apart: then the way is given up. Of the
         lessons only the numbers of steps are looked at: they say which numbers of rows will be needed.
         """
-        outcome = self._outcome(recipe, form)
-        tried = outcome.tried.setdefault(choice.path, {})
+        outcome = self._outcome(case)
+        tried = outcome.tried.setdefault(way, {})
         setting = replace(self.setting, widths=tuple(w for w in self.setting.widths if w <= rows))
         least = setting.widths[0]
         while True:
             setting = replace(setting, widths=tuple(w for w in setting.widths if tried.get(w, True)))
-            used = {
-                setting.width(sum(lesson.steps > step for lesson in stack))
-                for stack in chunks.cut(lessons, workers, setting.widths[-1])
-                for step in {lesson.steps - 1 for lesson in stack}
-            }
+            used = set[int]()
+            for stack in self._cut(lessons, workers, setting.widths[-1]):
+                # As many are at work until the first is done, until the second is...
+                steps = sorted(lesson.steps for lesson in stack)
+                left = len(steps) - np.searchsorted(steps, np.unique(steps))
+                used |= {setting.width(count) for count in left.tolist()}
             if not (untried := sorted((used | {least}) - tried.keys())):
                 return setting
             run = partial(self._run, workers=workers)
-            tried.update(try_widths(untried, recipe, self._maker(form), setting, train, run))
+            tried.update(try_widths(untried, case.recipe, self._maker(case.form), setting, train, run))
             if not tried[least]:
-                if self.paths.wanted != "auto":
-                    raise ConfigError(f"path {choice.path!r} does not keep the rows of a stack apart here")
-                outcome.unstable.add(choice.path)
+                if self.wanted is not None:
+                    raise ConfigError(f"path {way.name!r} does not keep the rows of a stack apart here")
+                outcome.unstable.add(way)
                 return None
 
-    def _outcome(self, recipe: Recipe, form: Form) -> Trials:
+    def _outcome(self, case: Case) -> Trials:
         """What trials have shown for the shapes and the loss that this recipe and these samples give."""
-        shown = form, recipe.batch_size, tried_with(recipe), self._loss(recipe, form)
-        return self._trials.setdefault(shown, Trials())
+        return self._trials.setdefault((case.form, tried_with(case.recipe), case.loss), Trials())
 
-    def _loss(self, recipe: Recipe, form: Form) -> Loss:
-        return self._examine(form, recipe.loss).loss
+    def _case(self, recipe: Recipe, form: Form) -> Case:
+        loss = self._examine(form, recipe.loss).loss
+        return Case(self.traits, recipe, loss, form, self._activations_of(form))
+
+    def _choose(self, case: Case) -> Choice:
+        unstable = self._outcome(case).unstable
+        shown = case.form, case.recipe, case.loss, frozenset(unstable)
+        if shown not in self._choices:
+            self._choices[shown] = choose(case, self._workshop, self.wanted, unstable)
+        return self._choices[shown]
 
     def _maker(self, form: Form) -> Maker:
         return Maker.of(self._template, form)
 
-    def _choose(self, recipe: Recipe, form: Form) -> Choice:
-        outcome, loss = self._outcome(recipe, form), self._loss(recipe, form)
-        choose = partial(
-            self.paths.choose,
-            recipe,
-            flat=form.flat,
-            fusible=form.kind == "classes" and not form.texts and loss.plain,
-            loss=loss,
-            unstable=outcome.unstable,
-        )
-        choice = choose(why_not_vmap=outcome.why_not_vmap or "")
-        if choice.path == "vmap" and outcome.why_not_vmap is None:
-            outcome.why_not_vmap = self._vmap_error(form)
-            choice = choose(why_not_vmap=outcome.why_not_vmap)
-        if choice.path == "vmap" and outcome.why_not_vmap:
-            raise ConfigError(f"path 'vmap' cannot run this model: {outcome.why_not_vmap}")
-        return choice
-
-    def _vmap_error(self, form: Form) -> str:
-        """Why `torch.vmap` cannot run the model, found by running it on two rows of one made sample."""
-        maker = self._maker(form)
-        parameters = self.layout.split(torch.stack([maker.weights("start").vector] * 2))
-        x = maker.samples("sample", 2).x.unsqueeze(1)
-        with self._borrowed() as model:
-            try:
-                with torch.no_grad():
-                    Vmapped(model.train())(parameters, x)
-            except RuntimeError as error:
-                return str(error).splitlines()[0]
-        return ""
-
-    def _fitting(self, recipe: Recipe, form: Form) -> tuple[int, int]:
-        """The most rows of a stack, and the most stacks at once, that the memory allows."""
+    def _activations_of(self, form: Form) -> int:
         if form not in self._activations:
             maker = self._maker(form)
             with self._borrowed() as model:
@@ -233,50 +220,29 @@ class StackedEngine(Machine):
                 self._activations[form] = chunks.activations_of(
                     maker.weights("start").load_into(model), sample
                 )
-        inputs = math.prod(form.inputs)
-        row = chunks.row_bytes(self.layout.size, self._activations[form], inputs, recipe, self.dtype.itemsize)
-        least = self.setting.widths[0]
-        if self.device.type != "cpu":
+        return self._activations[form]
+
+    def _fitting(self, case: Case) -> tuple[int, int]:
+        """The most rows of a stack, and the most stacks at once, that the memory allows."""
+        row, least = case.row_bytes, self.setting.widths[0]
+        if not self.traits.on_cpu:
             if row * least > self.memory:
                 raise ConfigError(
                     f"a stack of {least} rows takes about {row * least / 2**30:.1f} GiB, more than the "
                     f"{self.memory / 2**30:.1f} GiB allowed: raise memory or lower the batch size"
                 )
-            return least, 1
+            return max(least, min(self.rows, self.memory // (2 * row))), 1
         wanted = self._workers() if self.threads else min(self._workers(), STACKS_AT_ONCE)
         workers = max(1, min(wanted, self.memory // (row * least)))
         return max(least, min(self.rows, self.memory // (row * workers))), workers
 
-    def _fused(self, samples: Samples, lessons: Sequence[Lesson], setting: Stacking, stop: Event) -> Results:
-        chain = self.paths.chain
-        assert chain is not None
-        train = train_fused_images if chain.stages else train_fused
-        return train(chain, lessons, samples, setting, stop)
-
-    def _batched(
-        self, samples: Samples, lessons: Sequence[Lesson], setting: Stacking, stop: Event
-    ) -> Results:
-        recipe = lessons[0].job.recipe
-        twice = recipe.optimizer.curvature
-        program = self.paths.twice if twice else self.paths.program
-        assert program is not None
-        loss = self._loss(recipe, Form.of(samples))
-        return train_stack(program, lessons, samples, setting, stop, loss=loss)
-
-    def _vmapped(
-        self, samples: Samples, lessons: Sequence[Lesson], setting: Stacking, stop: Event
-    ) -> Results:
-        loss = self._loss(lessons[0].job.recipe, Form.of(samples))
-        with self._borrowed() as model:
-            return train_stack(Vmapped(model.train()), lessons, samples, setting, stop, Guard, loss)
-
-    def _alone(self, samples: Samples, lesson: Lesson, stop: Event) -> Results:
-        loss = self._loss(lesson.job.recipe, Form.of(samples))
-        with self._borrowed() as model:
-            return [(lesson, train_alone(model, lesson.job, lesson.shard, samples, stop, loss))]
-
     def _untrained(self, job: Job) -> Update:
         return untrained(job, job.start.vector.to(dtype=self.dtype))
+
+
+def _gpu_widths(rows: int) -> tuple[int, ...]:
+    """Few numbers of rows: each has graphs of its own, and is tried before it is used."""
+    return tuple(sorted({width for width in GPU_WIDTHS if width < rows} | {rows}))
 
 
 def _default_memory(device: torch.device) -> int:

@@ -110,7 +110,7 @@ class EngineSpec:
     """What trains, on what, with which options."""
 
     name: str = "stacked"
-    """What trains: "stacked" (all jobs at once) or "loop" (one after the other, to check it by)."""
+    """What trains: "stacked" (all jobs at once), "loop" (one after the other) or "ray" (many machines)."""
     device: str = "cpu"
     """Where: "cpu", "cuda", "cuda:1"..."""
     dtype: str = "float32"

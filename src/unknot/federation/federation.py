@@ -297,7 +297,7 @@ class Federation(View):
         room = lane.pace.vacancies(len(lane.flights), len(pool))
         if room < 1:
             return
-        idle = pool[~np.isin(pool, list(lane.flying))] if lane.flights else pool
+        idle = _without(pool, lane.flying) if lane.flights else pool
         chosen = list(self.method.choose(self.desk, lane, idle, room))
         self._check_chosen(lane, chosen, idle)
         for client in chosen:
@@ -307,6 +307,9 @@ class Federation(View):
 
     def _check_chosen(self, lane: Lane, chosen: Sequence[int], idle: NDArray[np.int64]) -> None:
         """Refuse whom nobody may ask now: somebody who is out, is no member, or was named before."""
+        asked = np.asarray(chosen)
+        if asked.dtype.kind in "iu" and len(set(chosen)) == len(chosen) and _among(asked, idle).all():
+            return
         free = set(idle.tolist())
         for client in chosen:
             if client in free:
@@ -590,3 +593,17 @@ class Federation(View):
         if len(self.lanes) == 1 or "global" not in lane.nodes:
             return {}
         return {s: self.scores.of(lane.model, s) for s in self.scores.watched}
+
+
+def _among(clients: NDArray[Any], pool: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Which clients are in a pool in the order of ids: without a look at all of a million."""
+    places = np.searchsorted(pool, clients)
+    found: NDArray[np.bool_] = places < len(pool)
+    found[found] = pool[places[found]] == clients[found]
+    return found
+
+
+def _without(pool: NDArray[np.int64], clients: Iterable[int]) -> NDArray[np.int64]:
+    """A pool in the order of ids, but for these."""
+    out = np.fromiter(clients, dtype=np.int64)
+    return np.delete(pool, np.searchsorted(pool, out[_among(out, pool)]))

@@ -207,6 +207,8 @@ def check_requests(
         numbers = [0] * len(waiting) + list(range(1, len(new) + 1))
         every = zip((*waiting, *new), numbers, strict=True)
         mine = [(r, number) for r, number in every if (r.at.time is not None) == timed]
+        if not mine:
+            continue
         rehearsal = _Rehearsal(data, set(members), set(remembered))
         for request, number in sorted(mine, key=lambda pair: pair[0].at.time if timed else pair[0].at.round):  # type: ignore[arg-type, return-value]
             with of_request(number):

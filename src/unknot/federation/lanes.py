@@ -85,9 +85,7 @@ class Node:
 
     def hold(self, old: Weights, updates: Iterable[Update]) -> None:
         """See that the weights carry what they were before and all that went in; frozen parameters stay."""
-        lineage = old.lineage
-        for update in updates:
-            lineage |= update.lineage
+        lineage = old.lineage.union(*(update.lineage for update in updates))
         now = self._weights
         if now.layout.frozen:
             now = replace(now, vector=now.layout.freeze(now.vector.clone(), old.vector))
@@ -147,9 +145,7 @@ class Lane:
 
     def learn(self, model: Weights, updates: Iterable[Update]) -> None:
         """Note what the selector is about to be shown."""
-        self.knows |= model.lineage
-        for update in updates:
-            self.knows |= update.lineage
+        self.knows = self.knows.union(model.lineage, *(update.lineage for update in updates))
 
     @property
     def lineage(self) -> Lineage:

@@ -63,6 +63,7 @@ class State:
         self.select_when = setup.select_when
         self.seed = setup.seed
         self.key = Key.root(setup.seed)
+        self._slowness = self.key.child("slowness")
         self.archive = Archive(self.ledger)
         self.memo = Memo(self.ledger)
         self.lanes: dict[str, Lane] = {}
@@ -274,7 +275,7 @@ class State:
 
     def duration(self, client: int, samples_read: int) -> int:
         """How long a client takes to read so many samples, in simulated nanoseconds."""
-        return self.clock.duration(client, samples_read, self.key.child("slowness"))
+        return self.clock.duration(client, samples_read, self._slowness)
 
     def train_apart(self, jobs: Sequence[Job]) -> list[Update]:
         """Train jobs that belong to no lane, at once, and wait for all of them.

@@ -58,6 +58,13 @@ def regained(history: History, recovery: Recovery | None) -> str:
 
 
 def engine_of(history: History) -> str:
-    """``stacked / fused / cpu``."""
+    """``stacked / fused / cpu``; where it is not in this process, also on how many machines."""
     path = history.environment.get("engine", {})
-    return " / ".join(str(path[k]) for k in ("engine", "path", "device") if k in path)
+    said = " / ".join(str(path[k]) for k in ("engine", "path", "device") if k in path)
+    if "nodes" not in path:
+        return said
+    lost = f", {path['lost']} lost" if path.get("lost") else ""
+    return (
+        f"{said}, {counted(path['workers'], 'worker')} on {counted(path['nodes'], 'machine')} "
+        f"({path['address']}){lost}"
+    )

@@ -81,6 +81,12 @@ class Recipe:
         return self, self.rate(0, round) if self.schedule.over == "rounds" else None
 
     @property
+    def steady(self) -> bool:
+        """Whether all steps of a job are taken alike, whatever their number."""
+        constant = self.schedule == ConstantRate() or self.schedule.over == "rounds"
+        return constant and not self.optimizer.numbered
+
+    @property
     def anchored(self) -> bool:
         """Whether a step looks back at the weights that the job started from."""
         return bool(self.proximal) or self.radius is not None
@@ -118,6 +124,13 @@ class StepRule:
         count = 0 if alone else optimizer.states()
         self._states = [[torch.zeros_like(p) for p in parameters] for _ in range(count)]
         self._narrow(len(self._all[0]))
+
+    def begin(self) -> None:
+        """Forget all steps: the parameters are new starts."""
+        for start, parameter in zip(self._starts, self._all, strict=bool(self._starts)):
+            start.copy_(parameter)
+        for parts in self._states:
+            torch._foreach_zero_(parts)
 
     def _narrow(self, rows: int) -> None:
         """Go on with the first rows."""

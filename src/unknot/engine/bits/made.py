@@ -65,11 +65,17 @@ class Maker:
         return Maker(Layout.of(model), form, min(tables, default=2), first.device, first.dtype)
 
     def weights(self, name: str) -> Weights:
-        """Weights of an ordinary size: of variance 1 / inputs in a matrix or kernel, 1/4 in a vector."""
+        """Weights of an ordinary size: of variance 1 / inputs in a matrix or kernel, positive in a vector.
+
+        (With a positive bias few units are at rest: where all are, no gradient comes through.)
+        """
         drawn = _KEY.child("weights", name).generator().standard_normal(self.layout.size, dtype=np.float32)
         vector = torch.from_numpy(drawn).to(device=self.device, dtype=self.dtype)
         for part in self.layout.split(vector).values():
-            part.mul_(1 / math.sqrt(max(1, math.prod(part.shape[1:]))) if part.dim() > 1 else 0.5)
+            if part.dim() > 1:
+                part.mul_(1 / math.sqrt(max(1, math.prod(part.shape[1:]))))
+            else:
+                part.abs_().mul_(0.5)
         return Weights(vector, self.layout)
 
     def samples(self, name: str, count: int) -> Samples:

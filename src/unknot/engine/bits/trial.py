@@ -21,26 +21,24 @@ from unknot.core.data import Samples, Shard
 from unknot.core.jobs import Job, Update
 from unknot.core.keys import Key
 from unknot.core.lineage import Unit
-from unknot.core.training import SGD, AdaHessian, Optimizer, Recipe
+from unknot.core.training import SGD, AdaHessian, Recipe
 from unknot.core.weights import Weights
 from unknot.engine.bits import stable
 from unknot.engine.bits.made import Maker, together
 from unknot.engine.ways.lessons import Lesson
-from unknot.engine.ways.paths import Path
 from unknot.engine.ways.stack import Stacking
+from unknot.engine.ways.way import Results, Way
 
-Results = list[tuple[Lesson, Update]]
 Train = Callable[[Samples, Sequence[Lesson], Stacking, Event], Results]
 Run = Callable[[Sequence[Callable[[Event], Results]]], list[Results]]
 
 
 @dataclass
 class Trials:
-    """What trials have shown for some shapes: by path, the numbers of rows tried, and whether they passed."""
+    """What trials have shown for some shapes: by way, the numbers of rows tried, and whether they passed."""
 
-    tried: dict[Path, dict[int, bool]] = field(default_factory=dict)
-    unstable: set[Path] = field(default_factory=set)
-    why_not_vmap: str | None = None  # None: not tried yet
+    tried: dict[Way, dict[int, bool]] = field(default_factory=dict)
+    unstable: set[Way] = field(default_factory=set)
 
     def refused(self) -> set[int]:
         return {width for tried in self.tried.values() for width, passed in tried.items() if not passed}
@@ -49,6 +47,8 @@ class Trials:
 # Rates so high that the result shows every bit of the gradient, and of the curvature.
 _RATE = 2.0**20
 _GRADIENT = SGD(_RATE)
+STARTS = 7  # made starts that the rows of a trial take in turn
+NUMBERS = 2**22  # at most, in all of them together
 _CURVATURE = AdaHessian(_RATE, betas=(0.0, 0.0), eps=1e-12)
 
 
@@ -84,27 +84,35 @@ def try_widths(
     return passed
 
 
-def tried_with(recipe: Recipe) -> Optimizer:
-    """The optimiser of a trial's step: ours keep rows apart, and need none of their own; others are tried."""
-    if type(recipe.optimizer).__module__.partition(".")[0] != "unknot":
-        return recipe.optimizer
-    return _CURVATURE if recipe.optimizer.curvature else _GRADIENT
+def tried_with(recipe: Recipe) -> Recipe:
+    """What a trial's step is: one of the recipe with what sums over a row.
+
+    Our optimisers keep rows apart, and need no trial of their own; others are tried.
+    """
+    optimizer = recipe.optimizer
+    if type(optimizer).__module__.partition(".")[0] == "unknot":
+        optimizer = _CURVATURE if optimizer.curvature else _GRADIENT
+    return Recipe(
+        optimizer, batch_size=recipe.batch_size, loss=recipe.loss, clip=recipe.clip, radius=recipe.radius
+    )
 
 
 def _rows(recipe: Recipe, maker: Maker, count: int) -> tuple[Samples, list[Lesson], list[Lesson]]:
     """Made samples; one-step lessons on them, each from weights of its own; lessons on NaN and infinity."""
-    step = Recipe(tried_with(recipe), batch_size=recipe.batch_size, loss=recipe.loss)
-    size, start = recipe.batch_size, maker.weights("start")
+    step = tried_with(recipe)
+    size, some = recipe.batch_size, max(1, min(STARTS, NUMBERS // maker.layout.size))
+    starts = [maker.weights(f"start {i}") for i in range(some)]
     parts = [maker.samples(f"batch {i}", size) for i in range(count)]
     parts += [maker.spoilt(size, value) for value in (math.nan, math.inf)]
 
     def lesson(number: int, weights: Weights) -> Lesson:
         read = np.arange(number * size, (number + 1) * size)
         job = Job(Unit(number), weights, Key.root(number), step)
-        return Lesson(job, Shard.of(read), read[None], np.array([size]))
+        return Lesson(job, Shard.of(read))
 
-    rows = [lesson(i, start * (1 + (i % 16 + 1) / 64)) for i in range(count)]
-    spoilt = [lesson(count + i, start * value) for i, value in enumerate((math.nan, math.inf))]
+    # From several starts: in one alone, a layer may have no gradient at all, and nothing would show.
+    rows = [lesson(i, starts[i % some] * (1 + (i % 16 + 1) / 64)) for i in range(count)]
+    spoilt = [lesson(count + i, starts[0] * value) for i, value in enumerate((math.nan, math.inf))]
     return together(parts), rows, spoilt
 
 

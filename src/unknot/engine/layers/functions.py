@@ -26,7 +26,11 @@ from unknot.engine.layers.forms import (
 def on_image(function: Callable[..., Tensor]) -> Rule:
     """Pooling: every channel for itself, so a row's channels may lie beside others'."""
 
-    def rule(parameters: Parameters, x: Value, *args: Any, **options: Any) -> Image:
+    def rule(parameters: Parameters, x: Value, *args: Any, **options: Any) -> Value:
+        if isinstance(x, Tensor) and x.is_cuda and x.dim() == 5:
+            # Where our own kernels convolve, rows lie one after the other, and stay so.
+            out = function(x.flatten(0, 1), *args, **options)
+            return out.view(*x.shape[:2], *out.shape[1:])
         image = to_image(x)
         return Image(function(image.data, *args, **options), image.rows)
 

@@ -228,3 +228,16 @@ class Vmapped:
     def __call__(self, parameters: Mapping[str, Tensor], x: Tensor) -> Tensor:
         logits: Tensor = self._stacked(dict(parameters), x)
         return logits
+
+
+class Single:
+    """Any model, as a stack of one row: run as it is."""
+
+    stored: Mapping[str, tuple[int, ...]] = {}
+
+    def __init__(self, model: nn.Module) -> None:
+        self.model = model
+
+    def __call__(self, parameters: Mapping[str, Tensor], x: Tensor) -> Tensor:
+        own = {name: stack[0] for name, stack in parameters.items()}
+        return unwrapped(torch.func.functional_call(self.model, own, (x[0],))).unsqueeze(0)

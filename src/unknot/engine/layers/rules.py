@@ -11,14 +11,20 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from unknot.engine.bits import stable
+from unknot.engine.cuda import convolution, linear
+from unknot.engine.cuda.kernels import missing
 from unknot.engine.layers.forms import Image, Layer, Parameters, Unsupported, Value, to_image, to_rows
+from unknot.engine.layers.stage import Stage
 
 FEW_WORDS = 1024  # up to so many, a product with zeros and ones is no waste on a GPU
 
 
-def _affine(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+def _affine(x: Tensor, weight: Tensor, bias: Tensor | None, twice: bool) -> Tensor:
     """``[rows, ..., in]`` by a stack of ``[in, out]`` matrices."""
     flat = x.reshape(x.shape[0], -1, x.shape[-1])
+    if not twice and linear.taken(flat, weight.transpose(1, 2)):
+        product: Tensor = linear.Linear.apply(flat, weight.transpose(1, 2), bias)  # type: ignore[no-untyped-call]
+        return product.reshape(*x.shape[:-1], weight.shape[-1])
     product = stable.bmm(flat, weight, None if bias is None else bias.unsqueeze(1))
     return product.reshape(*x.shape[:-1], weight.shape[-1])
 
@@ -27,7 +33,7 @@ def _linear(module: nn.Linear, names: Mapping[str, str], twice: bool) -> Layer:
     weight, bias = names["weight"], names.get("bias")
 
     def rule(parameters: Parameters, x: Value) -> Tensor:
-        return _affine(to_rows(x), parameters[weight], None if bias is None else parameters[bias])
+        return _affine(to_rows(x), parameters[weight], None if bias is None else parameters[bias], twice)
 
     return Layer("linear", rule, {weight: (1, 0)})
 
@@ -38,9 +44,17 @@ def _conv2d(module: nn.Conv2d, names: Mapping[str, str], twice: bool) -> Layer:
         raise Unsupported(f"a convolution with padding_mode={module.padding_mode!r}")
     stride, padding, dilation = module.stride, module.padding, module.dilation
     groups, kernel = module.groups, module.kernel_size
+    pads = padding if isinstance(padding, tuple) else (-1, -1)
+    stage = Stage(weight, bias, stride, pads, dilation, groups, pool=None, relu=False)  # type: ignore[arg-type]
     by_product = kernel == (1, 1)  # for which PyTorch leaves the library that the others run in
 
-    def rule(parameters: Parameters, x: Value) -> Image:
+    def rule(parameters: Parameters, x: Value) -> Value:
+        if parameters[weight].is_cuda and not twice:
+            rows, stacked = to_rows(x), parameters[weight].permute(0, 1, 4, 2, 3)
+            sizes = convolution.sizes_of(stage, rows.shape, stacked.shape, rows.dtype)
+            if isinstance(sizes, convolution.Sizes) and not missing():
+                biases = None if bias is None else parameters[bias]
+                return convolution.Convolution.apply(rows, stacked, biases, sizes)  # type: ignore[no-untyped-call]
         image = to_image(x)
         kernels = parameters[weight].flatten(0, 1).permute(0, 3, 1, 2)
         biases = None if bias is None else parameters[bias].flatten()
@@ -160,7 +174,7 @@ def _causal_self_attention(module: nn.Module, names: Mapping[str, str], twice: b
     out = names["out.weight"], names.get("out.bias")
 
     def affine(parameters: Parameters, x: Tensor, layer: tuple[str, str | None]) -> Tensor:
-        return _affine(x, parameters[layer[0]], None if layer[1] is None else parameters[layer[1]])
+        return _affine(x, parameters[layer[0]], None if layer[1] is None else parameters[layer[1]], twice)
 
     def rule(parameters: Parameters, x: Value) -> Tensor:
         x = to_rows(x)

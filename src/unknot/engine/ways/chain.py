@@ -13,20 +13,7 @@ from torch import nn
 
 from unknot.engine.bits import stable
 from unknot.engine.layers.program import Instruction, Program
-
-
-@dataclass(frozen=True)
-class Stage:
-    """A convolution, the max pool after it if there is one, and ReLU if there is one."""
-
-    weight: str
-    bias: str | None
-    stride: tuple[int, int]
-    padding: tuple[int, int]
-    dilation: tuple[int, int]
-    groups: int
-    pool: tuple[tuple[int, int], ...] | None  # kernel, stride, padding, dilation
-    relu: bool
+from unknot.engine.layers.stage import Stage
 
 
 @dataclass(frozen=True)

@@ -63,3 +63,9 @@ def cut(lessons: Sequence[Lesson], stacks: int, most: int) -> list[list[Lesson]]
         chunks.append(lessons[:rows])
         lessons, left = lessons[rows:], left - taken
     return chunks
+
+
+def fill(lessons: Sequence[Lesson], most: int) -> list[list[Lesson]]:
+    """As few stacks as can be, the longest jobs in the first: what a GPU wants, which takes one at a time."""
+    lessons = sorted(lessons, key=lambda lesson: -lesson.steps)
+    return [lessons[first : first + most] for first in range(0, len(lessons), most)]

@@ -11,6 +11,7 @@ import math
 import warnings
 from collections.abc import Callable, Sequence
 from functools import cache
+from itertools import pairwise
 from threading import Event
 from typing import TypeVar
 
@@ -34,29 +35,32 @@ class LinearLayers:
     """The stacked weights ``[rows, out, in]`` and biases ``[rows, 1, out]``, padded."""
 
     def __init__(self, chain: Chain, starts: Tensor, layout: Layout, batch: int) -> None:
-        self.chain = chain
+        self.chain, self.layout = chain, layout
         self.widths = chain.padded(batch, starts.element_size())
-        parts, rows = layout.split(starts), len(starts)
+        rows, last = len(starts), len(chain.weights) - 1
         self.weights: list[Tensor] = []
         self.biases: list[Tensor] = []
-        for layer, (weight, bias) in enumerate(zip(chain.weights, chain.biases, strict=True)):
-            into, out = chain.widths[layer], chain.widths[layer + 1]
-            stacked = starts.new_zeros(rows, self.widths[layer + 1], self.widths[layer])
-            stacked[:, :out, :into] = parts[weight]
-            last = layer == len(chain.weights) - 1
-            offsets = starts.new_full((rows, 1, self.widths[layer + 1]), -math.inf if last else 0.0)
-            offsets[:, 0, :out] = 0.0 if bias is None else parts[bias]
-            self.weights.append(stacked)
-            self.biases.append(offsets)
+        for layer, (into, out) in enumerate(pairwise(self.widths)):
+            self.weights.append(starts.new_zeros(rows, out, into))
+            self.biases.append(starts.new_full((rows, 1, out), -math.inf if layer == last else 0.0))
+        self.load(starts)
 
-    def parts(self, row: int) -> dict[str, Tensor]:
-        """One row's weights by name, without the padding."""
+    def load(self, starts: Tensor) -> None:
+        """Put other weights into the first rows."""
+        parts, rows = self.layout.split(starts), len(starts)
+        for layer, (weight, bias) in enumerate(zip(self.chain.weights, self.chain.biases, strict=True)):
+            into, out = self.chain.widths[layer], self.chain.widths[layer + 1]
+            self.weights[layer][:rows, :out, :into] = parts[weight]
+            self.biases[layer][:rows, 0, :out] = 0.0 if bias is None else parts[bias]
+
+    def parts(self, row: int | slice) -> dict[str, Tensor]:
+        """One row's weights by name, or those of several, without the padding."""
         parts: dict[str, Tensor] = {}
         for layer, (weight, bias) in enumerate(zip(self.chain.weights, self.chain.biases, strict=True)):
             into, out = self.chain.widths[layer], self.chain.widths[layer + 1]
-            parts[weight] = self.weights[layer][row, :out, :into]
+            parts[weight] = self.weights[layer][row][..., :out, :into]
             if bias is not None:
-                parts[bias] = self.biases[layer][row, 0, :out]
+                parts[bias] = self.biases[layer][row][..., 0, :out]
         return parts
 
 

@@ -19,7 +19,8 @@ from unknot.core.errors import ConfigError
 from unknot.core.jobs import Update
 from unknot.core.training import only_adds
 from unknot.engine.layers.forms import laid_apart, side_by_side
-from unknot.engine.ways.chain import Chain, Stage
+from unknot.engine.layers.stage import Stage
+from unknot.engine.ways.chain import Chain
 from unknot.engine.ways.fused import LinearLayers, descend, scripted
 from unknot.engine.ways.lessons import Lesson
 from unknot.engine.ways.stack import Roster, Stacking

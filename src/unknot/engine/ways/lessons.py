@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -43,18 +44,42 @@ def batches(job: Job, shard: Shard) -> Iterator[NDArray[np.int64]]:
 class Lesson:
     """A job's batches, all of `batch_size` rows: a smaller one is filled up with its first sample.
 
-    `rows[s]` are read in step s, `counts[s]` of them for real; the others get a weight of exactly 0.
+    `rows[s]` are read in step s, `counts[s]` of them for real; the others get a weight of exactly 0. What a
+    recipe goes through is put in order when it is first asked for; `drawn` are a method's own batches.
     """
 
     job: Job
     shard: Shard
-    rows: NDArray[np.int64]
-    counts: NDArray[np.int64]
+    drawn: tuple[NDArray[np.int64], NDArray[np.int64]] | None = None
 
     @staticmethod
     def of(job: Job, shard: Shard) -> Lesson:
-        if job.batches is not None:
-            return Lesson._drawn(job, shard, job.batches)
+        return Lesson(job, shard, None if job.batches is None else _filled_up(job, shard, job.batches))
+
+    @cached_property
+    def steps(self) -> int:
+        return self.job.recipe.steps(len(self.shard)) if self.drawn is None else len(self.drawn[0])
+
+    @property
+    def rows(self) -> NDArray[np.int64]:
+        return self._read[0]
+
+    @property
+    def counts(self) -> NDArray[np.int64]:
+        return self._read[1]
+
+    @property
+    def readings(self) -> int:
+        """How many samples are read, each reading counted."""
+        if self.drawn is None:
+            return self.job.recipe.samples_seen(len(self.shard))
+        return int(self.drawn[1].sum())
+
+    @cached_property
+    def _read(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        if self.drawn is not None:
+            return self.drawn
+        job, shard = self.job, self.shard
         size, samples = job.recipe.batch_size, len(shard)
         per_epoch = -(-samples // size)
         rows = np.empty((job.recipe.epochs if samples else 0, per_epoch * size), dtype=np.int64)
@@ -63,38 +88,30 @@ class Lesson:
             rows[epoch, samples:] = rows[epoch, (per_epoch - 1) * size]
         counts = np.full((len(rows), per_epoch), size, dtype=np.int64)
         counts[:, -1:] = samples - (per_epoch - 1) * size
-        steps = job.recipe.steps(samples)
-        return Lesson(job, shard, rows.reshape(-1, size)[:steps], counts.reshape(-1)[:steps])
-
-    @staticmethod
-    def _drawn(job: Job, shard: Shard, batches: Sequence[NDArray[np.int64]]) -> Lesson:
-        """The batches that a method drew."""
-        size = job.recipe.batch_size
-        counts = np.asarray([len(batch) for batch in batches], dtype=np.int64)
-        if len(counts) and not 1 <= counts.min() <= counts.max() <= size:
-            raise ConfigError(
-                f"a batch drawn for client {job.client} has {counts.min()} to {counts.max()} samples; "
-                f"the recipe's batch_size is {size}"
-            )
-        rows = np.empty((len(batches), size), dtype=np.int64)
-        for step, batch in enumerate(batches):
-            rows[step, : len(batch)] = shard.rows_of(batch)
-            rows[step, len(batch) :] = rows[step, 0]
-        return Lesson(job, shard, rows, counts)
-
-    @property
-    def steps(self) -> int:
-        return len(self.rows)
-
-    def weights(self) -> NDArray[np.float64]:
-        """What each sample's loss counts in its batch: 1/count, 0 for what fills up."""
-        real = np.arange(self.rows.shape[1]) < self.counts[:, None]
-        return real / self.counts[:, None]
+        return rows.reshape(-1, size)[: self.steps], counts.reshape(-1)[: self.steps]
 
     def mean_loss(self, losses: NDArray[np.float64]) -> float:
         """The mean over all sample readings of the losses ``[steps, batch_size]``."""
         real = np.arange(self.rows.shape[1]) < self.counts[:, None]
         return float(losses[real].sum() / self.counts.sum())
+
+
+def _filled_up(
+    job: Job, shard: Shard, batches: Sequence[NDArray[np.int64]]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The rows and counts of the batches that a method drew."""
+    size = job.recipe.batch_size
+    counts = np.asarray([len(batch) for batch in batches], dtype=np.int64)
+    if len(counts) and not 1 <= counts.min() <= counts.max() <= size:
+        raise ConfigError(
+            f"a batch drawn for client {job.client} has {counts.min()} to {counts.max()} samples; "
+            f"the recipe's batch_size is {size}"
+        )
+    rows = np.empty((len(batches), size), dtype=np.int64)
+    for step, batch in enumerate(batches):
+        rows[step, : len(batch)] = shard.rows_of(batch)
+        rows[step, len(batch) :] = rows[step, 0]
+    return rows, counts
 
 
 def untrained(job: Job, vector: Tensor) -> Update:

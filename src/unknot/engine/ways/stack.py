@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from functools import cached_property
 from threading import Event
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from unknot.core.data import Samples
@@ -50,26 +52,44 @@ class Roster:
         self.lessons = sorted(lessons, key=lambda lesson: -lesson.steps)
         self.setting = setting
         filled = list(self.lessons)
-        target = setting.width(len(filled))
-        filled += [filled[0]] * (target - len(filled))
+        filled += [filled[0]] * (setting.width(len(filled)) - len(filled))
         self.rows = filled
         self.steps = filled[0].steps
-        self.batch = filled[0].rows.shape[1]
+        self.batch = filled[0].job.recipe.batch_size
         self._done = np.array([lesson.steps for lesson in self.lessons])
-        active = (self._done[:, None] > np.arange(self.steps)).sum(0)
-        self.widths = [setting.width(int(count)) for count in active]  # of each step
+        active = np.searchsorted(-self._done, -np.arange(self.steps))  # those with more steps than that
+        self.widths = [setting.width(count) for count in active.tolist()]  # of each step
         self.leaving: dict[int, list[int]] = {}  # by step, the rows whose last one it is
-        for row, lesson in enumerate(self.lessons):
-            self.leaving.setdefault(lesson.steps - 1, []).append(row)
-        reads = np.empty((self.steps, target, self.batch), dtype=np.int64)
-        weights = np.zeros(reads.shape)
-        for row, lesson in enumerate(filled):
-            reads[: lesson.steps, row] = lesson.rows
-            reads[lesson.steps :, row] = lesson.rows[-1]  # done: reads on, but nobody reads it out
-            weights[: lesson.steps, row] = lesson.weights()
-            weights[lesson.steps :, row] = weights[lesson.steps - 1, row]
-        self.reads = torch.from_numpy(reads).to(setting.device)
-        self.weights = torch.from_numpy(weights).to(device=setting.device, dtype=setting.dtype)
+        for row, done in enumerate(self._done.tolist()):
+            self.leaving.setdefault(done - 1, []).append(row)
+
+    @cached_property
+    def reads(self) -> Tensor:
+        """The rows of samples that each step reads, ``[steps, rows, batch]``."""
+        return torch.from_numpy(self._read[0]).to(self.setting.device)
+
+    @cached_property
+    def counts(self) -> Tensor:
+        """How many of them are read for real, ``[steps, rows]``."""
+        return torch.from_numpy(self._read[1]).to(self.setting.device)
+
+    @cached_property
+    def weights(self) -> Tensor:
+        """What each sample's loss counts in its batch: 1/count, 0 for what fills up."""
+        counts = self._read[1][:, :, None]
+        weights = torch.from_numpy((np.arange(self.batch) < counts) / counts)
+        return weights.to(device=self.setting.device, dtype=self.setting.dtype)
+
+    @cached_property
+    def _read(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        reads = np.empty((self.steps, len(self.rows), self.batch), dtype=np.int64)
+        counts = np.empty((self.steps, len(self.rows)), dtype=np.int64)
+        for row, lesson in enumerate(self.rows):
+            rows, real, steps = lesson.rows, lesson.counts, lesson.steps
+            reads[:steps, row], counts[:steps, row] = rows, real
+            if steps < self.steps:  # done: reads on, but nobody reads it out
+                reads[steps:, row], counts[steps:, row] = rows[-1], real[-1]
+        return reads, counts
 
     def until(self, step: int) -> int:
         """The first step after this one at which a job is done or the stack has been at work for long."""
@@ -115,14 +135,24 @@ class Parameters:
         order = self.orders[name]
         return part.permute(0, *(axis + 1 for axis in order)).clone(memory_format=torch.contiguous_format)
 
+    def load(self, starts: Tensor) -> None:
+        """Put other weights into the first rows."""
+        for name, part in self.setting.layout.split(starts).items():
+            order = self.orders[name]
+            self.tensors[name][: len(starts)] = part.permute(0, *(axis + 1 for axis in order))
+
     def vector(self, row: int) -> Tensor:
         """One row's weights, as its layout has them."""
+        return self.vectors(slice(row, row + 1)).view(-1)
+
+    def vectors(self, rows: slice) -> Tensor:
+        """The weights of these rows, ``[rows, size]``."""
         parts = []
         for name in self.setting.layout.names:
             order = self.orders[name]
-            back = [order.index(axis) for axis in range(len(order))]
-            parts.append(self.tensors[name][row].permute(back).reshape(-1))
-        return torch.cat(parts)
+            back = [order.index(axis) + 1 for axis in range(len(order))]
+            parts.append(self.tensors[name][rows].permute(0, *back).flatten(1))
+        return torch.cat(parts, 1)
 
     def kernel_axes(self, name: str) -> tuple[int, int] | None:
         """Where in the stack a convolution's kernel lies; None for what is no convolution."""

@@ -36,10 +36,14 @@ class Optimizer(ABC):
     name: ClassVar[str]
     curvature: ClassVar[bool] = False
     """Whether it wants the Hessian's diagonal: `curvatures`, or the `diagonals` of a `Curved` plain form."""
+    numbered: ClassVar[bool] = True
+    """Whether the stacked form looks at a step's number; if not, a GPU needs one captured step for all."""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         check_forms(cls)
+        if "stacked" in vars(cls) and "numbered" not in vars(cls):
+            cls.numbered = True  # what was said of the form that it changes does not hold for its own
 
     @abstractmethod
     def plain(self, parameters: Sequence[Tensor]) -> torch.optim.Optimizer:

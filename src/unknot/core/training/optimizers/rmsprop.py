@@ -31,6 +31,7 @@ class RMSprop(Optimizer):
     """Take the square of the mean off the mean square, as Graves (2013) does."""
 
     name: ClassVar[str] = "rmsprop"
+    numbered: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         positive(self, lr=self.lr, eps=self.eps)

@@ -28,6 +28,7 @@ class SGD(Optimizer):
     """Look ahead along the momentum, which must be above 0."""
 
     name: ClassVar[str] = "sgd"
+    numbered: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         positive(self, lr=self.lr)

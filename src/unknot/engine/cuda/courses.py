@@ -1,0 +1,264 @@
+"""Stacks on a GPU: tensors that stay in place, and a step that is captured on them once.
+
+A step of small models is many small kernels, and a GPU is done with one before Python has asked for the
+next. Captured in a CUDA graph, a step is asked for as a whole. For that its tensors must stay where they
+are: a `Course` has them, for all stacks of one recipe on the same samples; each stack fills in its starts
+and what it reads, takes its steps, and is read out.
+"""
+
+from __future__ import annotations
+
+import gc
+from abc import ABC, abstractmethod
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import contextmanager
+from threading import Event
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from unknot.core.data import Samples
+from unknot.core.jobs import Update
+from unknot.engine.cuda import draws
+from unknot.engine.ways.lessons import Lesson
+from unknot.engine.ways.stack import Roster, Stacking
+from unknot.engine.workers import Stopped
+
+Make = Callable[..., "Course"]  # (rows=, steps=)
+MOST_GRAPHS = 1024  # of one course: a recipe whose steps differ has one for each
+
+
+class Course(ABC):
+    """Where stacks of up to `rows` jobs of one recipe are trained, for up to `steps` steps.
+
+    `steady` says that a step is the same whatever its number: then one graph serves them all.
+    """
+
+    def __init__(self, rows: int, steps: int, batch: int, samples: Samples, setting: Stacking) -> None:
+        device = setting.device
+        self.rows, self.steps, self.batch = rows, steps, batch
+        self.samples, self.setting = samples, setting
+        self._reads = torch.zeros(steps, rows, batch, dtype=torch.int64, device=device)
+        self._counts = torch.ones(steps, rows, dtype=torch.int64, device=device)
+        self._totals = torch.zeros(rows, dtype=torch.float64, device=device)  # of the losses so far
+        self._now = torch.zeros(1, dtype=torch.int64, device=device)
+        self._places = torch.arange(batch, device=device)
+        counts = torch.arange(1, batch + 1, dtype=torch.float64)
+        self._shares = torch.cat([counts.new_zeros(1), 1 / counts]).to(device=device, dtype=setting.dtype)
+        self._graphs: dict[tuple[int, int | None], torch.cuda.CUDAGraph | None] = {}
+        self._pool: Any = None
+        self.why_not_captured = ""
+
+    steady: bool
+
+    @abstractmethod
+    def begin(self, starts: Tensor) -> None:
+        """Put the weights ``[rows, size]`` in, as many rows as there are; forget what was there."""
+
+    @abstractmethod
+    def take(self, number: int, reads: Tensor, weights: Tensor) -> Tensor:
+        """Step number `number` (from 0) of the first rows, which read ``[width, batch]``; gives the losses.
+
+        What a sample counts in its batch is in `weights`. Nothing in it may depend on the numbers, or wait
+        for them: it is written down once, and played again.
+        """
+
+    @abstractmethod
+    def vectors(self, rows: slice) -> Tensor:
+        """The weights of these rows ``[rows, size]``, as their layout has them."""
+
+    def holds(self, roster: Roster) -> bool:
+        return len(roster.rows) <= self.rows and roster.steps <= self.steps
+
+    def run(self, roster: Roster, stop: Event) -> Iterator[None]:
+        """Train a stack: a step is asked for each time it is gone on with. Gives the results at the end.
+
+        Asked for, not done: the GPU has its own time, and is waited for at the very end alone.
+        """
+        width, steps = len(roster.rows), roster.steps
+        reads, counts = draws.reads(roster)
+        self._reads[:steps, :width].copy_(reads)
+        self._counts[:steps, :width].copy_(counts)
+        self._now.zero_()
+        self._totals.zero_()
+        self.begin(roster.starts())
+        self._vectors = [torch.empty(0)] * len(roster.lessons)
+        self._sums = torch.empty_like(self._totals)
+        for step in range(steps):
+            if stop.is_set():
+                raise Stopped
+            self._step(roster.widths[step], step)
+            if leaving := roster.leaving.get(step):
+                rows = slice(leaving[0], leaving[-1] + 1)
+                self._sums[rows] = self._totals[rows]
+                starts = [lesson.job.start.vector for lesson in roster.lessons[rows]]
+                self._vectors[rows] = apart(self.vectors(rows), starts)
+            yield
+        for lesson in roster.lessons:
+            lesson.job.lineage  # noqa: B018 - united while the GPU is at work, not when it is done
+
+    def results(self, roster: Roster) -> list[tuple[Lesson, Update]]:
+        """What a run has come to; waits for the GPU."""
+        vectors, sums = self._vectors, self._sums.tolist()
+        self._vectors = []
+        return [
+            (lesson, lesson.job.done(vector, len(lesson.shard), total / lesson.readings))
+            for lesson, vector, total in zip(roster.lessons, vectors, sums, strict=False)
+        ]
+
+    def _step(self, width: int, number: int) -> None:
+        """As it comes at first, which also makes the libraries ready; then it is captured and played."""
+        key = width, None if self.steady else number
+        if self.why_not_captured or key not in self._graphs:
+            self._graphs.setdefault(key, None)
+            self._eagerly(width, number)
+            return
+        graph = self._graphs[key]
+        if graph is None:
+            if len(self._graphs) > MOST_GRAPHS:
+                self._eagerly(width, number)
+                return
+            graph = self._captured(width, number)
+            if graph is None:
+                self._eagerly(width, number)
+                return
+            self._graphs[key] = graph
+        graph.replay()
+
+    def _eagerly(self, width: int, number: int) -> None:
+        reads = self._reads[:, :width].index_select(0, self._now).squeeze(0)
+        counts = self._counts[:, :width].index_select(0, self._now).view(width, 1)
+        real = self._places < counts
+        losses = self.take(number, reads, torch.where(real, self._shares[counts], 0.0))
+        self._totals[:width] += torch.where(real, losses.double(), 0.0).sum(1)
+        self._now.add_(1)
+
+    def _captured(self, width: int, number: int) -> torch.cuda.CUDAGraph | None:
+        """A step written down, not taken; None, and the reason is kept, where that cannot be."""
+        graph = torch.cuda.CUDAGraph()
+        side = torch.cuda.Stream(self.setting.device)  # type: ignore[no-untyped-call]
+        if self._pool is None:
+            self._pool = torch.cuda.graph_pool_handle()
+        side.wait_stream(torch.cuda.current_stream(self.setting.device))
+        with torch.cuda.stream(side), _no_garbage():
+            graph.capture_begin(pool=self._pool, capture_error_mode="thread_local")
+            try:
+                self._eagerly(width, number)
+            except RuntimeError as error:
+                self.why_not_captured = str(error).splitlines()[0]
+            try:
+                graph.capture_end()
+            except RuntimeError as error:
+                self.why_not_captured = self.why_not_captured or str(error).splitlines()[0]
+        torch.cuda.current_stream(self.setting.device).wait_stream(side)
+        return None if self.why_not_captured else graph
+
+
+@contextmanager
+def _no_garbage() -> Iterator[None]:
+    """Within: nothing is searched for garbage, lest an old graph be thrown away while one is captured."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
+def apart(stack: Tensor, like: Sequence[Tensor]) -> list[Tensor]:
+    """The rows of a stack, each in memory of its own: nobody's weights lie in memory with another's.
+
+    Each is where the weights are that it comes from.
+    """
+    if any(other.device != stack.device for other in like):
+        return [row.to(other.device, copy=True) for row, other in zip(stack.cpu(), like, strict=True)]
+    rows = [torch.empty_like(stack[0]) for _ in range(len(stack))]
+    torch._foreach_copy_(rows, list(stack.unbind(0)))
+    return rows
+
+
+class Courses:
+    """The courses that an engine keeps, within so many bytes; of too many, those used last."""
+
+    def __init__(self, memory: int) -> None:
+        self.memory = memory
+        self._kept: OrderedDict[Hashable, tuple[Course, int]] = OrderedDict()
+        self._streams: list[torch.cuda.Stream] = []
+
+    def run(
+        self,
+        key: Hashable,
+        make: Make,
+        row_bytes: int,
+        stack: Sequence[Lesson],
+        setting: Stacking,
+        stop: Event,
+    ) -> list[tuple[Lesson, Update]]:
+        """Train a stack on the course of this key; `make` gives one, for so many `rows` and `steps`."""
+        roster = Roster(stack, setting)
+        course = self._course(key, make, row_bytes, roster)
+        for _ in course.run(roster, stop):
+            pass
+        return course.results(roster)
+
+    def side_by_side(
+        self,
+        key: Hashable,
+        make: Make,
+        row_bytes: int,
+        stacks: Sequence[Sequence[Lesson]],
+        setting: Stacking,
+        stop: Event,
+    ) -> list[tuple[Lesson, Update]]:
+        """Train several stacks in turn, a step of each, each on a stream of its own."""
+        rosters = [Roster(stack, setting) for stack in stacks]
+        courses = [self._course((key, n), make, row_bytes, roster) for n, roster in enumerate(rosters)]
+        while len(self._streams) < len(stacks):
+            self._streams.append(torch.cuda.Stream(setting.device))  # type: ignore[no-untyped-call]
+        here = torch.cuda.current_stream(setting.device)
+        going = []
+        for course, roster, stream in zip(courses, rosters, self._streams, strict=False):
+            stream.wait_stream(here)
+            going.append((stream, course.run(roster, stop)))
+        while going:
+            going = [(stream, run) for stream, run in going if _gone_on(stream, run)]
+        for stream in self._streams[: len(stacks)]:
+            here.wait_stream(stream)
+        return [
+            one for course, roster in zip(courses, rosters, strict=True) for one in course.results(roster)
+        ]
+
+    def clear(self) -> None:
+        self._kept.clear()
+
+    def why_not_captured(self) -> list[str]:
+        """What kept steps from being captured, where something did."""
+        return sorted({course.why_not_captured for course, _ in self._kept.values()} - {""})
+
+    def _course(self, key: Hashable, make: Make, row_bytes: int, roster: Roster) -> Course:
+        course, _ = self._kept.pop(key, (None, 0))
+        if course is None or not course.holds(roster):
+            rows = max(len(roster.rows), course.rows if course else 0)
+            steps = max(_room(roster.steps), course.steps if course else 0)
+            course = None  # its memory may be needed
+            self._make_room(2 * rows * row_bytes)
+            course = make(rows=rows, steps=steps)
+        self._kept[key] = course, 2 * course.rows * row_bytes  # a step as it comes, and one captured
+        return course
+
+    def _make_room(self, wanted: int) -> None:
+        while self._kept and wanted + sum(size for _, size in self._kept.values()) > self.memory:
+            self._kept.popitem(last=False)
+
+
+def _gone_on(stream: torch.cuda.Stream, run: Iterator[None]) -> bool:
+    with torch.cuda.stream(stream):
+        return next(run, run) is None
+
+
+def _room(steps: int) -> int:
+    """A power of two, so that a few more steps than last time need no other course."""
+    return 1 << max(4, (steps - 1).bit_length())
