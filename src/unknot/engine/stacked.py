@@ -34,14 +34,14 @@ from unknot.engine.ways.choice import Choice, choose, named, usual
 from unknot.engine.ways.lessons import Lesson, shards_of, untrained
 from unknot.engine.ways.stack import Stacking
 from unknot.engine.ways.traits import Traits
-from unknot.engine.ways.way import Case, Results, Way, Workshop
+from unknot.engine.ways.way import Case, Results, Stack, Way, Workshop
 
 CPU_MEMORY = 2 * 2**30
 # More stacks than this wait for each other at Python's lock: 8 take twice as long as 4 on 16 cores.
 STACKS_AT_ONCE = 4
 # On a GPU: few, since each has a graph of its own; and close enough that little is filled up.
 GPU_WIDTHS = (16, 32, 48, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320, 384, 448, 512, 640, 768, 896, 1024)
-Stack = Callable[[Event], Results]
+Work = Callable[[Event], Results]
 
 
 class StackedEngine(Machine):
@@ -110,7 +110,7 @@ class StackedEngine(Machine):
                 together = lesson.job.recipe.together(lesson.job.version)
                 groups.setdefault(together, []).append(lesson)
         with checks.no_hidden_draws(), self._gpu_settings():
-            workers, tasks = self._workers(), list[Stack]()
+            workers, tasks = self._workers(), list[Work]()
             for group in groups.values():
                 some, fitting = self._tasks(group[0].job.recipe, group, samples)
                 tasks += some
@@ -143,12 +143,12 @@ class StackedEngine(Machine):
             "instructions": torch.backends.cpu.get_cpu_capability(),
         }
 
-    def _tasks(self, recipe: Recipe, lessons: list[Lesson], samples: Samples) -> tuple[list[Stack], int]:
+    def _tasks(self, recipe: Recipe, lessons: list[Lesson], samples: Samples) -> tuple[list[Work], int]:
         """The stacks of one recipe, and how many of them may be at work at once."""
         case = self._case(recipe, Form.of(samples))
         while True:
             choice = self._choose(case)
-            train = partial(choice.way.train, case, self._workshop)
+            train = partial(self._train_by, choice.way, case)
             if not choice.way.stacks:
                 self._taken.setdefault(choice)
                 few = chunks.fill(lessons, choice.way.at_once(case))
@@ -160,6 +160,17 @@ class StackedEngine(Machine):
         self._taken.setdefault(choice)
         stacks = self._cut(lessons, workers, setting.widths[-1])
         return [partial(train, samples, stack, setting) for stack in stacks], workers
+
+    def _train_by(
+        self,
+        way: Way,
+        case: Case,
+        samples: Samples,
+        lessons: Sequence[Lesson],
+        setting: Stacking,
+        stop: Event,
+    ) -> Results:
+        return way.train(Stack(case, self._workshop, samples, lessons, setting, stop))
 
     def _cut(self, lessons: list[Lesson], workers: int, most: int) -> list[list[Lesson]]:
         return chunks.cut(lessons, workers, most) if self.traits.on_cpu else chunks.fill(lessons, most)

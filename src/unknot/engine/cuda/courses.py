@@ -73,9 +73,9 @@ class Course(ABC):
         return len(roster.rows) <= self.rows and roster.steps <= self.steps
 
     def run(self, roster: Roster, stop: Event) -> Iterator[None]:
-        """Train a stack: a step is asked for each time it is gone on with. Gives the results at the end.
+        """Train a stack: a step is asked for each time it is gone on with; then `results` has them.
 
-        Asked for, not done: the GPU has its own time, and is waited for at the very end alone.
+        Asked for, not done: the GPU has its own time, and is waited for there alone.
         """
         width, steps = len(roster.rows), roster.steps
         reads, counts = draws.reads(roster)
@@ -111,21 +111,14 @@ class Course(ABC):
     def _step(self, width: int, number: int) -> None:
         """As it comes at first, which also makes the libraries ready; then it is captured and played."""
         key = width, None if self.steady else number
-        if self.why_not_captured or key not in self._graphs:
-            self._graphs.setdefault(key, None)
+        came_before = key in self._graphs
+        graph = self._graphs.setdefault(key, None)
+        if graph is None and came_before and not self.why_not_captured and len(self._graphs) <= MOST_GRAPHS:
+            graph = self._graphs[key] = self._captured(width, number)
+        if graph is None or self.why_not_captured:
             self._eagerly(width, number)
-            return
-        graph = self._graphs[key]
-        if graph is None:
-            if len(self._graphs) > MOST_GRAPHS:
-                self._eagerly(width, number)
-                return
-            graph = self._captured(width, number)
-            if graph is None:
-                self._eagerly(width, number)
-                return
-            self._graphs[key] = graph
-        graph.replay()
+        else:
+            graph.replay()
 
     def _eagerly(self, width: int, number: int) -> None:
         reads = self._reads[:, :width].index_select(0, self._now).squeeze(0)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable
 from dataclasses import replace
 from functools import partial
-from threading import Event
 
 import torch
 
-from unknot.core.data import Samples
 from unknot.core.loss import Loss, OwnLoss
 from unknot.core.training import only_adds
 from unknot.engine.bits.made import Maker
@@ -24,10 +22,9 @@ from unknot.engine.layers.program import Vmapped as VmappedModel
 from unknot.engine.loop import train_alone
 from unknot.engine.ways.fused import train_fused
 from unknot.engine.ways.fused_images import train_fused_images
-from unknot.engine.ways.lessons import Lesson
-from unknot.engine.ways.stack import Stacking, train_stack
+from unknot.engine.ways.stack import train_stack
 from unknot.engine.ways.traits import Traits
-from unknot.engine.ways.way import Case, Results, Way, Workshop
+from unknot.engine.ways.way import Case, Results, Stack, Way, Workshop
 
 # From this many kernels in a convolution, one at a time keeps a processor busy, and a group of them does not.
 MANY_KERNELS = 128 * 128
@@ -64,26 +61,19 @@ class Fused(Way):
         fitted = Fitted.to(chain, traits.layout, form.inputs, case.recipe.batch_size, traits.dtype)
         return fitted if isinstance(fitted, str) else ""
 
-    def train(
-        self,
-        case: Case,
-        workshop: Workshop,
-        samples: Samples,
-        lessons: Sequence[Lesson],
-        setting: Stacking,
-        stop: Event,
-    ) -> Results:
-        chain = case.traits.chain
+    def train(self, stack: Stack) -> Results:
+        case, samples, setting = stack.case, stack.samples, stack.setting
+        chain, courses = case.traits.chain, stack.workshop.courses
         assert chain is not None
-        if workshop.courses is not None:
-            addition = only_adds(case.recipe, lessons[0].job.version)
+        if courses is not None:
+            addition = only_adds(case.recipe, stack.lessons[0].job.version)
             assert addition is not None
             batch = case.recipe.batch_size
             make = partial(ChainCourse, chain, addition, batch=batch, samples=samples, setting=setting)
             key = self.name, samples, batch, addition
-            return workshop.courses.run(key, make, case.row_bytes, lessons, setting, stop)
+            return courses.run(key, make, case.row_bytes, stack.lessons, setting, stack.stop)
         train = train_fused_images if chain.stages else train_fused
-        return train(chain, lessons, samples, setting, stop)
+        return train(chain, stack.lessons, samples, setting, stack.stop)
 
 
 class Batched(Way):
@@ -96,24 +86,16 @@ class Batched(Way):
         return traits.why_not_batched
 
     def unwise(self, traits: Traits, loss: Loss | None = None) -> str:
-        if isinstance(loss, OwnLoss) and loss.way == "loop":
-            return "a loss that cannot be stacked"
-        return "its convolutions are large enough to be run one at a time" if _large(traits) else ""
+        return _better_alone(traits, loss)
 
-    def train(
-        self,
-        case: Case,
-        workshop: Workshop,
-        samples: Samples,
-        lessons: Sequence[Lesson],
-        setting: Stacking,
-        stop: Event,
-    ) -> Results:
+    def train(self, stack: Stack) -> Results:
+        case = stack.case
         program = case.traits.twice if case.recipe.optimizer.curvature else case.traits.program
         assert program is not None
-        if workshop.courses is not None and not case.recipe.optimizer.curvature:
-            return _on_course(self, program, case, workshop.courses, samples, lessons, setting, stop)
-        return train_stack(program, lessons, samples, setting, stop, loss=case.loss)
+        if (courses := _courses(stack)) is not None:
+            key, make = _course(self, lambda: program, stack)
+            return courses.run(key, make, case.row_bytes, stack.lessons, stack.setting, stack.stop)
+        return train_stack(program, stack.lessons, stack.samples, stack.setting, stack.stop, loss=case.loss)
 
 
 class Vmapped(Way):
@@ -126,11 +108,8 @@ class Vmapped(Way):
         return ""
 
     def unwise(self, traits: Traits, loss: Loss | None = None) -> str:
-        if isinstance(loss, OwnLoss) and loss.way == "loop":
-            return "a loss that cannot be stacked"
-        if _large(traits):
-            return "its convolutions are large enough to be run one at a time"
-        return "it slows convolutions" if traits.on_cpu and traits.convolutions else ""
+        slow = "it slows convolutions" if traits.on_cpu and traits.convolutions else ""
+        return _better_alone(traits, loss) or slow
 
     def why_not(self, case: Case, workshop: Workshop) -> str:
         """Found by running it on two rows of one made sample."""
@@ -145,21 +124,13 @@ class Vmapped(Way):
                 return str(error).splitlines()[0]
         return ""
 
-    def train(
-        self,
-        case: Case,
-        workshop: Workshop,
-        samples: Samples,
-        lessons: Sequence[Lesson],
-        setting: Stacking,
-        stop: Event,
-    ) -> Results:
-        with workshop.borrowed() as model:
-            forward = VmappedModel(model.train())
-            if workshop.courses is not None and not case.recipe.optimizer.curvature:
-                forward = VmappedModel(copied(model))  # a course keeps it
-                return _on_course(self, forward, case, workshop.courses, samples, lessons, setting, stop)
-            return train_stack(forward, lessons, samples, setting, stop, Guard, case.loss)
+    def train(self, stack: Stack) -> Results:
+        given = stack.lessons, stack.samples, stack.setting, stack.stop
+        with stack.workshop.borrowed() as model:
+            if (courses := _courses(stack)) is not None:
+                key, make = _course(self, lambda: VmappedModel(copied(model.train())), stack)
+                return courses.run(key, make, stack.case.row_bytes, stack.lessons, stack.setting, stack.stop)
+            return train_stack(VmappedModel(model.train()), *given, Guard, stack.case.loss)
 
 
 class Alone(Way):
@@ -176,62 +147,52 @@ class Alone(Way):
         """How many jobs are handed over at once."""
         return 1 if case.traits.on_cpu or case.recipe.optimizer.curvature else STREAMS
 
-    def train(
-        self,
-        case: Case,
-        workshop: Workshop,
-        samples: Samples,
-        lessons: Sequence[Lesson],
-        setting: Stacking,
-        stop: Event,
-    ) -> Results:
-        with workshop.borrowed() as model:
-            if workshop.courses is None or self.at_once(case) == 1:
-                return [
-                    (one, train_alone(model, one.job, one.shard, samples, stop, case.loss)) for one in lessons
-                ]
-            key, make = _course(self, Single(copied(model.train())), case, samples, lessons, setting)
-            alone, stacks = replace(setting, widths=(1,)), [[one] for one in lessons]
-            return workshop.courses.side_by_side(key, make, case.row_bytes, stacks, alone, stop)
+    def train(self, stack: Stack) -> Results:
+        case, stop = stack.case, stack.stop
+        with stack.workshop.borrowed() as model:
+            if (courses := _courses(stack)) is not None:
+                key, make = _course(self, lambda: Single(copied(model.train())), stack)
+                alone, stacks = replace(stack.setting, widths=(1,)), [[one] for one in stack.lessons]
+                return courses.side_by_side(key, make, case.row_bytes, stacks, alone, stop)
+            return [
+                (one, train_alone(model, one.job, one.shard, stack.samples, stop, case.loss))
+                for one in stack.lessons
+            ]
 
 
-def _on_course(
-    way: Way,
-    forward: Forward,
-    case: Case,
-    courses: Courses,
-    samples: Samples,
-    lessons: Sequence[Lesson],
-    setting: Stacking,
-    stop: Event,
-) -> Results:
-    """On a GPU: by autograd, each step captured once."""
-    key, make = _course(way, forward, case, samples, lessons, setting)
-    return courses.run(key, make, case.row_bytes, lessons, setting, stop)
+def _courses(stack: Stack) -> Courses | None:
+    """On a GPU, where each step by autograd is captured once; curvature is not."""
+    return None if stack.case.recipe.optimizer.curvature else stack.workshop.courses
 
 
 def _course(
-    way: Way,
-    forward: Forward,
-    case: Case,
-    samples: Samples,
-    lessons: Sequence[Lesson],
-    setting: Stacking,
+    way: Way, forward: Callable[[], Forward], stack: Stack
 ) -> tuple[Hashable, Callable[..., ProgramCourse]]:
-    """What a course by autograd is known by, and how it is made."""
-    recipe, version = case.recipe, lessons[0].job.version
-    make = partial(
-        ProgramCourse,
-        forward,
-        recipe,
-        version,
-        case.loss,
-        isinstance(way, Vmapped),
-        batch=recipe.batch_size,
-        samples=samples,
-        setting=setting,
-    )
-    return (way.name, samples, recipe.together(version), case.loss), make
+    """What a course by autograd is known by, and how it is made, with a `forward` that it keeps."""
+    recipe, version, loss = stack.case.recipe, stack.lessons[0].job.version, stack.case.loss
+
+    def make(rows: int, steps: int) -> ProgramCourse:
+        return ProgramCourse(
+            forward(),
+            recipe,
+            version,
+            loss,
+            isinstance(way, Vmapped),
+            rows,
+            steps,
+            recipe.batch_size,
+            stack.samples,
+            stack.setting,
+        )
+
+    return (way.name, stack.samples, recipe.together(version), loss), make
+
+
+def _better_alone(traits: Traits, loss: Loss | None) -> str:
+    """Why jobs are better trained one at a time; empty where they are not."""
+    if isinstance(loss, OwnLoss) and loss.way == "loop":
+        return "a loss that cannot be stacked"
+    return "its convolutions are large enough to be run one at a time" if _large(traits) else ""
 
 
 def _large(traits: Traits) -> bool:

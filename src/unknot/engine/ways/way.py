@@ -51,6 +51,18 @@ class Workshop:
     courses: Courses | None
 
 
+@dataclass(frozen=True, eq=False)
+class Stack:
+    """Jobs that are handed to a way at once, and all that it needs to train them."""
+
+    case: Case
+    workshop: Workshop
+    samples: Samples
+    lessons: Sequence[Lesson]
+    setting: Stacking
+    stop: Event
+
+
 class Way(ABC):
     """A way to train the jobs of one recipe. A value: what it keeps, it keeps in the workshop."""
 
@@ -75,13 +87,5 @@ class Way(ABC):
         return ""
 
     @abstractmethod
-    def train(
-        self,
-        case: Case,
-        workshop: Workshop,
-        samples: Samples,
-        lessons: Sequence[Lesson],
-        setting: Stacking,
-        stop: Event,
-    ) -> Results:
+    def train(self, stack: Stack) -> Results:
         """Train the jobs of one stack; each result is as if the job had been alone."""
