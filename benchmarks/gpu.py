@@ -3,8 +3,11 @@
 One epoch of 600 samples (batches of 32, SGD, float32) for cohorts of the papers' models: the stacked engine
 as it comes beside the plain loop on the same GPU, where its time goes, and the floor of operations and
 bytes. Then what MMT's influence trees cost, as multiples of FedAvg. ``--large`` adds 100 rounds among 10,000
-clients, and how much of them is not training; ``--vgg`` VGG-16, of which one fills the GPU. Prints one JSON
-object.
+clients, and how much of them is not training; ``--vgg`` VGG-16, of which one fills the GPU; ``--price`` what
+it costs that bits are the same each time; ``--lowered`` the cohorts with products in bfloat16, beside the
+others. ``--precision`` holds for all that the stacked engine does but VGG-16, which has the precision of its
+figure; the plain loop computes in full, but there. Prints one JSON object. ``--docs`` measures nothing: it
+writes what ``results/gpu.json`` there has to tell into the pages.
 """
 
 from __future__ import annotations
@@ -13,147 +16,104 @@ import argparse
 import json
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
-import numpy as np
 import torch
-from torch import nn
 
 import unknot
-from unknot.core.data import FederatedData, Samples, Shard
+from benchmarks.gpu_cohorts import RECIPE, cohort, fresh, lowered, make_data, make_jobs, make_model, timed
+from benchmarks.gpu_pages import write_pages
+from unknot.core.data import FederatedData
 from unknot.core.jobs import Job, Update
-from unknot.core.keys import Key
-from unknot.core.lineage import Unit
 from unknot.core.training import SGD, Recipe
 from unknot.core.weights import Weights
 from unknot.engine import LoopEngine, StackedEngine
+from unknot.engine.cuda import linear
+from unknot.engine.layers import rules
+from unknot.engine.precision import PRECISIONS
+from unknot.engine.ways.stack import Stacking
+from unknot.experiments import Experiment
 from unknot.federation import Federation, Synchronous
 from unknot.models import build
+from unknot.reproduce.reproduction import Reproduction, load
 from unknot.unlearn import MMT, RFS
 
-SAMPLES, BATCH = 600, 32
-RECIPE = Recipe(SGD(0.01), batch_size=BATCH)
-GOALS = {("mlp", 100): 4.0, ("mlp", 1000): 12.0, ("lenet5", 100): 25.0, ("lenet5", 1000): 150.0}
 MMT_GOAL = 1.5
-NAMES = {"mlp": "MLP 784-80-10", "lenet5": "LeNet-5"}
-# An H200 by its data sheet: operations in float32 and bytes, a second.
-OPERATIONS, BYTES = 67e12, 4.8e12
+NOT_TRAINING_GOAL = 0.1
 
 
-def make_model(name: str) -> nn.Module:
+class Free(StackedEngine):
+    """As PyTorch would have it where nobody asks for the same bits each time.
+
+    Any number of rows, none of them tried; of all algorithms that cuDNN has those that are fastest here.
+    """
+
+    def _tested(self, *_: Any) -> Stacking | None:
+        return replace(self.setting, widths=tuple(range(1, self.rows + 1)))
+
+    @contextmanager
+    def gpu_settings(self) -> Iterator[None]:
+        tf32 = self.precision.tf32
+        with (
+            super().gpu_settings(),
+            torch.backends.cudnn.flags(enabled=True, benchmark=True, deterministic=False, allow_tf32=tf32),
+        ):
+            yield
+
+
+@contextmanager
+def _no_kernels_of_our_own() -> Iterator[None]:
+    with (
+        patch.object(rules, "ready", lambda x: False),
+        patch.object(linear, "taken", lambda *_: False),
+    ):
+        yield
+
+
+def price(device: str, repeats: int, precision: str) -> dict[str, Any]:
+    """Milliseconds of an epoch with the same bits each time, and without; the two take turns."""
     torch.manual_seed(0)
-    return build(name, (1, 28, 28), classes=10, **({"hidden": (80,)} if name == "mlp" else {}))
-
-
-def make_data(clients: int, samples: int = SAMPLES, shape: tuple[int, ...] = (1, 28, 28)) -> FederatedData:
-    """Drawn pixels, so that nothing need be carried along; nobody looks at what is learned."""
-    count, drawn = clients * samples, np.random.default_rng(0)
-    few = torch.from_numpy(drawn.random((min(count, 60_000), *shape), dtype=np.float32))
-    x = few.repeat(-(-count // len(few)), *(1 for _ in shape))[:count]
-    y = torch.from_numpy(drawn.integers(0, 10, count))
-    shards = {c: Shard.of(np.arange(c * samples, (c + 1) * samples)) for c in range(clients)}
-    held_out = Samples(x[:100], y[:100], 10)
-    return FederatedData(Samples(x, y, 10), shards, held_out, held_out)
-
-
-def make_jobs(model: nn.Module, clients: int, device: str, round: int) -> list[Job]:
-    start = Weights.of(model).to(device=device)
-    root = Key.root(0).child("round", round)
-    return [Job(Unit(c), start, root.child("client", c), RECIPE) for c in range(clients)]
-
-
-def timed(work: Callable[[], object], repeats: int, device: str) -> list[float]:
-    seconds = []
-    for _ in range(repeats):
-        _wait(device)
-        started = time.perf_counter()
-        work()
-        _wait(device)
-        seconds.append(time.perf_counter() - started)
-    return seconds
-
-
-def _wait(device: str) -> None:
-    if device != "cpu":
-        torch.cuda.synchronize()
-
-
-def busy(work: Callable[[], object]) -> dict[str, float]:
-    """Where the GPU's time goes in one run, in milliseconds: kernels by name, copies."""
-    activities = [torch.profiler.ProfilerActivity.CUDA]
-    with torch.profiler.profile(activities=activities) as profile:
-        work()
-        torch.cuda.synchronize()
-    found = {e.key: e.self_device_time_total / 1e3 for e in profile.key_averages()}
-    kernels = sum(found.values())
-    largest = sorted(found.items(), key=lambda item: -item[1])[:8]
-    return {"busy": round(kernels, 2), **{name[:60]: round(ms, 2) for name, ms in largest}}
-
-
-def cohort(name: str, clients: int, device: str, repeats: int, profiled: bool) -> dict[str, Any]:
-    model, data = make_model(name), make_data(clients)
-    engine = StackedEngine(model, device=device)
-    rounds = iter([make_jobs(model, clients, device, number) for number in range(repeats + 4)])
-
-    def work() -> object:
-        return engine.train(next(rounds), data)
-
-    first = timed(work, 1, device)[0]
-    timed(work, 2, device)
-    seconds = timed(work, repeats, device)
-    result: dict[str, Any] = {
-        "ms": round(1e3 * statistics.median(seconds), 2),
-        "ms_least": round(1e3 * min(seconds), 2),
-        "ms_first": round(1e3 * first, 1),
-        "goal": GOALS.get((name, clients)),
-        "described": engine.describe(),
-        **floor(model, clients),
+    large = build("vgg16", (3, 32, 32), classes=10)
+    cases = {
+        "lenet5, 100 clients, batched": (make_model("lenet5"), make_data(100), "batched"),
+        "mlp, 100 clients, batched": (make_model("mlp"), make_data(100), "batched"),
+        "vgg16, 8 clients, loop": (large, make_data(8, 500, (3, 32, 32)), "loop"),
     }
-    if device != "cpu":
-        result["memory_gb"] = round(torch.cuda.max_memory_allocated() / 1e9, 2)
-        if profiled:
-            result["gpu_ms"] = busy(work)
-    loop = LoopEngine(model, device=device)
-    few = make_jobs(model, clients, device, 0)[:3]
-    timed(lambda: loop.train(few, data), 1, device)
-    alone = statistics.median(timed(lambda: loop.train(few, data), 2, device)) / len(few)
-    result["loop_ms"] = round(1e3 * alone * clients, 1)
-    return result
+    found: dict[str, Any] = {}
+    for title, (model, data, path) in cases.items():
+        jobs = make_jobs(model, len(data.clients), device, 0)
+        ours = StackedEngine(model, device=device, path=path, precision=precision)
+        free = Free(model, device=device, path=path, precision=precision)
+
+        def freely(free: Free = free, jobs: list[Job] = jobs, data: FederatedData = data) -> object:
+            with _no_kernels_of_our_own():
+                return free.train(jobs, data)
+
+        def same(ours: StackedEngine = ours, jobs: list[Job] = jobs, data: FederatedData = data) -> object:
+            return ours.train(jobs, data)
+
+        for work in (same, freely):
+            timed(work, 3, device)
+        pairs = [(timed(same, 1, device)[0], timed(freely, 1, device)[0]) for _ in range(repeats)]
+        found[title] = {
+            "same_bits_ms": round(1e3 * statistics.median(a for a, _ in pairs), 2),
+            "free_ms": round(1e3 * statistics.median(b for _, b in pairs), 2),
+            "times": round(statistics.median(a / b for a, b in pairs), 2),
+        }
+    return found
 
 
-def floor(model: nn.Module, clients: int) -> dict[str, float]:
-    """What no code can beat: operations at the GPU's peak; weights and batches through its memory."""
-    sizes: list[int] = []
-
-    def count(module: nn.Module, inputs: Any, output: torch.Tensor) -> None:
-        if isinstance(module, nn.Conv2d):
-            sizes.append(output[0].numel() * module.weight[0].numel())
-        elif isinstance(module, nn.Linear):
-            sizes.append(module.weight.numel())
-
-    hooks = [m.register_forward_hook(count) for m in model.modules()]
-    model(torch.zeros(1, 1, 28, 28))
-    for hook in hooks:
-        hook.remove()
-    steps = -(-SAMPLES // BATCH)
-    # Forward, backward for the weights, backward for the inputs: not of the first layer.
-    operations = 2 * (3 * sum(sizes) - sizes[0]) * SAMPLES * clients
-    parameters = sum(p.numel() for p in model.parameters())
-    moved = 4 * clients * (3 * parameters * steps + 2 * 784 * SAMPLES)
-    return {
-        "floor_operations_ms": round(1e3 * operations / OPERATIONS, 2),
-        "floor_bytes_ms": round(1e3 * moved / BYTES, 2),
-    }
-
-
-def trees(name: str, device: str, rounds: int) -> dict[str, float]:
+def trees(name: str, device: str, rounds: int, precision: str) -> dict[str, float]:
     """Seconds a round of MMT over those of FedAvg, 16 clients; the two take turns."""
     model, data = make_model(name), make_data(16)
     feds = {
         method.name: Federation(
-            StackedEngine(model, device=device),
+            StackedEngine(model, device=device, precision=precision),
             Weights.of(model).to(device=device),
             data.fork(),
             method,
@@ -189,10 +149,11 @@ class Watched(StackedEngine):
         return updates
 
 
-def large(device: str, rounds: int) -> dict[str, Any]:
+def large(device: str, rounds: int, precision: str) -> dict[str, Any]:
     """LeNet-5, 1,000 of 10,000 clients a round."""
+    fresh(device)
     model, data = make_model("lenet5"), make_data(10_000)
-    engine = Watched(model, device=device)
+    engine = Watched(model, device=device, precision=precision)
     start = Weights.of(model).to(device=device)
     fed = Federation(engine, start, data, RFS(), RECIPE, pace=Synchronous(1000), evaluate_every=10)
     fed.run(2)
@@ -205,36 +166,82 @@ def large(device: str, rounds: int) -> dict[str, Any]:
         "seconds": round(seconds, 2),
         "ms_a_round": round(1e3 * seconds / rounds, 1),
         "share_not_training": round(1 - engine.seconds / seconds, 3),
+        "goal": NOT_TRAINING_GOAL,
         "memory_gb": round(torch.cuda.max_memory_allocated() / 1e9, 1),
     }
 
 
-def vgg(device: str, clients: int = 8, samples: int = 500) -> dict[str, Any]:
-    """VGG-16 on images of CIFAR-10's size: an epoch of so many clients, and of the plain loop."""
+def judging(name: str, device: str, precision: str, models: int = 20) -> dict[str, Any]:
+    """Milliseconds to judge a model on 10,000 samples: alone, among several, and one by one by the loop."""
+    model, data = make_model(name), make_data(10, 1000)
+    weights = [Weights.of(model).to(device=device) * (1 + i / models) for i in range(models)]
+    engine, loop = StackedEngine(model, device=device, precision=precision), LoopEngine(model, device=device)
+
+    def ms(work: Callable[[], object], many: int) -> float:
+        timed(work, 2, device)
+        return round(1e3 * min(timed(work, 5, device)) / many, 2)
+
+    return {
+        "alone": ms(lambda: engine.evaluate(weights[0], data.train), 1),
+        f"among {models}": ms(lambda: engine.evaluate_all(weights, data.train), models),
+        "loop": ms(lambda: loop.evaluate(weights[0], data.train), 1),
+    }
+
+
+def figure_5() -> Experiment:
+    """CIFAR-10 in KNOT's Figure 5, as ``unknot reproduce knot-fig5 --scale paper`` has it."""
+    plan = load("knot-fig5")
+    assert isinstance(plan, Reproduction)
+    return next(run for run in plan.runs("paper", [0]) if run.key == "cifar10/fedbuff/0").experiment
+
+
+def vgg(device: str, clients: int = 4) -> dict[str, Any]:
+    """VGG-16 as in that figure, on drawn images: an epoch of so many clients, here and by the plain loop.
+
+    One epoch is measured; a client of the figure takes as many times as long as it has epochs.
+    """
+    asked = figure_5()
+    recipe, samples = asked.setup.recipe, asked.data.partition.samples
     torch.manual_seed(0)
-    model = build("vgg16", (3, 32, 32), classes=10)
+    model = build(asked.model.name, (3, 32, 32), classes=10, **asked.model.options)
     data = make_data(clients, samples, (3, 32, 32))
-    jobs = make_jobs(model, clients, device, 0)
-    found: dict[str, Any] = {}
-    for engine in (StackedEngine(model, device=device), LoopEngine(model, device=device)):
+    jobs = make_jobs(model, clients, device, 0, replace(recipe, epochs=1))
+    found: dict[str, Any] = {
+        "setting": {
+            "clients": clients,
+            "samples": samples,
+            "batch": recipe.batch_size,
+            "epochs": recipe.epochs,
+            "momentum": recipe.optimizer.momentum,
+            **asked.model.options,
+            **asked.engine.options,
+        }
+    }
+    stacked = StackedEngine(model, device=device, **asked.engine.options)
+    loop = LoopEngine(model, device=device)
+    loop.precision = stacked.precision  # its products are rounded alike
+    for engine in (stacked, loop):
         timed(lambda engine=engine: engine.train(jobs, data), 2, device)
         seconds = min(timed(lambda engine=engine: engine.train(jobs, data), 3, device))
         found[engine.name] = {
-            "clients_an_hour": round(3600 * clients / seconds),
-            "ms_a_client": round(1e3 * seconds / clients, 1),
+            "ms_an_epoch": round(1e3 * seconds / clients, 1),
+            "clients_an_hour": round(3600 * clients / (seconds * recipe.epochs)),
             "reason": engine.describe()["reason"],
         }
-    found["times"] = round(found["loop"]["ms_a_client"] / found["stacked"]["ms_a_client"], 2)
+    found["times"] = round(found["loop"]["ms_an_epoch"] / found["stacked"]["ms_an_epoch"], 2)
     return found
 
 
-def agreement(device: str, seeds: int = 5) -> dict[str, Any]:
+def agreement(device: str, precision: str, seeds: int = 5) -> dict[str, Any]:
     """Accuracy on the built-in digits after 20 rounds, on a CPU and on the GPU, over seeds."""
     found: dict[str, list[float]] = {"cpu": [], device: []}
     for seed in range(seeds):
         data = unknot.federate(unknot.load("digits"), unknot.Dirichlet(20, alpha=0.5), key=seed)
         for where, values in found.items():
-            fed = unknot.simulate("lenet5", data, "rfs", Recipe(SGD(0.1)), seed=seed, device=where)
+            options = {"precision": precision}
+            fed = unknot.simulate(
+                "lenet5", data, "rfs", Recipe(SGD(0.1)), seed=seed, device=where, engine_options=options
+            )
             values.append(fed.run(20).scores["test"].accuracy)
     summary = {
         where: {"mean": round(statistics.mean(v), 4), "deviation": round(statistics.stdev(v), 4)}
@@ -244,22 +251,10 @@ def agreement(device: str, seeds: int = 5) -> dict[str, Any]:
     return {**summary, "furthest_apart": round(max(apart), 4), "seeds": seeds}
 
 
-def rows(record: dict[str, Any]) -> list[str]:
-    """The record as the lines of a table: measured, busy, loop, floor; in milliseconds."""
-    lines = []
-    for name in ("mlp", "lenet5"):
-        for clients in (100, 1000):
-            found = record[f"{name}, {clients} clients"]
-            floor = max(found["floor_operations_ms"], found["floor_bytes_ms"])
-            cells = [f"{found['ms']:.1f}", f"{found['gpu_ms']['busy']:.1f}"]
-            cells += [f"{found['loop_ms']:,.0f}", f"{floor:.1f}"]
-            lines.append(f"| {NAMES[name]}, {clients:,} clients | {' | '.join(cells)} |")
-    return lines
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--device", default="cuda")
+    parser.add_argument("--precision", default="float32", choices=PRECISIONS)
     parser.add_argument("--clients", type=int, nargs="+", default=[100, 1000])
     parser.add_argument("--models", nargs="+", default=["mlp", "lenet5"])
     parser.add_argument("--repeats", type=int, default=7)
@@ -267,23 +262,36 @@ def main() -> None:
     parser.add_argument("--large", type=int, metavar="ROUNDS")
     parser.add_argument("--vgg", action="store_true")
     parser.add_argument("--agree", action="store_true", help="accuracy on a CPU and on the GPU, over seeds")
+    parser.add_argument("--price", action="store_true", help="what the same bits each time cost")
+    parser.add_argument("--lowered", action="store_true", help="the cohorts with products in bfloat16, too")
     parser.add_argument("--out", type=Path, help="write the record here, too")
+    parser.add_argument("--docs", type=Path, help="measure nothing: write the record there into the pages")
     asked = parser.parse_args()
-    result: dict[str, Any] = {"torch": torch.__version__}
+    if asked.docs:
+        write_pages(asked.docs)
+        return
+    if asked.lowered and asked.precision != "float32":
+        parser.error("--lowered puts bfloat16 beside float32: leave --precision out")
+    result: dict[str, Any] = {"torch": torch.__version__, "precision": asked.precision}
     if asked.device != "cpu":
         result["gpu"] = torch.cuda.get_device_name()
     for name in asked.models:
         for clients in asked.clients:
             result[f"{name}, {clients} clients"] = cohort(
-                name, clients, asked.device, asked.repeats, not asked.no_profile
+                name, clients, asked.device, asked.repeats, not asked.no_profile, asked.precision
             )
-        result[f"{name}, MMT"] = {**trees(name, asked.device, 10), "goal": MMT_GOAL}
+        result[f"{name}, judging"] = judging(name, asked.device, asked.precision)
+        result[f"{name}, MMT"] = {**trees(name, asked.device, 10, asked.precision), "goal": MMT_GOAL}
+    if asked.lowered:
+        result["lowered"] = lowered(asked.models, asked.clients, asked.device)
+    if asked.price:
+        result["price"] = price(asked.device, asked.repeats, asked.precision)
     if asked.agree:
-        result["agreement"] = agreement(asked.device)
+        result["agreement"] = agreement(asked.device, asked.precision)
     if asked.vgg:
         result["vgg16"] = vgg(asked.device)
     if asked.large:
-        result["large"] = large(asked.device, asked.large)
+        result["large"] = large(asked.device, asked.large, asked.precision)
     text = json.dumps(result, indent=1)
     print(text)
     if asked.out:

@@ -20,6 +20,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from benchmarks import parts
 from benchmarks.peers.common import SEED, peak_memory, since_start
 from benchmarks.peers.unknot_run import federated
 from benchmarks.run import Record, machine
@@ -35,6 +36,11 @@ CLIENTS = (10_000, 100_000, 1_000_000)
 COHORT, FEATURES, CLASSES = 1000, 16, 10
 PACES = {"synchronous": Synchronous(COHORT), "buffered": Buffered(2 * COHORT, COHORT, 20)}
 TIMES = 2.0
+GROWTH = """\
+A round that asks {cohort:,} of them, however many there are (two samples each, a small model; `python -m
+benchmarks.growth --docs docs` on {date}, {repeats} runs of {rounds} rounds in turns; × is the processor time
+beside that with a tenth of the clients). What still grows is a draw for every client, and a lineage over all
+of them. The start makes and checks a shard for every client."""
 
 
 def federation(clients: int, pace: str, times: list[float]) -> Federation:
@@ -116,6 +122,26 @@ def grown(pace: str, sizes: Sequence[int], runs: Sequence[Record]) -> list[Recor
     return lines
 
 
+def growth_part(growth: Record) -> str:
+    """What was found, as a table."""
+    lines = growth["lines"]
+    text = [
+        GROWTH.format(date=growth["machine"]["date"], repeats=growth["repeats"], **lines[0]),
+        "",
+        "| pace | clients | seconds a round | processor, s | × | training, s | first round, s | memory, MB |",
+        "|---" * 8 + "|",
+    ]
+    for line in lines:
+        times = f"{line['times_before']:.2f}" if "times_before" in line else ""
+        text.append(
+            f"| {line['pace']} | {line['clients']:,} | {line['seconds_per_round']:.3f} "
+            f"| {line['cpu_seconds_per_round']:.3f} | {times} "
+            f"| {line['train_seconds_per_round']:.3f} | {line['first_round_done_seconds']:.1f} "
+            f"| {line['peak_rss_mb']:.0f} |"
+        )
+    return "\n".join(text)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -124,7 +150,11 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=3, help="runs of each case (3)")
     parser.add_argument("--clients", type=int, nargs="+", default=list(CLIENTS), help="how many there are")
     parser.add_argument("--paces", nargs="+", default=list(PACES), choices=list(PACES))
-    parser.add_argument("--docs", type=Path, help="where results/growth.json is written; left out: nowhere")
+    parser.add_argument(
+        "--docs",
+        type=Path,
+        help="where results/growth.json and its part of benchmarks.md are written; left out: nowhere",
+    )
     parser.add_argument(
         "--one", nargs=2, metavar=("CLIENTS", "PACE"), help="this case alone, in this process"
     )
@@ -140,6 +170,7 @@ def main() -> None:
     if options.docs:
         record = {"machine": machine(), "repeats": options.repeats, "lines": lines}
         (options.docs / "results" / "growth.json").write_text(json.dumps(record, indent=1) + "\n")
+        parts.write(options.docs / "benchmarks.md", growth=growth_part(record))
     worst = max(line.get("times_before", 0.0) for line in lines)
     if worst > TIMES:
         sys.exit(

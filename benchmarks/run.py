@@ -1,6 +1,6 @@
 """Run every contestant on every workload and write docs/benchmarks.md: ``python -m benchmarks.run``.
 
-The peers live in an environment of their own, `.bench-venv`, which is made on the first run. Every
+The peers live in environments of their own under `.bench-venv`, which are made on the first run. Every
 contestant runs several times, turn by turn, since machines are noisy; medians count. Where a
 contestant has more than one setting (threads, processes), all are run and its best one counts.
 """
@@ -22,17 +22,20 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from benchmarks import parts
 from benchmarks.peers.common import WORKLOADS, Workload
 
 ROOT = Path(__file__).resolve().parents[1]
 PEERS = ROOT / ".bench-venv"
+ENVIRONMENTS = {
+    "first": ("flwr[simulation]", "pfl[pytorch]"),
+    "fluke": ("fluke-fl",),
+    "plato": ("torchvision", "plato-learn"),
+}
+"""What is installed into each of the peers' environments, beside torch and numpy."""
 CONSTRAINTS = ROOT / "benchmarks" / "constraints.txt"
 LIMIT = 900  # seconds for one run of one contestant
 
-INTRODUCTION = """\
-How long a round of federated averaging takes, beside a plain PyTorch loop and two other simulators.
-`make bench` measures it again and rewrites this page; the raw figures are in
-[results/benchmarks.json](results/benchmarks.json)."""
 COLUMNS = (
     "",
     "seconds a round",
@@ -43,31 +46,10 @@ COLUMNS = (
     "memory, MiB",
     "loss",
 )
-METHOD = """\
-## What is measured
-
-Each contestant trains the same model from the same weights on the same synthetic images (28×28, ten
-classes, one seed), every client reading its samples in a fresh random order each epoch. One warm-up
-round is not counted. A run's figure is the median over its rounds; the table has the median over
-{repeats} runs, taken in turns. Columns with × say how many times as long a round takes as with the plain
-loop or with unknot. Start-up (imports, workers, data, the warm-up round) is apart. Memory is the peak
-resident memory summed over a contestant's processes: pages that they share count more than once. The
-loss is the mean over all training data at the end: it shows that everybody trained.
-
-The peers run at their best as far as we know it: how each was tuned is written at the top of its file in
-`benchmarks/peers/`. If you can make one faster, please say so.
-"""
-
 SCALE = """\
 A synchronous federation of {clients:,} clients with {per_round} a round (two samples each, the MLP) has
 its first round done {first_round_done_seconds:.1f} s after its process was started, with
 {peak_rss_mb:.0f} MB at the most; a round then takes {seconds_per_round:.3f} s."""
-
-GROWTH = """\
-A round that asks {cohort:,} of them, however many there are (two samples each, a small model; `python -m
-benchmarks.growth --docs docs` on {date}, {repeats} runs of {rounds} rounds in turns; × is the processor time
-beside that with a tenth of the clients). What still grows is a draw for every client, and a lineage over all
-of them. The start makes and checks a shard for every client."""
 
 Record = dict[str, Any]
 
@@ -79,7 +61,7 @@ class Contestant:
     name: str
     module: str
     title: str
-    own_environment: bool
+    environment: str | None
     settings: Callable[[Workload, int], list[tuple[str, ...]]]
 
 
@@ -91,37 +73,49 @@ def _pfl(workload: Workload, cores: int) -> list[tuple[str, ...]]:
     return [("--processes", str(n)) for n in sorted({1, min(cores, workload.per_round)})]
 
 
+def _fluke(workload: Workload, cores: int) -> list[tuple[str, ...]]:
+    return [(*threads, "--keep", keep) for threads in _plain(workload, cores) for keep in ("0", "1")]
+
+
+def _plato(workload: Workload, cores: int) -> list[tuple[str, ...]]:
+    return [("--processes", str(n)) for n in sorted({min(cores, workload.per_round), workload.per_round})]
+
+
 def _as_it_is(workload: Workload, cores: int) -> list[tuple[str, ...]]:
     return [()]
 
 
 CONTESTANTS = (
-    Contestant("plain", "plain", "plain PyTorch loop", False, _plain),
-    Contestant("pfl", "pfl_run", "pfl", True, _pfl),
-    Contestant("flower", "flower_run", "Flower's simulation", True, _as_it_is),
-    Contestant("unknot", "unknot_run", "**unknot**", False, _as_it_is),
+    Contestant("plain", "plain", "plain PyTorch loop", None, _plain),
+    Contestant("pfl", "pfl_run", "pfl", "first", _pfl),
+    Contestant("flower", "flower_run", "Flower's simulation", "first", _as_it_is),
+    Contestant("fluke", "fluke_run", "fluke", "fluke", _fluke),
+    Contestant("plato", "plato_run", "Plato", "plato", _plato),
+    Contestant("unknot", "unknot_run", "**unknot**", None, _as_it_is),
 )
 
 
-def prepare_peers() -> None:
-    """Make the peers' environment, unless it is there with these pins."""
-    stamp = PEERS / "pins"
+def prepare(environment: str) -> None:
+    """Make an environment for peers, unless it is there with these pins."""
+    folder = PEERS / environment
+    stamp = folder / "pins"
     pins = hashlib.sha256(CONSTRAINTS.read_bytes()).hexdigest()
     if stamp.exists() and stamp.read_text() == pins:
         return
-    say("making .bench-venv for the peers")
-    subprocess.run([sys.executable, "-m", "venv", "--clear", str(PEERS)], check=True)
+    say(f"making {folder.relative_to(ROOT)} for the peers")
+    subprocess.run([sys.executable, "-m", "venv", "--clear", str(folder)], check=True)
     lines = CONSTRAINTS.read_text().splitlines()
     torch = next(line for line in lines if line.startswith("torch=="))
-    install = [str(PEERS / "bin" / "python"), "-m", "pip", "install", "-q", "-c", str(CONSTRAINTS)]
+    install = [str(folder / "bin" / "python"), "-m", "pip", "install", "-q", "-c", str(CONSTRAINTS)]
     subprocess.run([*install, torch, "numpy"], check=True)
-    subprocess.run([*install, torch, "flwr[simulation]", "pfl[pytorch]"], check=True)
+    subprocess.run([*install, torch, *ENVIRONMENTS[environment]], check=True)
     stamp.write_text(pins)
 
 
 def run_one(contestant: Contestant, workload: str, settings: Iterable[str], rounds: int | None) -> Record:
     """One run in a process of its own: its JSON line, or an error with the end of what it said."""
-    python = str(PEERS / "bin" / "python") if contestant.own_environment else sys.executable
+    own = contestant.environment
+    python = sys.executable if own is None else str(PEERS / own / "bin" / "python")
     command = [python, "-m", f"benchmarks.peers.{contestant.module}", workload, *settings]
     if rounds:
         command += ["--rounds", str(rounds)]
@@ -231,18 +225,14 @@ def check_losses(summary: dict[str, dict[str, Record]]) -> list[str]:
     return wrong
 
 
-def page(results: dict[str, Any], summary: dict[str, dict[str, Record]]) -> str:
-    """docs/benchmarks.md."""
+def rounds_part(results: dict[str, Any], summary: dict[str, dict[str, Record]]) -> str:
+    """What was measured with what, and a table for each workload."""
     facts = results["machine"]
     titles = {contestant.name: contestant.title for contestant in CONTESTANTS}
     versions: dict[str, str] = {}
     for run in results["runs"]:
         versions |= run["versions"]
     text = [
-        "# Benchmarks",
-        "",
-        INTRODUCTION,
-        "",
         f"Measured {facts['date']} on {facts['cores']} cores ({facts['cpu']}), {facts['memory_gib']} GiB, "
         f"{facts['system']}; " + ", ".join(f"{name} {v}" for name, v in sorted(versions.items())) + ".",
     ]
@@ -253,7 +243,7 @@ def page(results: dict[str, Any], summary: dict[str, dict[str, Record]]) -> str:
             f"## {workload}: {spec.title}",
             "",
             f"One local epoch of SGD {spec.lr}, {spec.per_round} clients a round, "
-            f"{_rounds(results, workload)} timed rounds a run.",
+            f"{_rounds(results, workload)} timed rounds a run, medians of {results['repeats']} runs.",
             "",
             "| " + " | ".join(COLUMNS) + " |",
             "|---" * len(COLUMNS) + "|",
@@ -274,35 +264,7 @@ def page(results: dict[str, Any], summary: dict[str, dict[str, Record]]) -> str:
         if "outside_training" in rows.get("unknot", {}):
             share = rows["unknot"]["outside_training"]
             text.append(f"Of unknot's time, {100 * share:.1f} % is spent outside training.")
-    if scale := results.get("scale"):
-        text += ["", "## Many clients", "", SCALE.format(**scale)]
-    if growth := results.get("growth"):
-        text += ["", *growth_table(growth)]
-    text += [
-        "",
-        METHOD.format(repeats=results["repeats"]),
-    ]
     return "\n".join(text)
-
-
-def growth_table(growth: Record) -> list[str]:
-    """What `benchmarks.growth` found, as a table."""
-    lines = growth["lines"]
-    text = [
-        GROWTH.format(date=growth["machine"]["date"], repeats=growth["repeats"], **lines[0]),
-        "",
-        "| pace | clients | seconds a round | processor, s | × | training, s | first round, s | memory, MB |",
-        "|---" * 8 + "|",
-    ]
-    for line in lines:
-        times = f"{line['times_before']:.2f}" if "times_before" in line else ""
-        text.append(
-            f"| {line['pace']} | {line['clients']:,} | {line['seconds_per_round']:.3f} "
-            f"| {line['cpu_seconds_per_round']:.3f} | {times} "
-            f"| {line['train_seconds_per_round']:.3f} | {line['first_round_done_seconds']:.1f} "
-            f"| {line['peak_rss_mb']:.0f} |"
-        )
-    return text
 
 
 def _rounds(results: dict[str, Any], workload: str) -> int:
@@ -332,16 +294,18 @@ def main() -> None:
     parser.add_argument("--docs", type=Path, default=ROOT / "docs", help="where the page is written (docs)")
     options = parser.parse_args()
     contestants = [c for c in CONTESTANTS if c.name in options.contestants]
-    if any(c.own_environment for c in contestants):
-        prepare_peers()
+    for environment in dict.fromkeys(c.environment for c in contestants if c.environment):
+        prepare(environment)
     results = measure(options.workloads, contestants, options.repeats, options.rounds)
     summary = summarise(results["runs"])
-    if (growth := options.docs / "results" / "growth.json").exists():
-        results["growth"] = json.loads(growth.read_text())
     raw = options.docs / "results" / "benchmarks.json"
     raw.parent.mkdir(parents=True, exist_ok=True)
     raw.write_text(json.dumps({**results, "summary": summary}, indent=1) + "\n")
-    (options.docs / "benchmarks.md").write_text(page(results, summary))
+    parts.write(
+        options.docs / "benchmarks.md",
+        rounds=rounds_part(results, summary),
+        scale=SCALE.format(**results["scale"]),
+    )
     say(f"wrote {options.docs / 'benchmarks.md'} and {raw}")
     if wrong := check_losses(summary):
         sys.exit("not everybody trained alike: " + "; ".join(wrong))

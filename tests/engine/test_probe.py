@@ -473,3 +473,19 @@ def test_a_batch_size_that_is_written_into_the_model_is_refused():
 
     with pytest.raises(ConfigError, match="cannot be trained on samples of shape"):
         LoopEngine(around(OfThree())).examine(IMAGES)
+
+
+@pytest.mark.parametrize("engine", BOTH)
+def test_a_norm_that_cannot_take_a_single_sample_is_refused_by_name(engine: type) -> None:
+    """A channel a group on an image of one pixel is one value to go by, where a batch has one sample."""
+    pooled = nn.Sequential(nn.Conv2d(1, 4, 3), nn.AdaptiveAvgPool2d(1), nn.GroupNorm(4, 4), nn.Flatten())
+    network = nn.Sequential(pooled, nn.Linear(4, 3))
+    with pytest.raises(
+        ConfigError, match=r"'0\.2' is a GroupNorm that cannot take a batch of one sample \(Exp"
+    ):
+        engine(network).examine(IMAGES)
+    jobs, data = make_jobs(network, RECIPES["sgd"], [1]), make_data("norm")
+    with pytest.raises(ConfigError, match="give it fewer groups"):
+        engine(network).train(jobs, data)
+    pooled[2] = nn.GroupNorm(2, 4)
+    engine(network).examine(IMAGES)

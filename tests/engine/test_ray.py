@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import json
 import os
+import pickle
 import re
+import shutil
 import signal
 import socket
 import subprocess
 import sys
 import threading
 import time
+from collections import Counter, deque
 from functools import partial
+from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -32,9 +37,10 @@ from unknot.core.samples import Samples
 from unknot.core.task import Task
 from unknot.core.weights import Weights
 from unknot.engine import make_engine
-from unknot.engine.ray import cluster, crew, parcels
+from unknot.engine.ray import cluster, crew, parcels, roster
+from unknot.engine.ray.crew import Crew, Dead
 from unknot.engine.ray.parcels import Head, calls, pieces, put_in
-from unknot.engine.ray.worker import born, ended, parts
+from unknot.engine.ray.worker import Worker, born, ended, packed_engine, parts
 from unknot.federation.cohort import run_together
 from unknot.unlearn import FATS, KNOT, METHODS, FedCIO, make_method
 
@@ -188,7 +194,7 @@ class Mixing(nn.Module):
 def kill_at(monkeypatch, what: str, times: int = 1) -> list[int]:
     """From now on: when a worker is sent such a call, it is killed right after it, so many times."""
     killed: list[int] = []
-    found = crew.Member.call
+    found = roster.Member.call
 
     def call(member, name, *arguments):
         if name == what and len(killed) < times and member.about["pid"] not in killed:
@@ -199,7 +205,7 @@ def kill_at(monkeypatch, what: str, times: int = 1) -> list[int]:
             return ref
         return found(member, name, *arguments)
 
-    monkeypatch.setattr(crew.Member, "call", call)
+    monkeypatch.setattr(roster.Member, "call", call)
     return killed
 
 
@@ -226,15 +232,72 @@ def test_when_all_workers_die_others_are_started_and_no_bit_changes(engine, in_p
 
 
 @pytest.mark.slow
-def test_work_that_every_worker_dies_of_is_given_up(engine, monkeypatch):
-    kill_at(monkeypatch, "train", times=9)
-    with pytest.raises(UnknotError, match="workers died one after the other of the same work"):
+@pytest.mark.parametrize(("what", "of"), [("train", "of the same work"), ("receive", "as they were given")])
+def test_work_that_every_worker_dies_of_is_given_up(engine, monkeypatch, what, of):
+    killed = kill_at(monkeypatch, what, times=20)
+    with pytest.raises(UnknotError, match=f"3 workers died one after the other {of}.*memory"):
         run_on(engine)
+    assert len(killed) <= 8
+
+
+def crew_of(many: int) -> Crew:
+    """One whose workers answer at once, and are replaced when they are lost."""
+
+    def member() -> roster.Member:
+        return roster.Member(None, "node", {})
+
+    def lose(gone: roster.Member) -> None:
+        there.remove(gone)
+        there.append(member())
+
+    there = [member() for _ in range(many)]
+    found = object.__new__(Crew)
+    found.full = ()
+    found._gone = deque()
+    found.roster = SimpleNamespace(there=there, lose=lose, look=lambda: None)
+    found.ray = SimpleNamespace(wait=lambda refs, **_: (refs[:1], refs[1:]))
+    found.get = lambda member, ref: "done"
+    return found
+
+
+def prepare_by(fails) -> tuple[list[roster.Member], object]:
+    """What kills those that `fails` says, one a call; who died of it so far."""
+    died: list[roster.Member] = []
+
+    def prepare(members):
+        for member in members:
+            if fails(member):
+                died.append(member)
+                assert len(died) < 100, "it never ends"
+                raise Dead(member, RuntimeError("...\nkilled"))
+
+    return died, prepare
+
+
+@pytest.mark.parametrize("many", [1, 2, 16])
+def test_data_that_every_worker_dies_of_is_given_up(many):
+    died, prepare = prepare_by(lambda member: True)
+    said = (
+        r"3 workers died .* given the model and the data \(killed\): most likely they have too little memory"
+    )
+    with pytest.raises(UnknotError, match=said):
+        crew_of(many).work([lambda member: object()] * 20, prepare, lambda call, result: None)
+    assert 3 <= len(died) <= 2 * many + 1
+
+
+def test_a_machine_that_goes_with_many_workers_as_they_are_given_data_is_no_reason_to_give_up():
+    workers = crew_of(8)
+    on_it = set(workers.roster.there[2:])
+    died, prepare = prepare_by(on_it.__contains__)
+    said = [""] * 20
+    workers.work([lambda member: object()] * 20, prepare, said.__setitem__)
+    assert set(died) == on_it
+    assert set(said) == {"done"}
 
 
 def test_no_worker_and_none_to_be_had_is_said(engine, monkeypatch):
-    crowd = engine._crew
-    monkeypatch.setattr(crowd, "_members", [])
+    crowd = engine._crew.roster
+    monkeypatch.setattr(crowd, "there", [])
     monkeypatch.setattr(crowd, "_coming", {})
     monkeypatch.setattr(crowd, "_start", lambda: None)
     with pytest.raises(UnknotError, match="no worker is left on the Ray cluster"):
@@ -246,7 +309,7 @@ def test_a_worker_that_comes_later_is_used(engine):
     crowd = engine._crew
     engine.describe()
     gone = crowd.members()[-1]
-    crowd.lose(gone)
+    crowd.roster.lose(gone)
     end = time.monotonic() + 60
     while len(crowd.members()) < 2 and time.monotonic() < end:
         time.sleep(0.1)
@@ -307,6 +370,67 @@ def test_once_a_request_is_served_no_worker_holds_the_erased_rows(plain, dtype):
     assert max(held[2:]) == 0
 
 
+def placed(monkeypatch) -> list[torch.Size]:
+    """From now on: the shapes of the inputs that are placed with a worker."""
+    shapes, found = [], roster.Member.call
+
+    def call(member, name, *arguments):
+        if name == "settle":
+            shapes.append(arguments[2].x)
+        return found(member, name, *arguments)
+
+    monkeypatch.setattr(roster.Member, "call", call)
+    return shapes
+
+
+def test_when_something_is_erased_workers_lose_that_and_keep_the_rest(engine, in_process, monkeypatch):
+    sent = placed(monkeypatch)
+    data = small_data()
+    feds = [unknot.simulate(network, data, "rfs", RECIPE, engine=some) for some in (engine, in_process)]
+    there, here = (fed.run(4, requests=REQUESTS) for fed in feds)
+    assert record(there) == record(here)
+    assert max(Counter(sent).values()) <= 2  # to each of two workers once, before anything was erased
+    now = feds[0].data.train
+    held = [held_by(member.handle, engine) for member in engine._crew.members()]
+    assert {tuple(x.shape) for xs in held for x in xs} == {tuple(now.x.shape), tuple(data.test.x.shape)}
+    assert all(torch.equal(x, now.x) for xs in held for x in xs if x.shape == now.x.shape)
+    assert not now.x.equal(data.train.x)
+
+
+def held_by(handle, engine):
+    """The inputs that a worker holds for an engine."""
+    number = engine._number
+
+    def inputs(worker):
+        return [samples.x.numpy() for samples in worker._desks[number].samples.values()]
+
+    return [torch.from_numpy(x.copy()) for x in engine._crew.ray.get(handle.__ray_call__.remote(inputs))]
+
+
+@pytest.mark.parametrize("share", ["fork", "lent"])
+def test_what_one_run_erases_another_run_with_the_same_samples_still_has(engine, in_process, share):
+    def models(engine):
+        data = small_data()
+        kept = unknot.simulate(network, data, "rfs", RECIPE, engine=engine)
+        erased = unknot.simulate(network, getattr(data, share)(), "rfs", RECIPE, engine=engine)
+        first = erased.run(3, requests=unknot.erase(1, round=2)).model
+        return [first, kept.run(2).model, erased.run(3, requests=unknot.erase(3, round=4)).model]
+
+    assert all(there.equal(here) for there, here in zip(models(engine), models(in_process), strict=True))
+
+
+def test_workers_lose_the_samples_of_other_runs_with_what_is_erased(engine):
+    """They still have the rows: if they go on, they send them again."""
+    data = small_data()
+    other, fed = (unknot.simulate(network, data, "rfs", RECIPE, engine=engine) for _ in range(2))
+    other.run(1)
+    fed.run(2, requests=unknot.erase(1, round=2))
+    held = [x for member in engine._crew.members() for x in held_by(member.handle, engine)]
+    of_train = [x for x in held if len(x) == len(data.train)]
+    assert of_train
+    assert not any(x[data[1].rows].any() for x in of_train)
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_rows_pass_the_object_store_unreadable_and_are_overwritten_where_they_were_read(engine):
@@ -344,7 +468,7 @@ def test_a_worker_that_does_not_answer_a_wipe_is_killed_before_it_returns(engine
     pid = member.about["pid"]
     os.kill(pid, signal.SIGSTOP)
     engine.wipe()
-    assert member not in engine._crew._members
+    assert member not in engine._crew.roster.there
     assert born(pid) is None
 
 
@@ -418,6 +542,44 @@ def test_a_bad_address_is_refused_at_once(monkeypatch):
             make_engine("ray", network(), address=address)
 
 
+def test_what_listens_but_is_not_ray_is_refused_at_once(monkeypatch):
+    ray = pytest.importorskip("ray")
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)
+    with socket.create_server(("", 0)) as other:
+
+        def greet():
+            line, _ = other.accept()
+            with line:
+                line.recv(64)
+                line.sendall(b"HTTP/1.0 400 Bad request")
+
+        threading.Thread(target=greet, daemon=True).start()
+        with pytest.raises(ConfigError, match="something listens there, but it is not Ray"):
+            make_engine("ray", network(), address=f"127.0.0.1:{other.getsockname()[1]}")
+
+
+def test_a_cluster_that_was_there_once_is_refused_at_once(monkeypatch):
+    ray = pytest.importorskip("ray")
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        was = f"127.0.0.1:{free.getsockname()[1]}"
+    monkeypatch.setattr("ray._private.services.find_gcs_addresses", set)
+    monkeypatch.setattr("ray._private.services.find_bootstrap_address", lambda _: was)
+    with pytest.raises(ConfigError, match=r"'auto' \(.*refused\): start one with 'ray start --head'"):
+        make_engine("ray", network(), address="auto")
+
+
+@pytest.mark.parametrize(
+    ("free", "given"), [(64 << 20, None), (1 << 30, int(0.9 * (1 << 30))), (1 << 50, None)]
+)
+def test_the_object_store_is_as_large_as_fits_into_memory(monkeypatch, free, given):
+    """Where there is too little for any, and where there is plenty, Ray says how large it is."""
+    there = os.statvfs_result((1, 1, free, free, free, 0, 0, 0, 0, 255))
+    monkeypatch.setattr(os, "statvfs", lambda _: there)
+    monkeypatch.setattr(os, "sysconf", lambda name: {"SC_PHYS_PAGES": 1 << 24, "SC_PAGE_SIZE": 4096}[name])
+    assert cluster._store() == given
+
+
 def test_another_cluster_than_the_one_that_this_process_is_part_of_is_refused(engine):
     with pytest.raises(ConfigError, match="part of the Ray cluster at 127"):
         make_engine("ray", network(), address="10.1.2.3:6379")
@@ -429,8 +591,15 @@ def test_settings_that_do_not_go_together_are_refused(engine):
         ({"inner": "stakced"}, "Did you mean 'stacked'"),
         ({"inner": "loop", "rows": 3}, "does not take rows"),
         ({"workers": 500}, "do not fit into the Ray cluster"),
-        ({"gpus": 1}, "has 2 CPUs and 0 GPUs"),
-        ({"device": "cuda", "gpus": 0}, "does not go with the device"),
+        (
+            {"gpus": 1, "workers": 500},
+            r"500 workers with 1 CPU and 1 GPU each do not fit .* has \d+ CPUs and",
+        ),
+        ({"device": "cuda", "gpus": 0}, "gpus = 0 does not go with the device 'cuda'"),
+        ({"gpus": 2}, "gpus = 2: a worker takes one GPU or none; for more GPUs ask for more workers"),
+        ({"gpus": -1}, "gpus = -1: a worker takes one GPU or none"),
+        ({"device": "cuda:1"}, "device = 'cuda:1': with Ray each worker has a GPU of its own: say 'cuda'"),
+        ({"device": "meta"}, "device = 'meta': with Ray workers train on 'cpu' or 'cuda'"),
     ):
         with pytest.raises(ConfigError, match=said):
             make_engine("ray", network(), **options)
@@ -454,6 +623,10 @@ def test_too_little_memory_is_said_with_what_to_do(engine, ray, monkeypatch):
         patch.setattr(ray, "put", full)
         with pytest.raises(ConfigError, match=r"no room for 0\.0 MiB .*--object-store-memory"):
             engine.predict(Weights.of(network()), small_data().test)
+    with monkeypatch.context() as patch:  # what is too large to go with a call, Ray puts there, too
+        patch.setattr(roster.Member, "call", lambda *_: full(None))
+        with pytest.raises(ConfigError, match="no room for what goes to the workers: give it more"):
+            engine.describe()
     member = engine._crew.members()[0]
     monkeypatch.setattr(ray, "get", exhausted)
     with pytest.raises(ConfigError, match=r"has too little memory \(64 GiB wanted\): ask for fewer workers"):
@@ -468,12 +641,102 @@ def test_without_ray_it_is_said_what_to_install(monkeypatch):
 
 def test_a_worker_with_other_code_or_without_ours_is_refused(engine):
     about = engine._crew.members()[0].about
-    other = {**about, "same": {**about["same"], "torch": "1.0"}}
-    with pytest.raises(ConfigError, match=r"has torch 1\.0, and here it is"):
-        engine._crew._check_same(other)
+    for what in ("torch", "its code", "unknot", "numpy", "python"):
+        other = {**about, "same": {**about["same"], what: "1.0"}}
+        with pytest.raises(ConfigError, match=rf"has {what} 1\.0, and here it is"):
+            engine._crew.roster._check_same(other)
     gone = RuntimeError("...\nModuleNotFoundError: No module named 'unknot'")
     with pytest.raises(ConfigError, match="has no module 'unknot': install unknot"):
-        engine._crew._refuse_birth(gone)
+        engine._crew.roster._refuse_birth(gone)
+
+
+@pytest.mark.parametrize(("here", "said"), [("13.0", "and here it is 13.0"), (None, "and on a it is 13.0")])
+def test_a_gpu_worker_whose_torch_has_another_cuda_is_refused(monkeypatch, here, said):
+    """Where torch has none here, the first worker's counts."""
+    monkeypatch.setattr(torch.version, "cuda", here)
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda _: "one of ours")
+    crowd = roster.Roster(Machines(), "somewhere", None, 1, 1)
+
+    def about(host, cuda):
+        monkeypatch.setattr(torch.version, "cuda", cuda)
+        same = cluster.about_here(torch.device("cuda"))
+        monkeypatch.setattr(torch.version, "cuda", here)
+        return {"host": host, "same": same}
+
+    crowd._check_same(about("a", "13.0"))
+    with pytest.raises(ConfigError, match=f"the worker on b has CUDA 12.6, {said}"):
+        crowd._check_same(about("b", "12.6"))
+
+
+def test_a_worker_that_sees_more_gpus_than_its_own_is_refused_in_words(monkeypatch):
+    monkeypatch.setattr("unknot.engine.alike", lambda: (["cpu", "cpu"], ""))
+    packed = packed_engine(pickle.dumps, "stacked", network(), {"device": "cuda", "threads": 1})
+    with pytest.raises(ConfigError, match=r"sees several GPUs.*RAY_EXPERIMENTAL_NOSET_CUDA_VISIBLE_DEVICES"):
+        Worker([], 1, "cpu").open(1, packed)
+
+
+class Machines:
+    """In place of Ray: machines with 4 cores each, "a" and "b" with chips of two kinds; all goes at once."""
+
+    def __init__(self) -> None:
+        ray = pytest.importorskip("ray", reason="Ray is not installed: pip install -e '.[ray]'")
+        self.exceptions, self.util = ray.exceptions, ray.util
+        self.on: dict[int, str] = {}
+        self.started = 0
+
+    def nodes(self):
+        kinds = {"Alive": True, "Resources": {"CPU": 4.0, "GPU": 4.0}}
+        return [{"NodeID": node, "Labels": {"ray.io/node-id": node}, **kinds} for node in "ab"]
+
+    def remote(self, _):
+        return SimpleNamespace(
+            options=lambda **options: SimpleNamespace(remote=partial(self._start, options))
+        )
+
+    def _start(self, options, *_):
+        strategy = options["scheduling_strategy"]
+        barred = strategy.hard[0].operator.values if strategy else ()
+        free = {node: 4 - list(self.on.values()).count(node) for node in "ab" if node not in barred}
+        self.started += 1
+        number = self.started
+        self.on[number] = max(free, key=lambda node: free[node])
+        assert free[self.on[number]]
+        told = SimpleNamespace(remote=lambda: ("about", number))
+        return SimpleNamespace(
+            about=told, number=number, __ray_call__=SimpleNamespace(remote=lambda _: number)
+        )
+
+    def wait(self, refs, **_):
+        return refs, []
+
+    def get(self, ref):
+        if isinstance(ref, int):
+            return self.on[ref]
+        node = self.on[ref[1]]
+        return {"host": node, "pid": ref[1], "same": {"chip": node}}
+
+    def kill(self, handle):
+        del self.on[handle.number]
+
+
+@pytest.mark.parametrize("workers", [None, 4])
+def test_on_machines_of_two_kinds_those_of_the_other_kind_are_asked_once(workers):
+    machines = Machines()
+    crowd = roster.Roster(machines, "somewhere", workers, 1, 0)
+
+    def look():
+        for _ in range(10):
+            crowd._looked = -roster.LOOK
+            crowd.look()
+        assert [member.node for member in crowd.there] == ["a"] * 4
+
+    look()
+    assert machines.started <= 8
+    before = machines.started
+    crowd.lose(crowd.there[0])
+    look()
+    assert machines.started == before + 1
+    assert crowd.told()["left_out"] == ["b: b, where the others have a"]
 
 
 # The parts ----------------------------------------------------------------------------------------
@@ -518,3 +781,50 @@ def test_the_code_that_bits_depend_on_has_a_digest():
     here = cluster.about_here(torch.device("cpu"))
     assert len(here["its code"]) == 12
     assert here["unknot"] == unknot.__version__
+
+
+@pytest.mark.parametrize(
+    "file", ["engine/cuda/linear.cu", "engine/cuda/convolution.cu", "core/weights.py", "models/__init__.py"]
+)
+def test_changed_code_changes_the_digest(tmp_path, file):
+    root = Path(unknot.__file__).parent
+    for room in cluster.ROOMS:
+        shutil.copytree(root / room, tmp_path / room, ignore=shutil.ignore_patterns("__pycache__"))
+    before = cluster.digest(tmp_path)
+    assert before == cluster.digest(root)
+    with open(tmp_path / file, "a", encoding="utf-8") as more:
+        more.write("\n")
+    assert cluster.digest(tmp_path) != before
+
+
+def test_all_code_of_the_rooms_is_in_the_digest():
+    root = Path(unknot.__file__).parent
+    files = [file for room in cluster.ROOMS for file in (root / room).rglob("*") if file.is_file()]
+    assert {file.suffix for file in files if file.parent.name != "__pycache__"} == set(cluster.CODE)
+
+
+def test_samples_that_come_again_overwrite_the_first_copy():
+    """Another worker died before it could say that it had them, and all are given them again."""
+    samples = Samples(torch.full((10, 8), 1234.5), torch.zeros(10, dtype=torch.int64), 3)
+    head, worker = Head.of(samples), Worker([], 1, "cpu")
+    worker.open(1, packed_engine(pickle.dumps, "stacked", nn.Sequential(nn.Linear(8, 3)), {"threads": 1}))
+    copies = []
+    for _ in range(2):
+        for piece, closed in pieces(samples):
+            worker.receive(1, 7, head, piece, closed)
+        worker.settle(1, 7, head)
+        copies.append(worker._desks[1].samples[7].x)
+    assert not copies[0].any()
+    assert (copies[1] == 1234.5).all()
+
+
+def test_an_empty_address_is_no_cluster_of_this_machines_own():
+    pytest.importorskip("ray")
+    with pytest.raises(ConfigError, match=r"engine\.address is empty"):
+        cluster.connect(" ", 1)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here")
+def test_a_machine_without_gpus_is_told_how_workers_use_theirs():
+    with pytest.raises(ConfigError, match=r"this machine has cpu.*engine\.gpus = 1"):
+        unknot.simulate("mlp", small_data(), engine="ray", device="cuda")

@@ -367,3 +367,39 @@ def test_a_path_that_never_keeps_rows_apart_is_given_up(monkeypatch):
     given = engine.train(jobs, data)
     assert "batched" in str(engine.describe()["path"])
     assert all(map(same, given, StackedEngine(network, path="batched").train(jobs, data)))
+
+
+def test_engines_may_be_made_in_one_thread_while_another_trains_or_evaluates():
+    """Tracing a model changes what calling any module does, for the whole process."""
+    network, other, data = make_model("mlp"), make_model("lenet"), make_data("mlp")
+    engine, jobs = LoopEngine(network, threads=1), make_jobs(network, RECIPES["sgd"], [0, 1])
+    before, score, going, found = (
+        engine.train(jobs, data),
+        engine.evaluate(Weights.of(network), data.test),
+        True,
+        [],
+    )
+
+    def work():
+        while going:
+            try:
+                assert all(map(same, engine.train(jobs, data), before))
+                assert engine.evaluate(Weights.of(network), data.test) == score
+            except Exception as error:
+                found.append(error)
+
+    def make():
+        try:
+            for _ in range(8):
+                StackedEngine(other, threads=1)
+        except Exception as error:
+            found.append(error)
+
+    makers, worker = [threading.Thread(target=make) for _ in range(2)], threading.Thread(target=work)
+    for thread in (worker, *makers):
+        thread.start()
+    for thread in makers:
+        thread.join()
+    going = False
+    worker.join()
+    assert not found

@@ -92,6 +92,16 @@ def test_a_wiped_engine_holds_neither_samples_nor_trained_weights(name):
     engine.evaluate(Weights.of(network), data.train)  # and it works on
 
 
+def test_a_wiped_engine_has_no_buffers_in_which_images_were_computed():
+    network, data = make_model("lenet"), make_data("lenet")
+    data.train.x.fill_(MARKER)
+    engine = StackedEngine(network, threads=1)
+    engine.train(make_jobs(network, replace(RECIPES["sgd"], batch_size=16), [0, 1]), data)
+    assert residue(held_by(engine), [MARKER]) > 0  # the search finds what is there
+    engine.wipe()
+    assert residue(held_by(engine), [MARKER]) == 0
+
+
 @pytest.mark.parametrize("name", ["loop", "fused"])
 def test_a_wiped_engine_does_not_know_whose_samples_were_bad(name):
     """Client 2 has a label that is no class; the engine found its row, and had better forget it."""

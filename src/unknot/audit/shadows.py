@@ -16,7 +16,7 @@ from torch import Tensor
 
 from unknot.core.data import FederatedData, Samples, Shard
 from unknot.core.errors import ConfigError
-from unknot.core.jobs import Engine, Job
+from unknot.core.jobs import Engine, Job, predict_all
 from unknot.core.keys import Key
 from unknot.core.lineage import Unit
 from unknot.core.training import Recipe
@@ -85,7 +85,7 @@ def train_shadows(
     data = FederatedData(train, shards, test=points, name="shadows")
     jobs = [Job(Unit(k), start, key.child("train", k), recipe, node="shadow") for k in shards]
     updates = engine.train(jobs, data)
-    answers = torch.stack([engine.predict(update.weights, points) for update in updates])
+    answers = torch.stack(predict_all(engine, [update.weights for update in updates], points))
     return Shadows(points, len(members), inside, answers)
 
 

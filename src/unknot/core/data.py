@@ -278,6 +278,18 @@ class FederatedData:
             )
         return client, named
 
+    @property
+    def own(self) -> bool:
+        """Whether the tensors are nobody else's: so from the first erasure on, until there is a fork."""
+        return self._own
+
+    def unheld(self) -> NDArray[np.bool_]:
+        """Which rows of `train` no client holds; in tensors that are its own, these have been overwritten."""
+        free = np.ones(len(self.train), dtype=np.bool_)
+        for shard in self._shards.values():
+            free[shard.rows] = False
+        return free
+
     def drop_held_out(self, client: int) -> None:
         """Take away the validation and test rows that belong to a client; the others keep their order."""
         if self.validation is not None and client in self.validation_clients:
@@ -417,9 +429,7 @@ class FederatedData:
         """
         if self._lent or not len(self.train):
             return
-        free = np.ones(len(self.train), dtype=np.bool_)
-        for shard in self._shards.values():
-            free[shard.rows] = False
+        free = self.unheld()
         gone = np.flatnonzero(free) if not self._own else rows[free[rows]]
         if not len(gone):
             return

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol
@@ -45,7 +45,9 @@ class Job:
     @property
     def clients(self) -> tuple[int, ...]:
         """Everybody whose data is read."""
-        return (self.client, *(unit.client for unit in self.others))
+        if not self.others:
+            return (self.unit.client,)
+        return (self.unit.client, *(unit.client for unit in self.others))
 
     @cached_property
     def lineage(self) -> Lineage:
@@ -66,7 +68,11 @@ class Job:
 
     def done(self, vector: Tensor, samples: int, loss: float) -> Update:
         """The update that this job gives, with its lineage."""
-        return Update(self, Weights(vector, self.start.layout, self.lineage), samples, loss)
+        return Update(self, self.trained(vector), samples, loss)
+
+    def trained(self, vector: Tensor) -> Weights:
+        """The weights that this job gives, with its lineage."""
+        return Weights(vector, self.start.layout, self.lineage)
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,3 +168,15 @@ class Engine(Protocol):
     def describe(self) -> dict[str, object]:
         """Device, threads, precision, the path taken: recorded with every run."""
         ...
+
+
+def evaluate_all(engine: Engine, models: Sequence[Model], samples: Samples) -> list[Score]:
+    """How each of several models does: at once, where the engine has `evaluate_all`."""
+    at_once: Callable[[Sequence[Model], Samples], list[Score]] | None = getattr(engine, "evaluate_all", None)
+    return at_once(models, samples) if at_once else [engine.evaluate(model, samples) for model in models]
+
+
+def predict_all(engine: Engine, models: Sequence[Model], samples: Samples) -> list[Tensor]:
+    """What each of several models says: at once, where the engine has `predict_all`."""
+    at_once: Callable[[Sequence[Model], Samples], list[Tensor]] | None = getattr(engine, "predict_all", None)
+    return at_once(models, samples) if at_once else [engine.predict(model, samples) for model in models]

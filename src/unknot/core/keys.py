@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
@@ -36,14 +36,25 @@ class Key:
 
     @staticmethod
     def root(seed: int) -> Key:
-        return Key(_digest(0, ("seed", seed)))
+        return Key(_hashed(0, _told("seed") + _told(seed)))
 
     def child(self, *names: Name) -> Key:
         """The key of `names` below this one; ``k.child(a, b) == k.child(a).child(b)``."""
         bits = self.bits
-        for name in names:
+        for name in names[:-1]:
             bits = _below(bits, name)
-        return Key(bits)
+        return Key(_hashed(bits, _told(names[-1])) if names else bits)
+
+    @staticmethod
+    def below(keys: Iterable[Key], *names: Name) -> list[int]:
+        """The bits of ``key.child(*names)`` for each of many keys; none is kept in mind."""
+        told, found = [_told(name) for name in names], list[int]()
+        for key in keys:
+            bits = key.bits
+            for name in told:
+                bits = _hashed(bits, name)
+            found.append(bits)
+        return found
 
     def words(self, ids: ArrayLike) -> NDArray[np.uint64]:
         """64 random bits for each id: a function of (key, id) alone."""
@@ -106,21 +117,22 @@ def _draw(z: NDArray[np.uint64], bits: np.uint64) -> None:
         z ^= z >> S31
 
 
-@lru_cache(8192)
+@lru_cache(1024, typed=True)
 def _below(bits: int, name: Name) -> int:
     """Kept for a while: a cohort's keys have all but the last name in common."""
-    return _digest(bits, (name,))
+    return _hashed(bits, _told(name))
 
 
-def _digest(bits: int, names: tuple[Name, ...]) -> int:
-    told = b"".join(map(_told, names))
+def _hashed(bits: int, told: bytes) -> int:
     return int.from_bytes(
         hashlib.blake2b(bits.to_bytes(8, "little") + told, digest_size=8).digest(), "little"
     )
 
 
-@lru_cache(4096, typed=True)
 def _told(name: Name) -> bytes:
     # Type-tagged and length-prefixed: 1 and "1", ("ab", "c") and ("a", "bc") are different names.
-    text = name.encode() if isinstance(name, str) else str(int(name)).encode()
-    return (b"s" if isinstance(name, str) else b"i") + len(text).to_bytes(4, "little") + text
+    if isinstance(name, str):
+        text = name.encode()
+        return b"s" + len(text).to_bytes(4, "little") + text
+    text = b"%d" % name
+    return b"i" + len(text).to_bytes(4, "little") + text

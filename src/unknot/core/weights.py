@@ -5,9 +5,10 @@ from __future__ import annotations
 import hashlib
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -68,6 +69,9 @@ class Layout:
         return torch.cat([tensors[name].reshape(*lead, -1) for name in self.names], dim=-1)
 
 
+FEW = 16  # so many terms are as quickly added one by one, on a GPU as well
+BLOCK = 2**24  # numbers that a GPU is handed at once
+T = TypeVar("T")
 STAMP = "unknot_lineage"  # the attribute in which a module keeps the lineage of its weights
 
 
@@ -185,17 +189,39 @@ class Weights:
 def weighted_sum(terms: Sequence[tuple[float, Weights]], ledger: Ledger | LedgerView, action: str) -> Weights:
     """Σ cᵢ·wᵢ, added up in the order given: the one place where weights are combined.
 
-    Every term is checked against the ledger first. The order is part of the result's bits, so
-    callers pass clients in the order of their ids. Frozen parameters are those of the first term:
-    a mean of equal numbers is not always that number, in its last bit.
+    Every term is checked against the ledger first. The order is part of the result's bits (on a GPU, where
+    blocks of terms are added up, as well), so callers pass clients in the order of their ids. Frozen
+    parameters are those of the first term: a mean of equal numbers is not always that number, in its last
+    bit.
     """
     if not terms:
         raise ValueError(f"nothing to {action}")
     for _, weights in terms:
         ledger.check(weights, action)
     (first, head), *rest = terms
-    total = head.vector * first
-    for factor, weights in rest:
-        total.add_(weights.vector, alpha=factor)
+    if len(terms) > FEW and all(weights.vector.is_cuda for _, weights in terms):
+        total = _sum_on_gpu(terms)
+    else:
+        total = head.vector * first
+        for factor, weights in rest:
+            total.add_(weights.vector, alpha=factor)
     head.layout.freeze(total, head.vector)
     return head.like(total, *(weights for _, weights in rest))
+
+
+def _sum_on_gpu(terms: Sequence[tuple[float, Weights]]) -> Tensor:
+    """Many at a time: to ask a GPU for each term takes longer than to add it up."""
+    total: Tensor | None = None
+    for some in blocks(terms, terms[0][1].layout.size):
+        stack = torch.stack([weights.vector for _, weights in some])
+        factors = torch.tensor([factor for factor, _ in some], dtype=torch.float64).to(stack)
+        part = stack.mul_(factors.unsqueeze(1)).sum(0)
+        total = part if total is None else total.add_(part)
+    assert total is not None
+    return total
+
+
+def blocks(many: Sequence[T], size: int) -> Iterator[Sequence[T]]:
+    """Vectors of this size, or what stands for them, in parts that a GPU may be handed at once."""
+    count = max(1, min(128, BLOCK // max(1, size)))
+    return (many[first : first + count] for first in range(0, len(many), count))

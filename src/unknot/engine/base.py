@@ -24,6 +24,7 @@ from unknot.engine import checks
 from unknot.engine.bits import probe
 from unknot.engine.bits.made import Form, Maker
 from unknot.engine.evaluate import Judge, Tally, slices
+from unknot.engine.precision import Precision
 from unknot.engine.workers import check_threads, run
 
 T = TypeVar("T")
@@ -41,14 +42,14 @@ class Machine:
         device: str | torch.device,
         dtype: torch.dtype,
         threads: int | None,
-        tf32: bool = False,
+        precision: str = "float32",
         task: Task | None = None,
     ) -> None:
         checks.check_model(model)
         self.device = torch.device(device)
         self.dtype = dtype
         self.threads = check_threads(threads)
-        self.tf32 = tf32 and self.device.type == "cuda"
+        self.precision = Precision.of(precision, self.device, dtype)
         self.task = task or Task()
         self.layout = Layout.of(model)
         self._template = checks.copied(model).to(device=self.device, dtype=dtype)
@@ -71,14 +72,14 @@ class Machine:
             made.weights("start").load_into(checks.copied(self._template).eval()),
             made.samples("a", 2),
         )
-        with self._gpu_settings():
+        with self.gpu_settings(), self.precision.explained():
             self._judge(samples).tally(model, some.x, some.y)  # a metric that does not fit is refused now
 
     def _examine(self, form: Form, given: Loss | None) -> probe.Examined:
         """The loss as it is computed here, and what is known of the model; `given` is a recipe's loss."""
         if (form, given) not in self._examined:
             loss = given or self.task.loss_for(form.kind, form.texts)
-            with self._gpu_settings():
+            with self.gpu_settings():
                 self._examined[form, given] = probe.examine(self._template, form, loss)
         return self._examined[form, given]
 
@@ -92,6 +93,14 @@ class Machine:
         """The task's metrics and loss; slices of one size go to the workers, so threads change no bit."""
         checks.check_targets(samples)
         return self._judge(samples).score(self.tallies(model, samples))
+
+    def evaluate_all(self, models: Sequence[Model], samples: Samples) -> list[Score]:
+        """The same for several models: each as if it had been judged alone."""
+        return [self.evaluate(model, samples) for model in models]
+
+    def predict_all(self, models: Sequence[Model], samples: Samples) -> list[Tensor]:
+        """What each of several models says, as if it had been asked alone."""
+        return [self.predict(model, samples) for model in models]
 
     def tallies(self, model: Model, samples: Samples) -> list[Tally]:
         """What every slice adds to the score."""
@@ -108,7 +117,7 @@ class Machine:
         loss = self.task.loss_for(samples.kind, samples.y.ndim > 1)
         if loss.own:
             loss = self._examine(Form.of(self._place(samples)), None).loss
-        return Judge(samples.kind, loss, self.task.metrics_for(samples.kind))
+        return Judge(samples.kind, loss, self.task.metrics_for(samples.kind), self.precision)
 
     def _readable(self, jobs: Sequence[Job], shards: Sequence[Shard], samples: Samples) -> Samples:
         """The samples in their place, once the model and what the jobs will read of them are checked."""
@@ -133,7 +142,7 @@ class Machine:
         """What one function gives for every slice of the samples, or the other for an ensemble."""
 
         def vote(ensemble: Ensemble, x: Tensor, y: Tensor, stop: Event) -> T:
-            with self._borrowed() as module, self._gpu_settings():
+            with self._borrowed() as module, self.gpu_settings():
                 return together(ensemble, module.eval(), x, y)
 
         def ask(module: nn.Module, x: Tensor, y: Tensor, stop: Event) -> T:
@@ -142,7 +151,7 @@ class Machine:
         parts = slices(self._place(samples))
         if isinstance(model, Ensemble):
             return self._run([partial(vote, model, x, y) for x, y in parts], self._workers())
-        with self._borrowed() as module, self._gpu_settings():
+        with self._borrowed() as module, self.gpu_settings():
             model.load_into(module.eval())
             return self._run([partial(ask, module, x, y) for x, y in parts], self._workers())
 
@@ -155,16 +164,16 @@ class Machine:
         return self.threads or torch.get_num_threads()
 
     @contextmanager
-    def _gpu_settings(self) -> Iterator[None]:
+    def gpu_settings(self) -> Iterator[None]:
         """On a GPU: algorithms that repeat their bits, in full single precision unless TF32 is asked for."""
         if self.device.type != "cuda":
             yield
             return
         products = torch.backends.cuda.matmul
-        before, products.allow_tf32 = products.allow_tf32, self.tf32
+        before, products.allow_tf32 = products.allow_tf32, self.precision.tf32
         try:
             with torch.backends.cudnn.flags(
-                enabled=True, benchmark=False, deterministic=True, allow_tf32=self.tf32
+                enabled=True, benchmark=False, deterministic=True, allow_tf32=self.precision.tf32
             ):
                 yield
         finally:

@@ -46,7 +46,7 @@ def copied(model: nn.Module) -> nn.Module:
 
 
 def check_jobs(jobs: Sequence[Job], layout: Layout) -> None:
-    for job in jobs:
+    for job in {id(job.start): job for job in reversed(jobs)}.values():  # the first of each start
         if job.start.layout != layout:
             raise ConfigError(
                 f"the job of client {job.client} (node {job.node!r}) starts from weights of another model: "

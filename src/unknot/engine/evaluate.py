@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +15,8 @@ from unknot.core.errors import ConfigError
 from unknot.core.jobs import Score
 from unknot.core.loss import Loss, as_answers
 from unknot.core.metrics import Metric, Said
-from unknot.engine.outputs import fitted, unwrapped
+from unknot.engine.outputs import fitted
+from unknot.engine.precision import FULL, Precision
 
 SLICE = 512
 
@@ -40,16 +41,19 @@ def slices(samples: Samples) -> list[tuple[Tensor, Tensor]]:
 class Judge:
     """How models are judged on samples of one kind."""
 
-    def __init__(self, kind: str, loss: Loss, metrics: Sequence[Metric] = ()) -> None:
+    def __init__(
+        self, kind: str, loss: Loss, metrics: Sequence[Metric] = (), precision: Precision = FULL
+    ) -> None:
         self.kind = kind
         self.loss = loss
         self.metrics = metrics
+        self.precision = precision
 
     @torch.no_grad()
     def tally(self, model: nn.Module, x: Tensor, y: Tensor) -> Tally:
         """Score one slice. The model is only read: several threads may share it."""
-        outputs = self._outputs(model, x, y)
-        return self._tally(Said(outputs, y, self.kind, self.loss(outputs, y).double()))
+        outputs = self.outputs(model, x, y)
+        return self.tallied(Said(outputs, y, self.kind, self.loss(outputs, y).double()))
 
     @torch.no_grad()
     def tally_together(self, ensemble: Ensemble, model: nn.Module, x: Tensor, y: Tensor) -> Tally:
@@ -59,20 +63,25 @@ class Judge:
         """
         answers = self.answers_together(ensemble, model, x, y)
         losses = self.loss.of_answers(answers, y, self.kind)
-        return self._tally(Said(answers, y, self.kind, losses, together=True))
+        return self.tallied(Said(answers, y, self.kind, losses, together=True))
 
     @torch.no_grad()
     def answers(self, model: nn.Module, x: Tensor, y: Tensor) -> Tensor:
         """The probabilities of one slice, or its values; `y` says of what shape the answer must be."""
-        return as_answers(self._outputs(model, x, y), self.kind)
+        return as_answers(self.outputs(model, x, y), self.kind)
 
     @torch.no_grad()
     def answers_together(self, ensemble: Ensemble, model: nn.Module, x: Tensor, y: Tensor) -> Tensor:
         """The share of the votes (or the mean probability) that every class gets; of others the mean."""
+        return self.together(
+            ensemble, (self.answers(weights.load_into(model), x, y) for _, weights in ensemble.parts)
+        )
+
+    def together(self, ensemble: Ensemble, voices: Iterable[Tensor]) -> Tensor:
+        """The answer of an ensemble, from those of its models in their order."""
         total = sum(factor for factor, _ in ensemble.parts)
         added: Tensor | float = 0.0
-        for factor, weights in ensemble.parts:
-            voice = self.answers(weights.load_into(model), x, y)
+        for (factor, _), voice in zip(ensemble.parts, voices, strict=True):
             if ensemble.vote == "majority" and self.kind == "classes":
                 none = voice.isnan().any(-1, keepdim=True)  # such a model names nothing, and nobody knows
                 voice = nn.functional.one_hot(voice.argmax(-1), voice.shape[-1]).double()
@@ -88,9 +97,11 @@ class Judge:
         found = {m.name: m.value(part) for m, part in zip(self.metrics, parts, strict=True)}
         return Score(found, loss, samples)
 
-    def _outputs(self, model: nn.Module, x: Tensor, y: Tensor) -> Tensor:
-        return fitted(unwrapped(model(x)), y, self.kind, 1, self.loss.own)
+    def outputs(self, model: nn.Module, x: Tensor, y: Tensor) -> Tensor:
+        """What a model gives for one slice, as the loss takes it."""
+        return fitted(self.precision.outputs(model, x), y, self.kind, 1, self.loss.own)
 
-    def _tally(self, said: Said) -> Tally:
+    def tallied(self, said: Said) -> Tally:
+        """What one slice adds, of which it is known what was said."""
         added = tuple(metric.tally(said) for metric in self.metrics)
         return Tally(len(said.targets), said.losses.sum().item(), added)

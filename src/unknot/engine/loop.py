@@ -21,7 +21,8 @@ from unknot.core.weights import Weights
 from unknot.engine import checks
 from unknot.engine.base import Machine
 from unknot.engine.bits.made import Form
-from unknot.engine.outputs import fitted, unwrapped
+from unknot.engine.outputs import fitted
+from unknot.engine.precision import FULL, Precision
 from unknot.engine.ways import lessons
 from unknot.engine.workers import Stopped
 
@@ -53,7 +54,7 @@ class LoopEngine(Machine):
         checks.check_jobs(jobs, self.layout)
         shards = lessons.shards_of(jobs, data)
         samples = self._readable(jobs, shards, data.train)
-        with checks.no_hidden_draws(), self._gpu_settings():
+        with checks.no_hidden_draws(), self.gpu_settings():
             tasks = [partial(self._alone, samples, *pair) for pair in zip(jobs, shards, strict=True)]
             return self._run(tasks, self._workers())
 
@@ -85,10 +86,11 @@ def train_alone(
     samples: Samples,
     stop: Event | None = None,
     loss: Loss | None = None,
+    precision: Precision = FULL,
 ) -> Update:
     """Train one job on `model`, whose weights it replaces; raises `Stopped` once `stop` is set.
 
-    `loss` is the job's as an engine has examined it.
+    `loss` is the job's as an engine has examined it, `precision` that of the model's products.
     """
     recipe = job.recipe
     loss = loss or recipe.loss or loss_for(samples)
@@ -113,7 +115,7 @@ def train_alone(
         x, y = samples.take(rows)
         # Attention's fast kernels can be differentiated once only.
         with sdpa_kernel(SDPBackend.MATH) if second_order else nullcontext():
-            losses = loss(fitted(unwrapped(model(x)), y, samples.kind, 1, loss.own), y)
+            losses = loss(fitted(precision.outputs(model, x), y, samples.kind, 1, loss.own), y)
         gradients = torch.autograd.grad(
             losses.mean(), parameters, create_graph=second_order, materialize_grads=True
         )

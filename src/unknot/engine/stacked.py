@@ -9,6 +9,7 @@ of rows is used before it has been tried (`trial`). On a GPU a stack has one of 
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -16,11 +17,13 @@ from threading import Event
 
 import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from unknot.core.data import FederatedData, Samples
+from unknot.core.ensemble import Model
 from unknot.core.errors import ConfigError
-from unknot.core.jobs import Job, Update
+from unknot.core.garbage import no_garbage_search
+from unknot.core.jobs import Job, Score, Update
 from unknot.core.loss import Loss
 from unknot.core.task import Task
 from unknot.core.training import Recipe
@@ -29,9 +32,12 @@ from unknot.engine.base import Machine
 from unknot.engine.bits.made import Form, Maker
 from unknot.engine.bits.trial import Train, Trials, tried_with, try_widths
 from unknot.engine.cuda.courses import Courses
+from unknot.engine.cuda.exam import NUMBERS, Exam
+from unknot.engine.evaluate import Judge, Tally
 from unknot.engine.ways import chunks
 from unknot.engine.ways.choice import Choice, choose, named, usual
 from unknot.engine.ways.lessons import Lesson, shards_of, untrained
+from unknot.engine.ways.shelf import Shelf
 from unknot.engine.ways.stack import Stacking
 from unknot.engine.ways.traits import Traits
 from unknot.engine.ways.way import Case, Results, Stack, Way, Workshop
@@ -53,9 +59,9 @@ class StackedEngine(Machine):
     left out: PyTorch's number of threads, 4 at most. `memory`: the bytes that all stacks at work may take
     together; left out: 2 GiB, on a GPU three quarters of it. `rows`: the most jobs in one stack, on a GPU a
     multiple of 16; left out: 10 and 1024. `path`: the way to train, "fused",
-    "batched", "vmap" or "loop"; "auto" takes the first that the model and the recipe allow. `tf32`: on a GPU,
-    let products be rounded to TF32: faster, less precise. `task`: what models are judged by, and trained by
-    where a recipe does not say it.
+    "batched", "vmap" or "loop"; "auto" takes the first that the model and the recipe allow. `precision`: how
+    products are rounded, "float32" (not at all), "tf32" (on a GPU) or "bf16": less precise, and may be faster
+    on large models. `task`: what models are judged by, and trained by where a recipe does not say it.
     """
 
     name = "stacked"
@@ -70,10 +76,10 @@ class StackedEngine(Machine):
         memory: int | None = None,
         rows: int | None = None,
         path: str = "auto",
-        tf32: bool = False,
+        precision: str = "float32",
         task: Task | None = None,
     ) -> None:
-        super().__init__(model, device, dtype, threads, tf32, task)
+        super().__init__(model, device, dtype, threads, precision, task)
         on_cpu = self.device.type == "cpu"
         self.rows = rows if rows is not None else 10 if on_cpu else GPU_WIDTHS[-1]
         if self.rows < 1 or (not on_cpu and self.rows % 16):
@@ -81,7 +87,7 @@ class StackedEngine(Machine):
         self.memory = memory if memory is not None else _default_memory(self.device)
         if self.memory < 1:
             raise ConfigError(f"memory is a number of bytes, not {memory}")
-        self.traits = Traits.of(model, self.device, dtype)
+        self.traits = Traits.of(model, self.device, dtype, self.precision)
         self.wanted = named(path)
         usual(self.traits, self.wanted)  # a way that cannot train the model is refused now
         self.setting = Stacking(
@@ -91,27 +97,28 @@ class StackedEngine(Machine):
             dtype,
             widths=tuple(range(2, max(self.rows, 2) + 1)) if on_cpu else _gpu_widths(self.rows),
         )
-        self._workshop = Workshop(self._borrowed, None if on_cpu else Courses(self.memory))
+        self._workshop = Workshop(
+            self._borrowed, None if on_cpu else Courses(self.memory), Shelf(self.memory)
+        )
         self._choices: dict[Hashable, Choice] = {}
         self._activations: dict[Form, int] = {}
         self._taken: dict[Choice, None] = {}
+        self._exams: weakref.WeakKeyDictionary[Samples, Exam | None] = weakref.WeakKeyDictionary()
         self._trials: dict[tuple[Form, Recipe, Loss], Trials] = {}
 
+    @no_garbage_search()
     def train(self, jobs: Sequence[Job], data: FederatedData) -> list[Update]:
         checks.check_jobs(jobs, self.layout)
         shards = shards_of(jobs, data)
         samples = self._readable(jobs, shards, data.train)
         lessons = [Lesson.of(job, shard) for job, shard in zip(jobs, shards, strict=True)]
-        groups: dict[Hashable, list[Lesson]] = {}
-        for lesson in lessons:
-            if lesson.steps:
-                if self.traits.on_cpu:
-                    lesson.rows  # noqa: B018 - put in order here: workers would wait for each other at Python's lock
-                together = lesson.job.recipe.together(lesson.job.version)
-                groups.setdefault(together, []).append(lesson)
-        with checks.no_hidden_draws(), self._gpu_settings():
+        groups = _by_recipe([lesson for lesson in lessons if lesson.steps])
+        if self.traits.on_cpu:
+            for lesson in (lesson for group in groups for lesson in group):
+                lesson.rows  # noqa: B018 - put in order here: workers would wait for each other at Python's lock
+        with checks.no_hidden_draws(), self.gpu_settings():
             workers, tasks = self._workers(), list[Work]()
-            for group in groups.values():
+            for group in groups:
                 some, fitting = self._tasks(group[0].job.recipe, group, samples)
                 tasks += some
                 workers = min(workers, fitting)
@@ -119,8 +126,35 @@ class StackedEngine(Machine):
         done = {id(lesson): update for result in results for lesson, update in result}
         return [done.get(id(lesson)) or self._untrained(lesson.job) for lesson in lessons]
 
+    def evaluate_all(self, models: Sequence[Model], samples: Samples) -> list[Score]:
+        if (exam := self._exam(samples)) is None:
+            return super().evaluate_all(models, samples)
+        checks.check_targets(samples)
+        with self.gpu_settings():
+            tallies = exam.tallies(models)
+        return [self._judge(samples).score(some) for some in tallies]
+
+    def predict_all(self, models: Sequence[Model], samples: Samples) -> list[Tensor]:
+        if (exam := self._exam(samples)) is None:
+            return super().predict_all(models, samples)
+        with self.gpu_settings():
+            return exam.answers(models)
+
+    def tallies(self, model: Model, samples: Samples) -> list[Tally]:
+        if (exam := self._exam(samples)) is None:
+            return super().tallies(model, samples)
+        with self.gpu_settings():
+            return exam.tallies([model])[0]
+
+    def predict(self, model: Model, samples: Samples) -> Tensor:
+        if self._exam(samples) is None:
+            return super().predict(model, samples)
+        return self.predict_all([model], samples)[0]
+
     def wipe(self) -> None:
         super().wipe()
+        self._exams.clear()
+        self._workshop.shelf.clear()
         if self._workshop.courses is not None:
             self._workshop.courses.clear()
 
@@ -129,19 +163,30 @@ class StackedEngine(Machine):
         reasons = [f"{choice.way.name}: {choice.reason}" for choice in choices]
         if self._workshop.courses is not None:
             reasons += [f"steps not captured: {why}" for why in self._workshop.courses.why_not_captured()]
+        unplayed = {exam.why_not_captured for exam in self._exams.values() if exam is not None} - {""}
+        reasons += [f"judging not captured: {why}" for why in sorted(unplayed)]
         return {
             "engine": self.name,
             "path": ", ".join(dict.fromkeys(choice.way.name for choice in choices)),
             "reason": "; ".join(reasons),
             "device": str(self.device),
-            "dtype": str(self.dtype).removeprefix("torch.") + (", products in TF32" if self.tf32 else ""),
+            "dtype": str(self.dtype).removeprefix("torch.") + self.precision.said,
             "threads": self._workers(),
             "rows": self.rows,
-            "rows_refused": sorted(set().union(*(outcome.refused() for outcome in self._trials.values()))),
+            "rows_refused": self.rows_refused(),
             "memory": self.memory,
             "torch": torch.__version__,
             "instructions": torch.backends.cpu.get_cpu_capability(),
         }
+
+    def rows_refused(self) -> list[int]:
+        """The numbers of rows that were tried, and would change bits."""
+        return sorted(set().union(*(outcome.refused() for outcome in self._trials.values())))
+
+    def least_share(self, recipe: Recipe, samples: Samples) -> int:
+        """So few jobs take as long as fewer would, in a stack that is filled up."""
+        case = self._case(recipe, Form.of(self._place(samples)))
+        return self.setting.widths[0] if self._choose(case).way.stacks else 1
 
     def _tasks(self, recipe: Recipe, lessons: list[Lesson], samples: Samples) -> tuple[list[Work], int]:
         """The stacks of one recipe, and how many of them may be at work at once."""
@@ -229,7 +274,7 @@ class StackedEngine(Machine):
             with self._borrowed() as model:
                 sample = maker.samples("sample", 1).x
                 self._activations[form] = chunks.activations_of(
-                    maker.weights("start").load_into(model), sample
+                    maker.weights("start").load_into(model), sample, self.precision.lowered
                 )
         return self._activations[form]
 
@@ -247,8 +292,44 @@ class StackedEngine(Machine):
         workers = max(1, min(wanted, self.memory // (row * least)))
         return max(least, min(self.rows, self.memory // (row * workers))), workers
 
+    def _exam(self, samples: Samples) -> Exam | None:
+        """Where models are judged on these samples on a GPU; None: slice by slice, as on a CPU.
+
+        Which of the two goes by the samples' shapes, their number, what the model gives for one, and whether
+        all of them have targets that a loss can be had of.
+        """
+        if self.traits.on_cpu or not len(samples):
+            return None
+        if samples not in self._exams:
+            placed, judge = self._place(samples), self._judge(samples)
+            exam = Exam(checks.copied(self._template), placed, judge)
+            small = len(samples) * self._said(Form.of(placed), judge) <= NUMBERS
+            self._exams[samples] = exam if small and not len(checks.outside(samples, None)) else None
+        return self._exams[samples]
+
+    def _said(self, form: Form, judge: Judge) -> int:
+        """How many numbers a model gives for one sample."""
+        maker = self._maker(form)
+        one = maker.samples("sample", 1)
+        with self._borrowed() as model, self.gpu_settings(), torch.no_grad():
+            maker.weights("start").load_into(model.eval())
+            return judge.outputs(model, one.x, one.y).numel()
+
     def _untrained(self, job: Job) -> Update:
         return untrained(job, job.start.vector.to(dtype=self.dtype))
+
+
+def _by_recipe(lessons: Sequence[Lesson]) -> list[list[Lesson]]:
+    """The lessons that may be trained in one stack, together."""
+    groups: dict[Hashable, list[Lesson]] = {}
+    known: dict[tuple[int, int], list[Lesson]] = {}  # a recipe is looked at once, not for every job
+    for lesson in lessons:
+        recipe, version = lesson.job.recipe, lesson.job.version
+        group = known.get((id(recipe), version))
+        if group is None:
+            group = known[id(recipe), version] = groups.setdefault(recipe.together(version), [])
+        group.append(lesson)
+    return list(groups.values())
 
 
 def _gpu_widths(rows: int) -> tuple[int, ...]:

@@ -25,7 +25,7 @@ from unknot.audit.verdict import TRACE, Views
 from unknot.core.data import FederatedData, Samples
 from unknot.core.ensemble import Ensemble, Model
 from unknot.core.errors import ConfigError
-from unknot.core.jobs import Engine
+from unknot.core.jobs import Engine, predict_all
 from unknot.core.keys import Key
 from unknot.experiments.config import Experiment
 from unknot.experiments.counterparts import APART, KEPT, Counterpart, Rows, erasures_of, parted, some_of
@@ -164,10 +164,11 @@ class Case:
 
     def confidences(self, models: Sequence[Model], queries: int) -> Scores:
         """``[models, points]``: log p/(1 − p) of the truth, the mean over the queries."""
-        found = np.empty((len(models), len(self.points)))
-        for i, model in enumerate(models):
-            said = [_smoothed(self.engine.predict(model, q), model) for q in asked(self.points, queries)]
-            found[i] = np.mean([confidence(answers, self.points.y).numpy() for answers in said], axis=0)
+        sure = np.empty((queries, len(models), len(self.points)))
+        for which, q in enumerate(asked(self.points, queries)):
+            for i, (model, said) in enumerate(zip(models, predict_all(self.engine, models, q), strict=True)):
+                sure[which, i] = confidence(_smoothed(said, model), self.points.y).numpy()
+        found: Scores = sure.mean(axis=0)
         if not np.isfinite(found).all():
             raise ConfigError("a model gives no numbers for answers: it has diverged, and cannot be audited")
         return found.clip(-SUREST, SUREST)
@@ -182,11 +183,10 @@ class Case:
         scores: dict[str, list[list[Scores]]] = {name: [[] for _ in lists] for name in thorough.published}
         inside = self.inside(thorough.shadows)
         queries = asked(self.points, thorough.queries)
-        answers = [[self.engine.predict(model, q) for model in models["shadows"]] for q in queries]
+        answers = [predict_all(self.engine, models["shadows"], q) for q in queries]
         known = [Shadows(self.points, self.members, inside, torch.stack(said)) for said in answers]
         for place, some in enumerate(lists):
-            for model in some:
-                said = [self.engine.predict(model, q) for q in queries]
+            for said in zip(*(predict_all(self.engine, some, q) for q in queries), strict=True):
                 for name in thorough.published:
                     each = [ATTACKS[name].score(a, k) for a, k in zip(said, known, strict=True)]
                     scores[name][place].append(np.mean(each, axis=0))

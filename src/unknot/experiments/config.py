@@ -112,11 +112,12 @@ class EngineSpec:
     name: str = "stacked"
     """What trains: "stacked" (all jobs at once), "loop" (one after the other) or "ray" (many machines)."""
     device: str = "cpu"
-    """Where: "cpu", "cuda", "cuda:1"..."""
+    """Where: "cpu", "cuda" (of several GPUs "stacked" takes all, "loop" one), "cuda:1" (that one)..."""
     dtype: str = "float32"
     """The precision: "float32" or "float64"."""
     threads: int | None = None
-    """How many jobs or stacks are trained side by side; left out: PyTorch's number of threads."""
+    """How many jobs or stacks are trained side by side; left out: PyTorch's number of threads. Of "ray":
+    cores a worker; left out: 1."""
     options: Mapping[str, Any] = field(default_factory=dict)
     """What the engine itself takes."""
 
@@ -268,7 +269,7 @@ class Experiment:
             setup=setup,
             method=methods.make(part["method"].pop("name", "rfs"), part["method"], "method"),
             length=length,
-            engine=_spec(EngineSpec, engines, part["engine"], "engine", without=("task",)),
+            engine=_engine(part["engine"]),
             requests=tuple(
                 _request(item, f"request {i}") for i, item in enumerate(merged.get("request", []), 1)
             ),
@@ -378,6 +379,15 @@ def _spec(
     options = registry.typed(name, parts["options"], where, supplied=own)
     plain = {key: tuple(value) if isinstance(value, list) else value for key, value in options.items()}
     return filled(cls, {**parts["own"], "options": plain}, where)
+
+
+def _engine(table: dict[str, Any]) -> EngineSpec:
+    if "tf32" in table:
+        raise ConfigError(
+            'engine.tf32 is one of several precisions: write precision = "tf32" (or "bf16") in place of '
+            "tf32 = true, and leave tf32 = false out"
+        )
+    return _spec(EngineSpec, engines, table, "engine", without=("task",))
 
 
 def _recipe(table: dict[str, Any], task: Task) -> Recipe:

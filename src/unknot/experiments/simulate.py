@@ -18,7 +18,7 @@ from unknot.core.errors import ConfigError
 from unknot.core.jobs import Engine
 from unknot.core.keys import Key
 from unknot.core.loss import Loss, LossFunction, as_loss
-from unknot.core.registry import as_written, engines, methods, models, options_of
+from unknot.core.registry import as_written, methods, models, options_of
 from unknot.core.requests import Erase, resolved
 from unknot.core.saved import load_model
 from unknot.core.task import Task
@@ -70,7 +70,7 @@ def simulate(
     precision = {"float32": torch.float32, "float64": torch.float64}.get(dtype)
     if precision is None:
         raise ConfigError(f"dtype is 'float32' or 'float64', not {dtype!r}")
-    _check_device(device)
+    _check_device(device, engine)
     with Key.root(setup.seed).child("init").torch_seed():
         if isinstance(model, str):
             shape = tuple(data.train.x.shape[1:])
@@ -78,10 +78,12 @@ def simulate(
         else:
             module = model if isinstance(model, nn.Module) else _made(model)
     if isinstance(engine, str):
+        from unknot.engine import make_engine  # when it is used: engines are not for everybody
+
         # An engine from outside that knows no tasks will do for the usual one.
         options = {**(engine_options or {}), **({"task": setup.task} if setup.task != Task() else {})}
         options = dict(device=device, dtype=precision, threads=threads, **options)
-        trainer: Engine = engines.make(engine, options, given=(module,))
+        trainer: Engine = make_engine(engine, module, **options)
     else:
         trainer = engine
         _check_task(trainer, setup.task)
@@ -161,7 +163,7 @@ def _start(initial: Model | str | Path, like: Weights) -> Weights:
     return Weights(given.vector.to(like.vector), like.layout, given.lineage)
 
 
-def _check_device(device: str) -> None:
+def _check_device(device: str, engine: object) -> None:
     """A device that is not there is refused now, not when training has begun."""
     try:
         torch.empty(1, device=torch.device(device))
@@ -169,6 +171,8 @@ def _check_device(device: str) -> None:
         there = ["cpu", *(f"cuda:{i}" for i in range(torch.cuda.device_count()))]
         gpu = device.lower().startswith("gpu")
         meant = (". Did you mean 'cuda'?" if len(there) > 1 else " (a GPU is called 'cuda')") if gpu else ""
+        if engine == "ray" and device == "cuda":
+            meant = ". Where Ray's workers have GPUs and this machine has none, write engine.gpus = 1 instead"
         raise ConfigError(
             f"device: cannot train on {device!r}; this machine has {', '.join(there)}{meant}"
         ) from error

@@ -106,6 +106,7 @@ class Clock:
     """Simulated seconds to train on one sample at slowness 1."""
     latency: float = 0.0
     """Simulated seconds that a client's way there and back takes, whatever it trains."""
+    _drawn: dict[tuple[int, int], float] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "slowness", clocks.given(self.slowness, "slowness"))
@@ -119,6 +120,8 @@ class Clock:
 
         A client that reads nothing takes as long as for one sample: time always passes.
         """
-        factor = float(self.slowness.of([client], key)[0])
+        factor = self._drawn.get((key.bits, client))
+        if factor is None:
+            factor = self._drawn[key.bits, client] = float(self.slowness.of([client], key)[0])
         seconds = self.latency + self.seconds_per_sample * max(1, samples_read) * factor
         return max(1, round(seconds * SECOND))

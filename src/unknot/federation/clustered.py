@@ -107,7 +107,7 @@ def best_cluster(desk: Desk) -> Model:
     models = [weights for _, weights in desk.shares(_models(desk))]
     if not models:
         return desk.initial
-    return max(models, key=desk.validate).carrying(desk.validators)
+    return desk.best(models).carrying(desk.validators)
 
 
 def join_clusters(desk: Desk, rounds: int) -> None:

@@ -24,7 +24,7 @@ import torch
 from unknot.core.data import FederatedData, Samples, Shard
 from unknot.core.ensemble import Model
 from unknot.core.errors import UnknotError
-from unknot.core.jobs import Engine, Job, Score, Update
+from unknot.core.jobs import Engine, Job, Score, Update, evaluate_all, predict_all
 
 T = TypeVar("T")
 
@@ -199,6 +199,12 @@ class _Seat:
 
     def predict(self, model: Model, samples: Samples) -> torch.Tensor:
         return self._ask(partial(self._engine.predict, model, samples))
+
+    def evaluate_all(self, models: Sequence[Model], samples: Samples) -> list[Score]:
+        return self._ask(partial(evaluate_all, self._engine, models, samples))
+
+    def predict_all(self, models: Sequence[Model], samples: Samples) -> list[torch.Tensor]:
+        return self._ask(partial(predict_all, self._engine, models, samples))
 
     def wipe(self) -> None:
         if self._member is None:

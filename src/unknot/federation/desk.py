@@ -221,7 +221,12 @@ class Desk:
 
     def validate(self, model: Weights) -> float:
         """How a model does on the validation data, more is better: the main metric; 0 where none is left."""
-        return self.__state.validate(model)
+        return self.__state.validate([model])[0]
+
+    def best(self, models: Sequence[Weights]) -> Weights:
+        """The model that does best on the validation data; the first, where two do as well."""
+        merits = self.__state.validate(models)
+        return models[merits.index(max(merits))]
 
     def check_distillable(self) -> None:
         """Raise `ConfigError` unless there are public samples to distil on."""

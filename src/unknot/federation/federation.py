@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from unknot.core.data import FederatedData
 from unknot.core.ensemble import Model
 from unknot.core.errors import ConfigError, RequestError
+from unknot.core.garbage import no_garbage_search
 from unknot.core.jobs import Engine, Job, Score, Update
 from unknot.core.keys import Key
 from unknot.core.lineage import NOBODY, ClientsInOrder
@@ -162,37 +163,12 @@ class Federation(View):
         return history
 
     def _train(self, history: History, length: Length, goals: dict[str, int], limit: int | None) -> None:
-        """The loop, until the lanes have had their rounds, or time is up, or there is nothing left to do."""
-        while True:
-            self._serve_due(history, goals)
-            if length.rounds is not None:
-                goals |= {name: length.rounds for name in self.lanes if name not in goals}
-            short = [lane for name, lane in self.lanes.items() if not goals or lane.rounds < goals[name]]
-            active = [lane for lane in short if lane.members or lane.flights] or short
-            if not active or (self.state.members and not any(lane.members for lane in short)):
-                history.stopped = "rounds"
-                break
-            if length.reached(history) and not self._inbox.may_come(self.state, goals, limit):
-                history.stopped = "accuracy" if length.goal is None else "goal"
-                break
-            halted = self._inbox.halted(self.state, goals)
-            active = [lane for lane in active if lane.name not in halted]
-            for lane in active:
-                self._launch(lane)
-            ready = {lane.name: lane.ready for lane in active if lane.flights}
-            wakes = self._inbox.wakes()
-            if not ready and not wakes:
-                history.stopped = NOBODY_LEFT
-                break
-            ready |= self._led_on(wakes, ready, short, halted)
-            at = min([*ready.values(), *wakes])
-            if limit is not None and at > limit:
-                self.state.now, history.stopped = max(self.state.now, limit), "seconds"
-                break
-            self.state.now = at
-            if at not in wakes:
-                self._absorb([self.lanes[name] for name, due in ready.items() if due == at], history)
-
+        """Turn by turn, until the lanes have had their rounds, or time is up, or there is nothing left."""
+        stopped = ""
+        while not stopped:
+            with no_garbage_search():
+                stopped = self._turn(history, length, goals, limit)
+        history.stopped = stopped
         self.state.now = max([self.state.now, *(lane.at for lane in self.lanes.values())])
         for name, lane in self.lanes.items():
             lane.ahead = max(0, lane.rounds - goals.get(name, lane.rounds))
@@ -200,6 +176,35 @@ class Federation(View):
             f"{request.told(self.data.label)} at {request.at}" for request in self._inbox.requests
         ]
         self.method.conclude(self.desk)
+
+    def _turn(self, history: History, length: Length, goals: dict[str, int], limit: int | None) -> str:
+        """Serve what is due, send clients out, take in who is back first; says why, where that is the end."""
+        self._serve_due(history, goals)
+        if length.rounds is not None:
+            goals |= {name: length.rounds for name in self.lanes if name not in goals}
+        short = [lane for name, lane in self.lanes.items() if not goals or lane.rounds < goals[name]]
+        active = [lane for lane in short if lane.members or lane.flights] or short
+        if not active or (self.state.members and not any(lane.members for lane in short)):
+            return "rounds"
+        if length.reached(history) and not self._inbox.may_come(self.state, goals, limit):
+            return "accuracy" if length.goal is None else "goal"
+        halted = self._inbox.halted(self.state, goals)
+        active = [lane for lane in active if lane.name not in halted]
+        for lane in active:
+            self._launch(lane)
+        ready = {lane.name: lane.ready for lane in active if lane.flights}
+        wakes = self._inbox.wakes()
+        if not ready and not wakes:
+            return NOBODY_LEFT
+        ready |= self._led_on(wakes, ready, short, halted)
+        at = min([*ready.values(), *wakes])
+        if limit is not None and at > limit:
+            self.state.now = max(self.state.now, limit)
+            return "seconds"
+        self.state.now = at
+        if at not in wakes:
+            self._absorb([self.lanes[name] for name, due in ready.items() if due == at], history)
+        return ""
 
     @property
     def model(self) -> Model:
@@ -225,7 +230,7 @@ class Federation(View):
 
     def _train_apart(self, jobs: Sequence[Job]) -> list[Update]:
         for job in jobs:
-            self.state.check_job(job, f"train {self.data.label(job.client)}")
+            self.state.check_job(job, "train")
         good, bad = sort_out(jobs, self.engine.train(jobs, self.data))
         self.state.count(jobs, len(bad))
         now = self.state.now
@@ -248,10 +253,10 @@ class Federation(View):
             self._absorb([lane], self._history)
         self.state.cancel(lane, lane.flights)
 
-    def _validate(self, model: Weights) -> float:
+    def _validate(self, models: Sequence[Weights]) -> list[float]:
         if "validation" not in self.scores.there:
-            return 0.0
-        return self.metrics[0].merit(self.scores.of(model, "validation").value)
+            return [0.0] * len(models)
+        return [self.metrics[0].merit(score.value) for score in self.scores.each(models, "validation")]
 
     def _distill(self, student: Weights, teacher: Weights, recipe: Recipe, key: Key) -> Weights:
         for weights in (student, teacher):
@@ -326,13 +331,16 @@ class Federation(View):
             )
 
     def _send(self, lane: Lane, client: int, asked: Sequence[Job]) -> None:
-        read = [job.samples_read(self.data) for job in asked]
-        jobs = tuple(job for job, samples in zip(asked, read, strict=True) if samples)
-        for job in jobs:
-            self.state.check_job(job, f"send a model to {self.data.label(client)}")
-        due = lane.at + self.state.duration(client, sum(read))
-        lane.flights.append(Flight(client, jobs, lane.version, lane.at, due))
-        lane.sent.update((client, *(other for job in asked for other in job.clients)))
+        jobs, read = list[Job](), 0
+        lane.sent.add(client)
+        for job in asked:
+            lane.sent.update(job.clients)
+            if samples := job.samples_read(self.data):
+                read += samples
+                self.state.check_job(job, "send a model to")
+                jobs.append(job)
+        due = lane.at + self.state.duration(client, read)
+        lane.flights.append(Flight(client, tuple(jobs), lane.version, lane.at, due))
 
     def _introduce(self, lane: Lane, pool: NDArray[np.int64]) -> None:
         """Everybody trains the lane's model for an epoch, for a selector that wants to know them first."""
@@ -349,7 +357,7 @@ class Federation(View):
         landed = {lane.name: [f for f in lane.flights if f.due <= now] for lane in lanes}
         jobs = [job for lane in lanes for flight in landed[lane.name] for job in flight.jobs]
         for job in jobs:
-            self.ledger.check(job, f"train {self.data.label(job.client)}")
+            self.state.check_clean(job, "train")
         started = time.perf_counter()
         updates = self.engine.train(jobs, self.data) if jobs else []
         history.seconds["train"] += time.perf_counter() - started
@@ -368,10 +376,13 @@ class Federation(View):
         # What landed at one moment is measured once, when all of it is in.
         measures = any(self._measures(record.round) for record in records.values())
         scores = self._scores() if measures else {}
+        own = self._own(
+            [self.lanes[name] for name, record in records.items() if self._measures(record.round)]
+        )
         for lane, record in ((self.lanes[name], record) for name, record in records.items()):
             measured = record
             if self._measures(record.round):
-                measured = replace(record, scores=scores, own=self._own(lane))
+                measured = replace(record, scores=scores, own=own[lane.name])
             history.rounds.append(measured)
             self._observers.tell(measured, history)
 
@@ -383,7 +394,7 @@ class Federation(View):
             with self.state.absorbing(good):
                 self.method.absorb(self.desk, lane, good)
             if lane.selector.learns and "validation" in self.scores.there:
-                merit = self._validate(lane.model)
+                (merit,) = self._validate([lane.model])
                 key = self.key.child("learn", lane.name, lane.version)
                 # The merit is as much of those whose rows it was measured on as of the model.
                 judged = lane.model.carrying(self.state.validators)
@@ -566,6 +577,10 @@ class Federation(View):
             choices = self.method.choices(self.desk)
         for name, model in choices.items():
             self.ledger.check(model, f"show {name!r} as a choice")
+        others = [model for model in choices.values() if not model.equal(history.model)]
+        for split in self.scores.there:
+            self.scores.each(others, split)
+        for name, model in choices.items():
             history.choices[name] = history.scores if model.equal(history.model) else self.scores.all(model)
         history.seconds["evaluate"] = self.scores.seconds
         history.seconds["total"] += time.perf_counter() - started
@@ -588,11 +603,14 @@ class Federation(View):
             return {}
         return {split: self.scores.of(self.initial, split) for split in list(self.scores.there)[:1]}
 
-    def _own(self, lane: Lane) -> dict[str, Score]:
-        """How a lane's own model does, where there are several."""
-        if len(self.lanes) == 1 or "global" not in lane.nodes:
-            return {}
-        return {s: self.scores.of(lane.model, s) for s in self.scores.watched}
+    def _own(self, lanes: Sequence[Lane]) -> dict[str, dict[str, Score]]:
+        """How the lanes' own models do, where there are several."""
+        found: dict[str, dict[str, Score]] = {lane.name: {} for lane in lanes}
+        asked = [lane for lane in lanes if len(self.lanes) > 1 and "global" in lane.nodes]
+        for split in self.scores.watched if asked else ():
+            for lane, score in zip(asked, self.scores.each([one.model for one in asked], split), strict=True):
+                found[lane.name][split] = score
+        return found
 
 
 def _among(clients: NDArray[Any], pool: NDArray[np.int64]) -> NDArray[np.bool_]:

@@ -52,7 +52,7 @@ class Costs:
         return replace(self, **{name: getattr(self, name) + value for name, value in more.items()})
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Trip:
     """A client at work, from when it was sent a model until it was back, or was called back."""
 

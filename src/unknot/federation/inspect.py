@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 import torch
@@ -10,6 +9,7 @@ from torch import Tensor
 
 from unknot.core.errors import UnknotError
 from unknot.core.jobs import Job, Update
+from unknot.core.weights import blocks
 
 NOT_FINITE = "not finite"
 
@@ -22,7 +22,9 @@ def fault(job: Job, update: Update) -> str | None:
 def misfit(job: Job, update: Update) -> str | None:
     """Why it cannot be used whatever its numbers are, or None."""
     start, weights = job.start, update.weights
-    if weights.layout != start.layout or weights.vector.shape != start.vector.shape:
+    if weights.layout is not start.layout and weights.layout != start.layout:
+        return "wrong shape"
+    if weights.vector.shape != start.vector.shape:
         return "wrong shape"
     if weights.vector.dtype != start.vector.dtype:
         return "wrong type"
@@ -34,8 +36,8 @@ def misfit(job: Job, update: Update) -> str | None:
 def finite(vectors: Sequence[Tensor]) -> list[bool]:
     """Which vectors are numbers throughout. A GPU is asked once for all: to ask is to wait."""
     if vectors and all(vector.is_cuda for vector in vectors):
-        largest = torch._foreach_norm(list(vectors), math.inf)
-        return [bool(fine) for fine in torch.stack(list(largest)).isfinite().tolist()]
+        found = [torch.stack(list(some)).isfinite().all(1) for some in blocks(vectors, len(vectors[0]))]
+        return [bool(fine) for fine in torch.cat(found).tolist()]
     # A sum is finite only if every term is; one pass and one number read back.
     return [bool(torch.isfinite(v.sum()) or torch.isfinite(v).all()) for v in vectors]
 

@@ -92,7 +92,7 @@ class Node:
         self.weights = now.carrying(lineage)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, slots=True)
 class Flight:
     """A client at work: when it was sent out, from which version, when it is back, with what."""
 

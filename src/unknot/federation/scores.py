@@ -10,7 +10,7 @@ from torch.utils.weak import WeakIdKeyDictionary
 from unknot.core.data import FederatedData, Samples
 from unknot.core.ensemble import Model
 from unknot.core.errors import ConfigError
-from unknot.core.jobs import Engine, Score
+from unknot.core.jobs import Engine, Score, evaluate_all
 from unknot.core.weights import Weights
 
 SPLITS = ("validation", "test")
@@ -44,12 +44,20 @@ class Scores:
 
     def of(self, model: Model, split: str) -> Score:
         """One split of one model."""
-        known = self._known.setdefault(_numbers(model), {})
-        if split not in known:
+        return self.each([model], split)[0]
+
+    def each(self, models: Sequence[Model], split: str) -> list[Score]:
+        """One split of several models, which are measured together as far as they are not known."""
+        known = [self._known.setdefault(_numbers(model), {}) for model in models]
+        new = {id(scores): (model, scores) for model, scores in zip(models, known, strict=True)}
+        asked = [(model, scores) for model, scores in new.values() if split not in scores]
+        if asked:
             started = time.perf_counter()
-            known[split] = self._engine.evaluate(model, self.there[split])
+            found = evaluate_all(self._engine, [model for model, _ in asked], self.there[split])
             self.seconds += time.perf_counter() - started
-        return known[split]
+            for (_, scores), score in zip(asked, found, strict=True):
+                scores[split] = score
+        return [scores[split] for scores in known]
 
     def now(self, model: Model) -> dict[str, Score]:
         """On what is watched while training goes on; a mean that came out the same is not measured again."""

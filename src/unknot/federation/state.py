@@ -30,7 +30,7 @@ class Outside:
 
     train_apart: Callable[[Sequence[Job]], list[Update]]
     train_alone: Callable[[Lane, int], None]
-    validate: Callable[[Weights], float]
+    validate: Callable[[Sequence[Weights]], list[float]]
     distill: Callable[[Weights, Weights, Recipe, Key], Weights]
 
 
@@ -205,12 +205,23 @@ class State:
         return Job(self.ledger.unit(client), node.weights, key, lane.recipe, node.name, lane.version)
 
     def check_job(self, job: Job, action: str) -> None:
-        """Raise for what may not be trained: erased data, who takes no part, units that nobody gave out."""
-        self.ledger.check(job, action)
+        """Raise for what may not be trained: erased data, who takes no part, units that nobody gave out.
+
+        `action` and the client complete "refused to ...".
+        """
+        self.check_clean(job, action)
         for unit in (job.unit, *job.others) if job.others else (job.unit,):
             if unit.client not in self.members:
-                raise UnknotError(f"refused to {action}: {self.data.label(unit.client)} does not take part")
+                who = self.data.label(job.client)
+                raise UnknotError(
+                    f"refused to {action} {who}: {self.data.label(unit.client)} does not take part"
+                )
             self.ledger.check_given(unit, job.batches)
+
+    def check_clean(self, job: Job, action: str) -> None:
+        """Raise for a job that carries erased data; words are found for those alone."""
+        if self.ledger.forbidden and self.ledger.taint(job):
+            self.ledger.check(job, f"{action} {self.data.label(job.client)}")
 
     def combine(self, lane: Lane, node: Node, updates: Sequence[Update]) -> None:
         """Put updates, in the order of client ids, into a node's model, as the federation aggregates."""
@@ -288,9 +299,9 @@ class State:
         """Train one lane for some rounds while the others stand still: for what comes after a run."""
         self._outside.train_alone(lane, rounds)
 
-    def validate(self, model: Weights) -> float:
-        """How a model does on the validation data, more is better: the main metric; 0 where none is left."""
-        return self._outside.validate(model)
+    def validate(self, models: Sequence[Weights]) -> list[float]:
+        """How models do on the validation data, more is better: the main metric; 0 where none is left."""
+        return self._outside.validate(models)
 
     def distill(self, student: Weights, teacher: Weights, recipe: Recipe, key: Key) -> Weights:
         """Train a model on what another one says of the public samples: the server's own work.
@@ -321,8 +332,7 @@ class State:
     def count(self, jobs: Sequence[Job], set_aside: int) -> None:
         """Put what these jobs cost on the bill, and what is stored by now."""
         read = [job.samples_read(self.data) for job in jobs]
-        held = [sum(len(self.data[client]) for client in job.clients) / len(job.clients) for job in jobs]
-        epochs = sum(n / own for n, own in zip(read, held, strict=True))
+        epochs = sum(n / self._held(job) for n, job in zip(read, jobs, strict=True))
         stored = (
             self.archive.nbytes
             + self.memo.nbytes
@@ -341,6 +351,12 @@ class State:
             ),
             bytes_stored=stored,
         )
+
+    def _held(self, job: Job) -> float:
+        """How many samples those that it reads hold, on average."""
+        if not job.others:
+            return len(self.data[job.unit.client])
+        return sum(len(self.data[client]) for client in job.clients) / len(job.clients)
 
 
 @dataclass(frozen=True)

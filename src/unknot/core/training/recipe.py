@@ -68,8 +68,9 @@ class Recipe:
 
     def samples_seen(self, samples: int) -> int:
         """How many samples those steps read, each reading counted."""
-        steps = self.steps(samples)
-        epochs, rest = divmod(steps, -(-samples // self.batch_size)) if samples else (0, 0)
+        if self.max_steps is None:
+            return self.epochs * samples
+        epochs, rest = divmod(self.steps(samples), -(-samples // self.batch_size)) if samples else (0, 0)
         return epochs * samples + rest * self.batch_size
 
     def rate(self, step: int, round: int) -> float:

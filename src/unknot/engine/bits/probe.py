@@ -54,6 +54,7 @@ def examine(template: nn.Module, form: Form, loss: Loss) -> Examined:
         for training in (True, False):
             probe.check_state(training)
             probe.check_company(training)
+            probe.check_alone(training)
         return Examined(probe.vocabulary(), probe.loss)
 
 
@@ -122,6 +123,17 @@ class _Probe:
                 if len(out) == 3 and len(changed) == 4 and not close(out[0], changed[0]):
                     self._refuse(name, "mixes the samples of a batch", MIXED)
             self._refuse("", "mixes the samples of a batch", MIXED)
+
+    def check_alone(self, training: bool) -> None:
+        """A batch may have one sample: a model that can take several must not fail there."""
+        x = self.a.x[:1]
+        try:
+            with torch.no_grad():
+                self.one.train(training)(x.clone())
+        except _ERRORS as error:
+            self._refuse(
+                self._who_fails(x, training), f"cannot take a batch of one sample ({_line(error)})", ONE
+            )
 
     def vocabulary(self) -> Vocabulary | None:
         """The smallest embedding that is given the input itself."""
@@ -230,6 +242,26 @@ class _Probe:
         with self._explained(), torch.no_grad():
             model(samples.x.clone())
 
+    def _who_fails(self, x: Tensor, training: bool) -> str:
+        """The innermost module that is at work when a pass fails."""
+        model, at_work = checks.copied(self.template), list[str]()
+
+        def begin(name: str, module: nn.Module, args: Any) -> None:
+            at_work.append(name)
+
+        def end(module: nn.Module, args: Any, out: Any) -> None:
+            at_work.pop()
+
+        for name, module in model.named_modules():
+            module.register_forward_pre_hook(partial(begin, name))
+            module.register_forward_hook(end)
+        try:
+            with torch.no_grad():
+                self.weights.load_into(model).train(training)(x.clone())
+        except _ERRORS:
+            return at_work[-1] if at_work else ""
+        return ""
+
     def _refuse(self, name: str, said: str, advice: str = "") -> NoReturn:
         kind = type(self.template.get_submodule(name)).__name__
         who = f"{name!r} is a {kind} that" if name else f"the model ({kind})"
@@ -239,12 +271,20 @@ class _Probe:
     def _explained(self) -> Iterator[None]:
         try:
             yield
-        except (RuntimeError, ValueError, IndexError, TypeError, AssertionError) as error:
+        except _ERRORS as error:
             if isinstance(error, ConfigError):
                 raise
-            what = (str(error) or type(error).__name__).splitlines()[0]
             shape = self.form.inputs
-            raise ConfigError(f"the model cannot be trained on samples of shape {shape}: {what}") from error
+            raise ConfigError(
+                f"the model cannot be trained on samples of shape {shape}: {_line(error)}"
+            ) from error
+
+
+_ERRORS = RuntimeError, ValueError, IndexError, TypeError, AssertionError  # that a forward pass may end with
+
+
+def _line(error: Exception) -> str:
+    return (str(error) or type(error).__name__).splitlines()[0]
 
 
 CARRIED = (
@@ -254,6 +294,10 @@ CARRIED = (
 MIXED = (
     "a sample's result would depend on who else is in its batch, and on how the batch is filled up; "
     "treat every sample on its own (GroupNorm and LayerNorm do)"
+)
+ONE = (
+    "the last batch of a pass may have no more, and a client may hold no more; a norm needs more than one "
+    "value to go by: give it fewer groups or a larger image, or leave it out"
 )
 UNKNOWN = "gives another result the second time, for the same weights and the same input"
 _SAID = {

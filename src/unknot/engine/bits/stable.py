@@ -36,6 +36,9 @@ def padded_sizes(m: int, k: int, n: int, itemsize: int) -> tuple[int, int]:
 
 def bmm(a: Tensor, b: Tensor, bias: Tensor | None = None) -> Tensor:
     """``a @ b (+ bias)`` for stacks ``[r, m, k]``, ``[r, k, n]`` and ``[r, 1, n]``."""
+    if torch.is_autocast_enabled(a.device.type):  # rounded first: what lies on lines is what is multiplied
+        lower = torch.get_autocast_dtype(a.device.type)
+        a, b, bias = a.to(lower), b.to(lower), None if bias is None else bias.to(lower)
     m, k, n = a.shape[1], a.shape[2], b.shape[2]
     k_padded, n_padded = padded_sizes(m, k, n, a.element_size())
     if k_padded != k:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import lru_cache, partial
 from threading import Event
 
 import numpy as np
@@ -84,6 +84,7 @@ def try_widths(
     return passed
 
 
+@lru_cache(16)
 def tried_with(recipe: Recipe) -> Recipe:
     """What a trial's step is: one of the recipe with what sums over a row.
 
@@ -108,7 +109,7 @@ def _rows(recipe: Recipe, maker: Maker, count: int) -> tuple[Samples, list[Lesso
     def lesson(number: int, weights: Weights) -> Lesson:
         read = np.arange(number * size, (number + 1) * size)
         job = Job(Unit(number), weights, Key.root(number), step)
-        return Lesson(job, Shard.of(read))
+        return Lesson.of(job, Shard.of(read))
 
     # From several starts: in one alone, a layer may have no gradient at all, and nothing would show.
     rows = [lesson(i, starts[i % some] * (1 + (i % 16 + 1) / 64)) for i in range(count)]

@@ -8,11 +8,10 @@ and what it reads, takes its steps, and is read out.
 
 from __future__ import annotations
 
-import gc
 from abc import ABC, abstractmethod
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from contextlib import contextmanager
+from functools import partial
 from threading import Event
 from typing import Any
 
@@ -21,13 +20,40 @@ from torch import Tensor
 
 from unknot.core.data import Samples
 from unknot.core.jobs import Update
+from unknot.core.weights import Weights
 from unknot.engine.cuda import draws
+from unknot.engine.cuda.draws import Holdings
+from unknot.engine.cuda.graphs import captured
 from unknot.engine.ways.lessons import Lesson
 from unknot.engine.ways.stack import Roster, Stacking
 from unknot.engine.workers import Stopped
 
 Make = Callable[..., "Course"]  # (rows=, steps=)
 MOST_GRAPHS = 1024  # of one course: a recipe whose steps differ has one for each
+
+
+class Outcome:
+    """What a stack comes to: noted when a row is done, read when all that was asked for is under way."""
+
+    def __init__(self, roster: Roster) -> None:
+        self.roster = roster
+        self._weights: list[Weights | None] = [None] * len(roster.lessons)
+        self._sums = torch.empty(len(roster.lessons), dtype=torch.float64, device=roster.setting.device)
+
+    def note(self, rows: slice, sums: Tensor, vectors: Tensor) -> None:
+        """The sums of the losses of these rows, and their weights ``[rows, size]``; both are copied."""
+        self._sums[rows] = sums
+        jobs = [lesson.job for lesson in self.roster.lessons[rows]]
+        trained = apart(vectors, [job.start.vector for job in jobs])
+        self._weights[rows] = [job.trained(vector) for job, vector in zip(jobs, trained, strict=True)]
+
+    def __iter__(self) -> Iterator[tuple[Lesson, Update]]:
+        """Waits for the GPU."""
+        for lesson, weights, total in zip(
+            self.roster.lessons, self._weights, self._sums.tolist(), strict=True
+        ):
+            assert weights is not None
+            yield lesson, Update(lesson.job, weights, len(lesson.shard), total / lesson.readings)
 
 
 class Course(ABC):
@@ -72,41 +98,27 @@ class Course(ABC):
     def holds(self, roster: Roster) -> bool:
         return len(roster.rows) <= self.rows and roster.steps <= self.steps
 
-    def run(self, roster: Roster, stop: Event) -> Iterator[None]:
-        """Train a stack: a step is asked for each time it is gone on with; then `results` has them.
+    def run(self, outcome: Outcome, held: Holdings, stop: Event) -> Iterator[None]:
+        """Train a stack: a step is asked for each time it is gone on with.
 
-        Asked for, not done: the GPU has its own time, and is waited for there alone.
+        Asked for, not done: the GPU has its own time, and is waited for when the outcome is read.
         """
+        roster = outcome.roster
         width, steps = len(roster.rows), roster.steps
-        reads, counts = draws.reads(roster)
+        reads, counts = draws.reads(roster, held)
         self._reads[:steps, :width].copy_(reads)
         self._counts[:steps, :width].copy_(counts)
         self._now.zero_()
         self._totals.zero_()
         self.begin(roster.starts())
-        self._vectors = [torch.empty(0)] * len(roster.lessons)
-        self._sums = torch.empty_like(self._totals)
         for step in range(steps):
             if stop.is_set():
                 raise Stopped
             self._step(roster.widths[step], step)
             if leaving := roster.leaving.get(step):
                 rows = slice(leaving[0], leaving[-1] + 1)
-                self._sums[rows] = self._totals[rows]
-                starts = [lesson.job.start.vector for lesson in roster.lessons[rows]]
-                self._vectors[rows] = apart(self.vectors(rows), starts)
+                outcome.note(rows, self._totals[rows], self.vectors(rows))
             yield
-        for lesson in roster.lessons:
-            lesson.job.lineage  # noqa: B018 - united while the GPU is at work, not when it is done
-
-    def results(self, roster: Roster) -> list[tuple[Lesson, Update]]:
-        """What a run has come to; waits for the GPU."""
-        vectors, sums = self._vectors, self._sums.tolist()
-        self._vectors = []
-        return [
-            (lesson, lesson.job.done(vector, len(lesson.shard), total / lesson.readings))
-            for lesson, vector, total in zip(roster.lessons, vectors, sums, strict=False)
-        ]
 
     def _step(self, width: int, number: int) -> None:
         """As it comes at first, which also makes the libraries ready; then it is captured and played."""
@@ -130,35 +142,11 @@ class Course(ABC):
 
     def _captured(self, width: int, number: int) -> torch.cuda.CUDAGraph | None:
         """A step written down, not taken; None, and the reason is kept, where that cannot be."""
-        graph = torch.cuda.CUDAGraph()
-        side = torch.cuda.Stream(self.setting.device)  # type: ignore[no-untyped-call]
         if self._pool is None:
             self._pool = torch.cuda.graph_pool_handle()
-        side.wait_stream(torch.cuda.current_stream(self.setting.device))
-        with torch.cuda.stream(side), _no_garbage():
-            graph.capture_begin(pool=self._pool, capture_error_mode="thread_local")
-            try:
-                self._eagerly(width, number)
-            except RuntimeError as error:
-                self.why_not_captured = str(error).splitlines()[0]
-            try:
-                graph.capture_end()
-            except RuntimeError as error:
-                self.why_not_captured = self.why_not_captured or str(error).splitlines()[0]
-        torch.cuda.current_stream(self.setting.device).wait_stream(side)
-        return None if self.why_not_captured else graph
-
-
-@contextmanager
-def _no_garbage() -> Iterator[None]:
-    """Within: nothing is searched for garbage, lest an old graph be thrown away while one is captured."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
+        step = partial(self._eagerly, width, number)
+        graph, self.why_not_captured = captured(step, self.setting.device, self._pool)
+        return graph
 
 
 def apart(stack: Tensor, like: Sequence[Tensor]) -> list[Tensor]:
@@ -166,11 +154,11 @@ def apart(stack: Tensor, like: Sequence[Tensor]) -> list[Tensor]:
 
     Each is where the weights are that it comes from.
     """
-    if any(other.device != stack.device for other in like):
+    place = like[0].device
+    if any(other.device != place for other in like):
         return [row.to(other.device, copy=True) for row, other in zip(stack.cpu(), like, strict=True)]
-    rows = [torch.empty_like(stack[0]) for _ in range(len(stack))]
-    torch._foreach_copy_(rows, list(stack.unbind(0)))
-    return rows
+    # As they are, each in memory of its own.
+    return list(torch._foreach_mul(stack.to(place).unbind(0), 1.0))
 
 
 class Courses:
@@ -179,6 +167,7 @@ class Courses:
     def __init__(self, memory: int) -> None:
         self.memory = memory
         self._kept: OrderedDict[Hashable, tuple[Course, int]] = OrderedDict()
+        self._held = Holdings()
         self._streams: list[torch.cuda.Stream] = []
 
     def run(
@@ -189,13 +178,16 @@ class Courses:
         stack: Sequence[Lesson],
         setting: Stacking,
         stop: Event,
-    ) -> list[tuple[Lesson, Update]]:
-        """Train a stack on the course of this key; `make` gives one, for so many `rows` and `steps`."""
-        roster = Roster(stack, setting)
-        course = self._course(key, make, row_bytes, roster)
-        for _ in course.run(roster, stop):
+    ) -> Outcome:
+        """Train a stack on the course of this key; `make` gives one, for so many `rows` and `steps`.
+
+        Stacks follow each other there in the GPU's own time: the next one is asked for while it is at work.
+        """
+        outcome = Outcome(Roster(stack, setting))
+        course = self._course(key, make, row_bytes, outcome.roster)
+        for _ in course.run(outcome, self._held, stop):
             pass
-        return course.results(roster)
+        return outcome
 
     def side_by_side(
         self,
@@ -207,25 +199,24 @@ class Courses:
         stop: Event,
     ) -> list[tuple[Lesson, Update]]:
         """Train several stacks in turn, a step of each, each on a stream of its own."""
-        rosters = [Roster(stack, setting) for stack in stacks]
-        courses = [self._course((key, n), make, row_bytes, roster) for n, roster in enumerate(rosters)]
+        outcomes = [Outcome(Roster(stack, setting)) for stack in stacks]
         while len(self._streams) < len(stacks):
             self._streams.append(torch.cuda.Stream(setting.device))  # type: ignore[no-untyped-call]
         here = torch.cuda.current_stream(setting.device)
         going = []
-        for course, roster, stream in zip(courses, rosters, self._streams, strict=False):
+        for number, (outcome, stream) in enumerate(zip(outcomes, self._streams, strict=False)):
+            course = self._course((key, number), make, row_bytes, outcome.roster)
             stream.wait_stream(here)
-            going.append((stream, course.run(roster, stop)))
+            going.append((stream, course.run(outcome, self._held, stop)))
         while going:
             going = [(stream, run) for stream, run in going if _gone_on(stream, run)]
         for stream in self._streams[: len(stacks)]:
             here.wait_stream(stream)
-        return [
-            one for course, roster in zip(courses, rosters, strict=True) for one in course.results(roster)
-        ]
+        return [one for outcome in outcomes for one in outcome]
 
     def clear(self) -> None:
         self._kept.clear()
+        self._held = Holdings()
 
     def why_not_captured(self) -> list[str]:
         """What kept steps from being captured, where something did."""
@@ -244,7 +235,8 @@ class Courses:
 
     def _make_room(self, wanted: int) -> None:
         while self._kept and wanted + sum(size for _, size in self._kept.values()) > self.memory:
-            self._kept.popitem(last=False)
+            _, (course, _) = self._kept.popitem(last=False)
+            torch.cuda.synchronize(course.setting.device)  # it may still be at work
 
 
 def _gone_on(stream: torch.cuda.Stream, run: Iterator[None]) -> bool:

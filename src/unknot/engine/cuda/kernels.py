@@ -27,6 +27,11 @@ def missing() -> str | None:
     return None
 
 
+def ready(x: torch.Tensor) -> bool:
+    """Whether kernels of our own are there for such a tensor, and products are not to be rounded."""
+    return x.is_cuda and not torch.is_autocast_enabled("cuda") and missing() is None
+
+
 def up(n: int, unit: int) -> int:
     return -(-n // unit) * unit
 

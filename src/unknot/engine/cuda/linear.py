@@ -22,7 +22,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from unknot.engine.cuda.kernels import MEMORY, TYPES, compile_text, cost, cycles, missing, parts, up
+from unknot.engine.cuda.kernels import MEMORY, TYPES, compile_text, cost, cycles, missing, parts, ready, up
 
 Kernel = Literal["forward", "head", "last", "backward"]
 THREADS = 320  # at most, of a block
@@ -417,7 +417,7 @@ class Linear(torch.autograd.Function):
 
 def taken(x: Tensor, weight: Tensor) -> bool:
     """Whether the kernels can take values ``[rows, batch, in]`` and weights ``[rows, out, in]``."""
-    return x.is_cuda and missing() is None and refused(_plain(x, weight, False)) is None
+    return ready(x) and refused(_plain(x, weight, False)) is None
 
 
 def _plain(x: Tensor, weight: Tensor, bias: bool, further: bool = True) -> Layer:

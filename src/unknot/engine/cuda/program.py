@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
+from threading import Event
 
 import torch
 from torch import Tensor
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from unknot.core.data import Samples
 from unknot.core.loss import Loss
 from unknot.core.training import Recipe, StepRule
+from unknot.core.training.optimizers import Tensors
 from unknot.engine.bits.stable import Guard
-from unknot.engine.cuda.courses import Course
+from unknot.engine.cuda.courses import Course, Outcome
+from unknot.engine.cuda.draws import Holdings, Signs, sign_keys
 from unknot.engine.layers.program import Forward
 from unknot.engine.outputs import fitted
-from unknot.engine.ways.stack import Parameters, Stacking
+from unknot.engine.ways.stack import Parameters, Stacking, differentiate_twice
 
 
 class ProgramCourse(Course):
-    """Stacks of a model, for any recipe whose optimiser asks for no curvature."""
+    """Stacks of a model, for any recipe."""
 
     def __init__(
         self,
@@ -42,7 +46,17 @@ class ProgramCourse(Course):
         kernels = [self._parameters.kernel_axes(name) for name in setting.trainable]
         self._rule = StepRule(recipe, round, trained, kernels)
         self._guard: Callable[[int], AbstractContextManager[object]] = Guard if guarded else _nothing
+        self._keys: Tensor | None = None  # of the signs, where the optimiser asks for curvature
+        if recipe.optimizer.curvature:
+            self._keys = torch.zeros(steps, rows, dtype=torch.int64, device=setting.device)
+            self._signs = Signs(setting.layout.size, setting.device)
         self._careful = Guard if loss.guarded and not guarded else _nothing
+
+    def run(self, outcome: Outcome, held: Holdings, stop: Event) -> Iterator[None]:
+        if self._keys is not None:
+            keys = sign_keys(outcome.roster)
+            self._keys[: keys.shape[0], : keys.shape[1]].copy_(keys)
+        yield from super().run(outcome, held, stop)
 
     def begin(self, starts: Tensor) -> None:
         self._parameters.load(starts)
@@ -55,12 +69,21 @@ class ProgramCourse(Course):
         rows = reads.reshape(-1)
         x = samples.x.index_select(0, rows).view(width, self.batch, *samples.x.shape[1:])
         y = samples.y.index_select(0, rows).view(width, self.batch, *samples.y.shape[1:])
-        with self._guard(width):
+        gradients: Tensors
+        products, signs = list[Tensor](), list[Tensor]()
+        with self._guard(width), nullcontext() if self._keys is None else sdpa_kernel(SDPBackend.MATH):
             outputs = fitted(self.forward(leaves, x), y, samples.kind, 2, self.loss.own)
-            with self._careful(width):
-                losses, error = self.loss.error(outputs.detach(), y, weights)
-            gradients = torch.autograd.grad(outputs, active, error, materialize_grads=True)
-        self._rule.take(number, gradients)
+            if self._keys is None:
+                with self._careful(width):
+                    losses, error = self.loss.error(outputs.detach(), y, weights)
+                gradients = torch.autograd.grad(outputs, active, error, materialize_grads=True)
+            else:
+                keys = self._keys[:, :width].index_select(0, self._now).squeeze(0)
+                signs = self._parameters.stored(self._signs.of(keys, self.setting.dtype))
+                with self._careful(width):
+                    losses = self.loss.stacked(outputs, y)
+                    gradients, products = differentiate_twice((losses * weights).sum(), active, signs)
+        self._rule.take(number, gradients, products, signs)
         return losses.detach()
 
     def vectors(self, rows: slice) -> Tensor:

@@ -6,6 +6,7 @@ import operator
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from threading import Lock, get_ident
 from typing import Any, Protocol
 
 import torch
@@ -78,13 +79,35 @@ def trace(model: nn.Module, twice: bool = False) -> Program:
     `twice` is for a program that is differentiated twice.
     """
     try:
-        graph = _Tracer().trace(model)
+        with _tracing:
+            graph = _Tracer().trace(model)
     except Exception as error:  # whatever a forward does with a proxy: the model cannot be traced
         raise Unsupported(f"torch.fx cannot trace it ({error})") from error
     return _Compiler(model, graph, twice).program()
 
 
+_tracing = Lock()
+
+
 class _Tracer(fx.Tracer):
+    """While it is at work, calls of all modules of this process come to it: those of other threads pass."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._thread = get_ident()
+
+    def call_module(
+        self, m: nn.Module, forward: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
+        if get_ident() != self._thread:
+            return forward(*args, **kwargs)
+        return super().call_module(m, forward, args, kwargs)
+
+    def getattr(self, attr: str, attr_val: Any, parameter_proxy_cache: dict[str, Any]) -> Any:
+        if get_ident() != self._thread:
+            return attr_val
+        return super().getattr(attr, attr_val, parameter_proxy_cache)
+
     def is_leaf_module(self, m: nn.Module, module_qualified_name: str) -> bool:
         return hasattr(m, "batched_kind") or super().is_leaf_module(m, module_qualified_name)
 

@@ -12,7 +12,7 @@ from torch.nn import functional as F
 
 from unknot.engine.bits import stable
 from unknot.engine.cuda import convolution, linear
-from unknot.engine.cuda.kernels import missing
+from unknot.engine.cuda.kernels import ready
 from unknot.engine.layers.forms import Image, Layer, Parameters, Unsupported, Value, to_image, to_rows
 from unknot.engine.layers.stage import Stage
 
@@ -49,16 +49,17 @@ def _conv2d(module: nn.Conv2d, names: Mapping[str, str], twice: bool) -> Layer:
     by_product = kernel == (1, 1)  # for which PyTorch leaves the library that the others run in
 
     def rule(parameters: Parameters, x: Value) -> Value:
-        if parameters[weight].is_cuda and not twice:
+        if not twice and ready(parameters[weight]):
             rows, stacked = to_rows(x), parameters[weight].permute(0, 1, 4, 2, 3)
             sizes = convolution.sizes_of(stage, rows.shape, stacked.shape, rows.dtype)
-            if isinstance(sizes, convolution.Sizes) and not missing():
+            if isinstance(sizes, convolution.Sizes):
                 biases = None if bias is None else parameters[bias]
                 return convolution.Convolution.apply(rows, stacked, biases, sizes)  # type: ignore[no-untyped-call]
         image = to_image(x)
         kernels = parameters[weight].flatten(0, 1).permute(0, 3, 1, 2)
         biases = None if bias is None else parameters[bias].flatten()
-        if (by_product or x.dtype == torch.float64) and not isinstance(padding, str):
+        lowered = torch.is_autocast_enabled(image.data.device.type)
+        if (by_product or lowered or x.dtype == torch.float64) and not isinstance(padding, str):
             return _conv_by_product(image, kernels, biases, stride, padding, dilation, groups)
         out = F.conv2d(image.data, kernels, biases, stride, padding, dilation, image.rows * groups)
         return Image(out, image.rows)
@@ -84,7 +85,10 @@ def _conv_by_product(
         )
     ]
     blocks = image.rows * groups
-    patches = F.unfold(image.data, kernels.shape[2:], dilation, padding, stride)
+    data = image.data
+    if torch.is_autocast_enabled(data.device.type):
+        data = data.to(torch.get_autocast_dtype(data.device.type))
+    patches = F.unfold(data, kernels.shape[2:], dilation, padding, stride)
     stack = patches.view(batch, blocks, -1, patches.shape[-1]).permute(1, 2, 0, 3).flatten(2)
     matrices = kernels.reshape(blocks, -1, stack.shape[1])
     out = stable.bmm(matrices, stack)

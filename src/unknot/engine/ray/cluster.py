@@ -22,6 +22,16 @@ from unknot.core.errors import ConfigError
 
 REACHED = 5.0
 """So many seconds an address is given to answer."""
+IN_MEMORY = {
+    "automatic_object_spilling_enabled": False,
+    "local_fs_capacity_threshold": 1e-9,  # any disk counts as full: what finds no room would go there
+    "oom_grace_period_s": 10,  # so long it may wait for room
+}
+SMALL, LARGE, USUAL = 100 << 20, 4 << 30, 0.3
+"""Bytes of the smallest object store that Ray starts with, and of one that is large enough; the share of the
+memory that Ray gives it."""
+ROOMS, CODE = ("core", "engine", "models"), (".py", ".cu")
+"""Where the code is that bits depend on, and how its files end."""
 QUIET = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",  # Ray warns of a default of its own that will change
@@ -47,10 +57,12 @@ def connect(address: str | None, cpus: int) -> Any:
     """Ray, connected: to the cluster that this process is part of already, at the address, or of our own.
 
     One that is started here has this machine's cores (at least `cpus`), listens on 127.0.0.1 alone, to this
-    process and its children alone, writes no object to a disk, and ends with the process. `$RAY_ADDRESS`
-    counts where no address is given.
+    process and its children alone, writes no object to a disk (if /dev/shm has room for its store), and ends
+    with the process. `$RAY_ADDRESS` counts where no address is given.
     """
     ray = imported()
+    if address is not None and not address.strip():
+        raise ConfigError("engine.address is empty: write host:port, or 'auto', or leave it out")
     address = address or os.environ.get("RAY_ADDRESS") or "local"
     if ray.is_initialized():
         here = ray.get_runtime_context().gcs_address
@@ -61,17 +73,22 @@ def connect(address: str | None, cpus: int) -> Any:
             )
         return ray
     if address == "local":
-        with _environment(_for_our_own()), _loopback(ray):
-            ray.init(
-                address="local",
-                num_cpus=max(cpus, len(os.sched_getaffinity(0))),
-                include_dashboard=False,
-                log_to_driver=False,
-                logging_level="ERROR",
-                _system_config={"automatic_object_spilling_enabled": False},
-            )
+        try:
+            with _environment(_for_our_own()), _loopback(ray):
+                ray.init(
+                    address="local",
+                    num_cpus=max(cpus, len(os.sched_getaffinity(0))),
+                    object_store_memory=_store(),
+                    include_dashboard=False,
+                    log_to_driver=False,
+                    logging_level="ERROR",
+                    _system_config=IN_MEMORY,
+                )
+        except Exception as error:
+            why = str(error).strip().partition("\n")[0]
+            raise ConfigError(f"Ray cannot be started on this machine: {why}") from error
         return ray
-    _check_address(address)
+    _check_address(ray, address)
     try:
         ray.init(address=address, log_to_driver=False, logging_level="ERROR")
     except Exception as error:
@@ -79,22 +96,34 @@ def connect(address: str | None, cpus: int) -> Any:
     return ray
 
 
-def _check_address(address: str) -> None:
-    """Ray itself tries for minutes."""
-    if address == "auto":
-        return
+def _check_address(ray: Any, address: str) -> None:
+    """Ray itself tries for minutes, also where a cluster was once, or where something else listens."""
     if "://" in address:
         raise ConfigError(
             f"engine.address is {address!r}: Ray's client is not a way in. Start on a machine of the "
             "cluster, with the address of its head, host:6379, or 'auto'"
         )
-    host, colon, port = address.rpartition(":")
-    if not colon or not port.isdigit() or not 0 < int(port) < 65536:
+    _, colon, port = address.rpartition(":")
+    if address != "auto" and (not colon or not port.isdigit() or not 0 < int(port) < 65536):
         raise ConfigError(f"engine.address is {address!r}: write host:port, such as 10.0.0.1:6379, or 'auto'")
+    try:  # what "auto" stands for; and this machine is called by the name that others know it by
+        found = ray._private.services.canonicalize_bootstrap_address(address)
+        host, _, port = found.rpartition(":")
+        at = "" if found == address else f"{found}: "
+    except Exception as error:
+        raise ConfigError(_unreached(address, str(error).strip().partition("\n")[0])) from None
     try:
-        socket.create_connection((host.strip("[]"), int(port)), REACHED).close()
+        with socket.create_connection((host.strip("[]"), int(port)), REACHED) as line:
+            if os.environ.get("RAY_USE_TLS", "0") in ("0", "") and not _answers(line):
+                raise ConfigError(_unreached(address, f"{at}something listens there, but it is not Ray"))
     except OSError as error:
-        raise ConfigError(_unreached(address, error.strerror or str(error))) from None
+        raise ConfigError(_unreached(address, at + (error.strerror or str(error)))) from None
+
+
+def _answers(line: socket.socket) -> bool:
+    """Whether it speaks as gRPC does: HTTP/2, which begins with a frame of settings, type 4."""
+    line.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\0\0\0\4\0\0\0\0\0")
+    return line.recv(9)[3:4] == b"\4"
 
 
 def _unreached(address: str, why: str) -> str:
@@ -103,6 +132,20 @@ def _unreached(address: str, why: str) -> str:
         "and join it from this machine (with RAY_AUTH_MODE and RAY_AUTH_TOKEN, if it asks for a token), or "
         "leave the address out for one of this machine's own"
     )
+
+
+def _store() -> int | None:
+    """How many bytes the object store may have, so that it lies in memory; None: as many as Ray gives it.
+
+    One for which there is no room in /dev/shm, which is small in a container, Ray puts into a file.
+    """
+    try:
+        there = os.statvfs("/dev/shm")
+        memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, ValueError):
+        return None
+    fits = int(0.9 * there.f_bavail * there.f_frsize)
+    return min(fits, LARGE) if SMALL <= fits < USUAL * memory else None
 
 
 def _for_our_own() -> dict[str, str]:
@@ -158,26 +201,33 @@ def _loopback(ray: Any) -> Iterator[None]:
 
 def about_here(device: torch.device) -> dict[str, str]:
     """What bits depend on, of this process: its code, and what computes."""
-    if device.type == "cuda":
-        chip = torch.cuda.get_device_name(device)
-    else:
-        chip = f"{torch.backends.cpu.get_cpu_capability()}, {_processor()}"
-    return {
+    found = {
         "unknot": unknot.__version__,
         "its code": _code(),
         "torch": torch.__version__.partition("+")[0],
         "numpy": np.__version__,
         "python": platform.python_version().rpartition(".")[0],
-        "chip": chip,
     }
+    if device.type == "cuda":
+        return found | {"CUDA": cuda() or "", "chip": torch.cuda.get_device_name(device)}
+    return found | {"chip": f"{torch.backends.cpu.get_cpu_capability()}, {_processor()}"}
+
+
+def cuda() -> str | None:
+    """The CUDA (or ROCm) that torch was built for, with its libraries; None where for none."""
+    return torch.version.cuda or torch.version.hip
 
 
 @cache
 def _code() -> str:
-    """A digest of the modules that bits depend on: a version number may stay while they change."""
-    root = Path(unknot.__file__).parent
+    return digest(Path(unknot.__file__).parent)
+
+
+def digest(root: Path) -> str:
+    """A digest of the code under `root` that bits depend on: a version number may stay while it changes."""
     hasher = hashlib.sha256()
-    for file in sorted(file for room in ("core", "engine") for file in (root / room).rglob("*.py")):
+    files = (file for room in ROOMS for file in (root / room).rglob("*") if file.suffix in CODE)
+    for file in sorted(files):
         hasher.update(str(file.relative_to(root)).encode() + b"\0" + file.read_bytes())
     return hasher.hexdigest()[:12]
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -23,9 +24,10 @@ from unknot.core.weights import Layout
 from unknot.engine import checks
 from unknot.engine.evaluate import Judge, Tally
 from unknot.engine.ray import parcels
-from unknot.engine.ray.crew import Crew, Member
+from unknot.engine.ray.crew import Crew
 from unknot.engine.ray.parcels import Head, Parcel
-from unknot.engine.ray.worker import Asked, packed_engine, parts
+from unknot.engine.ray.roster import Member
+from unknot.engine.ray.worker import Asked, Heir, packed_engine, parts
 from unknot.engine.workers import check_threads
 
 INNER = ("stacked", "loop")
@@ -41,12 +43,12 @@ class RayEngine:
     `address`: where the cluster is, ``host:6379``, or "auto" for the one that this machine is part of; left
     out: $RAY_ADDRESS, or a cluster of this machine's own, which ends with the process. `workers`: how many;
     left out: as many as the cluster has room for, and more when machines join. `gpus`: how many GPUs each
-    worker takes; left out: one where the device is "cuda", else none. `inner`: what a worker trains with,
-    "stacked" or "loop". `device` and `dtype`: where and in which precision. `threads`: how many cores each
-    worker takes; left out: 1. `memory`: the bytes that the stacks of one worker may take; left out: 2 GiB, on
-    a GPU three quarters of it. `rows`: the most jobs in a worker's stack. `path`: the way to train, as the
-    stacked engine has it. `tf32`: on a GPU, let products be rounded to TF32. `task`: what models are judged
-    by, and trained by where a recipe does not say it.
+    worker takes, 0 or 1; left out: one where the device is "cuda", else none. `inner`: what a worker trains
+    with, "stacked" or "loop". `device` and `dtype`: where and in which precision. `threads`: how many cores
+    each worker takes; left out: 1. `memory`: the bytes that the stacks of one worker may take; left out:
+    2 GiB, on a GPU three quarters of it. `rows`: the most jobs in a worker's stack. `path`: the way to train,
+    as the stacked engine has it. `precision`: how products are rounded, "float32" (not at all), "tf32" or
+    "bf16". `task`: what models are judged by, and trained by where a recipe does not say it.
     """
 
     name = "ray"
@@ -57,7 +59,7 @@ class RayEngine:
         *,
         address: str | None = None,
         workers: int | None = None,
-        gpus: float | None = None,
+        gpus: int | None = None,
         inner: str = "stacked",
         device: str | torch.device = "cpu",
         dtype: torch.dtype = torch.float32,
@@ -65,7 +67,7 @@ class RayEngine:
         memory: int | None = None,
         rows: int | None = None,
         path: str | None = None,
-        tf32: bool = False,
+        precision: str | None = None,
         task: Task | None = None,
     ) -> None:
         checks.check_model(model)
@@ -80,16 +82,15 @@ class RayEngine:
         self.threads = check_threads(threads) or 1
         self.task = task or Task()
         self.layout = Layout.of(model)
-        self.gpus = gpus if gpus is not None else float(self.device.type == "cuda")
-        if self.gpus < 0 or (self.device.type == "cuda" and not self.gpus):
-            raise ConfigError(f"gpus = {gpus:g} does not go with the device {str(self.device)!r}")
+        self.gpus = gpus if gpus is not None else int(self.device.type == "cuda")
+        _check_device(self.device, self.gpus)
         options: dict[str, Any] = {
             "device": "cuda" if self.gpus else "cpu",
             "dtype": dtype,
             "threads": self.threads,
             "task": task,
         }
-        own = {"memory": memory, "rows": rows, "path": path, "tf32": tf32 or None}
+        own = {"memory": memory, "rows": rows, "path": path, "precision": precision}
         given = {name: value for name, value in own.items() if value is not None}
         if given and inner != "stacked":
             raise ConfigError(f"the {inner} engine does not take {next(iter(given))}: leave it out")
@@ -100,6 +101,7 @@ class RayEngine:
             partial(packed_engine, name=inner, model=model, options=options | given), type(model).__name__
         )
         self._tokens: weakref.WeakKeyDictionary[Samples, int] = weakref.WeakKeyDictionary()
+        self._readers: weakref.WeakKeyDictionary[FederatedData, int] = weakref.WeakKeyDictionary()
         self._next = itertools.count()
         self._recipes: dict[Recipe, tuple[int, bytes]] = {}
         weakref.finalize(self, self._crew.retire, "engine", self._number)
@@ -126,7 +128,7 @@ class RayEngine:
         used = Counter(start for call in cut for start in {id(jobs[place].start.vector) for place in call})
         shared = [start for start in starts if used[start] > 1]
         common = self._crew.put(parcels.matrix([starts[s] for s in shared])) if shared else None
-        token = self._token(data.train)
+        token = self._readers[data] = self._token(data.train)
         done: list[Update | None] = [None] * len(jobs)
 
         def send(call: list[int], member: Member) -> Any:
@@ -167,15 +169,24 @@ class RayEngine:
         return torch.cat([torch.from_numpy(part.copy()) for part in said])
 
     def wipe(self) -> None:
-        """Every worker overwrites the samples that it reads; when this returns, all have, or are gone."""
-        self._tokens.clear()
+        """Every worker overwrites what was erased; when this returns, all have, or are gone.
+
+        Data whose tensors are its own has lost the rows that no client holds, and no others: workers keep
+        the rest of it. All other samples go altogether, and are sent again if they are read again.
+        """
         self._recipes.clear()
-        self._crew.wipe(self._number)
+        self._crew.wipe(self._number, self._heirs())
 
     def describe(self) -> dict[str, object]:
         inner = self._ask(lambda member: member.call("describe", self._number))
         shown = {name: inner[name] for name in ("path", "reason", "device", "dtype", "torch")}
-        return {"engine": self.name, **shown, "threads": self.threads, **self._crew.told(), "inner": inner}
+        return {
+            "engine": self.name,
+            **shown,
+            "threads": self.threads,
+            **self._crew.roster.told(),
+            "inner": inner,
+        }
 
     # How it is asked ------------------------------------------------------------------------------
 
@@ -214,6 +225,22 @@ class RayEngine:
             token = self._tokens[samples] = next(self._next)
             weakref.finalize(samples, self._crew.retire, "samples", self._number, token).atexit = False
         return self._tokens[samples]
+
+    def _heirs(self) -> dict[int, Heir]:
+        """What workers are to keep, by the number that it had: now it is known by another."""
+        before, readers = dict(self._tokens), dict(self._readers)
+        self._tokens.clear()
+        self._readers.clear()
+        kept: dict[int, Heir] = {}
+        for data, token in readers.items():
+            if not data.own or token in kept:
+                continue
+            self._readers[data] = self._token(data.train)
+            kept[token] = Heir(self._readers[data], np.flatnonzero(data.unheld()))
+            for samples in (data.test, data.validation):
+                if samples in before and before[samples] not in kept:
+                    kept[before[samples]] = Heir(self._token(samples))
+        return kept
 
     def _open(self, members: Sequence[Member]) -> None:
         """Make the engine of those that have none."""
@@ -263,6 +290,22 @@ class RayEngine:
                 f"{what} cannot be sent to workers: {type(error).__name__}: {error}. Take out what cannot be "
                 "pickled (an open file, a lock, a thread), or make it where it is used"
             ) from error
+
+
+def _check_device(device: torch.device, gpus: int) -> None:
+    if device.type not in ("cpu", "cuda"):
+        raise ConfigError(f"device = {str(device)!r}: with Ray workers train on 'cpu' or 'cuda'")
+    if device.type == "cuda" and device.index is not None:
+        raise ConfigError(
+            f"device = {str(device)!r}: with Ray each worker has a GPU of its own: say 'cuda' (which of them "
+            "Ray may use, CUDA_VISIBLE_DEVICES says when it is started)"
+        )
+    if gpus not in (0, 1):
+        raise ConfigError(
+            f"gpus = {gpus:g}: a worker takes one GPU or none; for more GPUs ask for more workers"
+        )
+    if device.type == "cuda" and not gpus:
+        raise ConfigError(f"gpus = {gpus:g} does not go with the device {str(device)!r}")
 
 
 __all__ = ["RayEngine"]

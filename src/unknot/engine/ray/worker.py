@@ -20,6 +20,7 @@ from torch import nn
 
 from unknot.core.data import FederatedData, Samples
 from unknot.core.ensemble import Ensemble, Model
+from unknot.core.errors import ConfigError
 from unknot.core.training import Recipe
 from unknot.core.weights import Layout, Weights
 from unknot.engine import checks
@@ -54,6 +55,20 @@ class Asked:
         return Ensemble(tuple(zip(self.factors, weights, strict=True)), self.vote)
 
 
+@dataclass(frozen=True)
+class Heir:
+    """Samples that stay when others go: the number that they have from now on, the rows that they lose."""
+
+    token: int
+    rows: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+
+    def of(self, held: Samples) -> Samples:
+        """They keep their place; what was known of them is forgotten."""
+        for values in (held.x, held.y):
+            values.index_fill_(0, torch.from_numpy(self.rows).to(values.device), 0)
+        return replace(held)
+
+
 @dataclass
 class _Desk:
     """What one engine of the driver has here."""
@@ -81,6 +96,7 @@ class Worker:
         torch.set_num_threads(threads)
         self._device = torch.device(device)
         self._desks: dict[int, _Desk] = {}
+        gc.freeze()  # what is there by now stays: no wipe need look through it
 
     def about(self) -> dict[str, Any]:
         """What bits depend on, and where this is."""
@@ -93,7 +109,11 @@ class Worker:
 
         name, model, options = pickle.loads(packed)
         engine = make_engine(name, model, **options)
-        assert isinstance(engine, Machine)
+        if not isinstance(engine, Machine):
+            raise ConfigError(
+                "a worker on the Ray cluster sees several GPUs, where it was to have one: start Ray without "
+                "RAY_EXPERIMENTAL_NOSET_CUDA_VISIBLE_DEVICES"
+            )
         self._desks[number] = _Desk(engine)
 
     def learn(self, number: int, recipes: Mapping[int, bytes]) -> None:
@@ -115,6 +135,7 @@ class Worker:
         for ours, theirs in ((given.x, placed.x), (given.y, placed.y)):
             if ours.data_ptr() != theirs.data_ptr():
                 ours.zero_()
+        desk.overwrite([token])  # they come again where another worker died in between
         desk.samples[token] = placed
 
     def train(
@@ -156,17 +177,24 @@ class Worker:
 
     def close(self, number: int) -> None:
         """The driver's engine is gone."""
-        self.wipe(number)
+        self.wipe(number, {})
         self._desks.pop(number, None)
 
-    def wipe(self, number: int) -> None:
-        """Overwrite all samples that this engine reads, and drop them with all that was trained."""
+    def wipe(self, number: int, heirs: Mapping[int, Heir]) -> None:
+        """Overwrite all samples that this engine reads, but what is kept, and drop all that was trained."""
         if (desk := self._desks.get(number)) is None:
             return
+        kept = {
+            heir.token: heir.of(desk.samples.pop(old)) for old, heir in heirs.items() if old in desk.samples
+        }
         desk.overwrite([*desk.samples, *desk.coming])
+        desk.samples = kept
+        desk.data.clear()
         desk.recipes.clear()
         desk.engine.wipe()
         gc.collect()
+        if self._device.type == "cuda":
+            torch.cuda.synchronize()  # what was asked of it has been done
 
     def _asked(
         self, number: int, token: int, part: slice, asked: Asked, vectors: NDArray[Any]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import torch
@@ -23,13 +24,18 @@ def row_bytes(layout_size: int, activations: int, inputs: int, recipe: Recipe, i
     return itemsize * (layout_size * copies + recipe.batch_size * (activations * passes + 2 * inputs))
 
 
-def activations_of(model: nn.Module, sample: Tensor) -> int:
-    """How many numbers the layers of a model give for one sample."""
+def activations_of(model: nn.Module, sample: Tensor, patches: bool = False) -> int:
+    """How many numbers the layers of a model give for one sample.
+
+    With `patches`, convolutions are products with the patches that their kernels lie on, which count, too.
+    """
     total = 0
 
     def count(module: nn.Module, inputs: object, output: object) -> None:
         nonlocal total
         total += output.numel() if isinstance(output, Tensor) else 0
+        if patches and isinstance(module, nn.Conv2d) and isinstance(output, Tensor):
+            total += module.in_channels * math.prod(module.kernel_size) * math.prod(output.shape[-2:])
 
     hooks = [m.register_forward_hook(count) for m in model.modules() if not any(m.children())]
     hooks += [m.register_forward_hook(count) for m in model.modules() if hasattr(m, "batched_kind")]

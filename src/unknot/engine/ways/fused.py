@@ -12,7 +12,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from functools import cache
 from itertools import pairwise
-from threading import Event
+from threading import Event, Lock
 from typing import TypeVar
 
 import torch
@@ -163,7 +163,11 @@ def descend(
     for back in range(len(w)):
         layer = len(w) - 1 - back
         value = values[layer]
-        below = torch.bmm(error, w[layer]) if layer > 0 or further else error
+        below = error
+        if layer > 0:
+            below = torch.bmm(error, w[layer])
+        elif further:  # samples last: so it goes on without a copy
+            below = torch.bmm(w[layer].transpose(1, 2), error.transpose(1, 2)).transpose(1, 2)
         w[layer].baddbmm_(error.transpose(1, 2), value, beta=keep, alpha=rate)
         if biased[layer]:
             if keep != 1.0:
@@ -178,10 +182,13 @@ def descend(
     return error[:, :, :features]
 
 
+_COMPILING = Lock()  # Python's parser fails where two threads are in it at once
+
+
 @cache
 def scripted(function: Callable[..., T]) -> Callable[..., T]:
     """A function as TorchScript; as it is where that is no longer to be had. The bits are the same."""
-    with warnings.catch_warnings():
+    with _COMPILING, warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
         try:
             compiled: Callable[..., T] = torch.jit.script(function)

@@ -14,7 +14,6 @@ from unknot.engine.bits.made import Maker
 from unknot.engine.bits.stable import Guard
 from unknot.engine.checks import copied
 from unknot.engine.cuda.chain import ChainCourse, Fitted
-from unknot.engine.cuda.courses import Courses
 from unknot.engine.cuda.kernels import missing
 from unknot.engine.cuda.program import ProgramCourse
 from unknot.engine.layers.program import Forward, Single
@@ -40,6 +39,8 @@ class Fused(Way):
     def lacks(self, traits: Traits) -> str:
         if traits.chain is None:
             return "it is for chains of Conv2d, MaxPool2d, ReLU, then Flatten, Linear and ReLU (or Tanh)"
+        if traits.precision.lowered:
+            return "its products are in float32, and bf16 is asked for"
         if not traits.on_cpu:
             return missing() or ""
         if traits.chain.stages and (traits.dtype != torch.float32 or traits.kernels >= MANY_KERNELS):
@@ -72,8 +73,11 @@ class Fused(Way):
             make = partial(ChainCourse, chain, addition, batch=batch, samples=samples, setting=setting)
             key = self.name, samples, batch, addition
             return courses.run(key, make, case.row_bytes, stack.lessons, setting, stack.stop)
-        train = train_fused_images if chain.stages else train_fused
-        return train(chain, stack.lessons, samples, setting, stack.stop)
+        if chain.stages:
+            return train_fused_images(
+                chain, stack.lessons, samples, setting, stack.stop, stack.workshop.shelf, case.row_bytes
+            )
+        return train_fused(chain, stack.lessons, samples, setting, stack.stop)
 
 
 class Batched(Way):
@@ -92,10 +96,11 @@ class Batched(Way):
         case = stack.case
         program = case.traits.twice if case.recipe.optimizer.curvature else case.traits.program
         assert program is not None
-        if (courses := _courses(stack)) is not None:
-            key, make = _course(self, lambda: program, stack)
+        forward = case.traits.precision.forward(program)
+        if (courses := stack.workshop.courses) is not None:
+            key, make = _course(self, lambda: forward, stack)
             return courses.run(key, make, case.row_bytes, stack.lessons, stack.setting, stack.stop)
-        return train_stack(program, stack.lessons, stack.samples, stack.setting, stack.stop, loss=case.loss)
+        return train_stack(forward, stack.lessons, stack.samples, stack.setting, stack.stop, loss=case.loss)
 
 
 class Vmapped(Way):
@@ -119,18 +124,21 @@ class Vmapped(Way):
             x = maker.samples("sample", 2).x.unsqueeze(1)
             try:
                 with torch.no_grad():
-                    VmappedModel(model.train())(parameters, x)
+                    case.traits.precision.forward(VmappedModel(model.train()))(parameters, x)
             except RuntimeError as error:
                 return str(error).splitlines()[0]
         return ""
 
     def train(self, stack: Stack) -> Results:
         given = stack.lessons, stack.samples, stack.setting, stack.stop
+        precision = stack.case.traits.precision
         with stack.workshop.borrowed() as model:
-            if (courses := _courses(stack)) is not None:
-                key, make = _course(self, lambda: VmappedModel(copied(model.train())), stack)
+            if (courses := stack.workshop.courses) is not None:
+                key, make = _course(
+                    self, lambda: precision.forward(VmappedModel(copied(model.train()))), stack
+                )
                 return courses.run(key, make, stack.case.row_bytes, stack.lessons, stack.setting, stack.stop)
-            return train_stack(VmappedModel(model.train()), *given, Guard, stack.case.loss)
+            return train_stack(precision.forward(VmappedModel(model.train())), *given, Guard, stack.case.loss)
 
 
 class Alone(Way):
@@ -145,24 +153,19 @@ class Alone(Way):
 
     def at_once(self, case: Case) -> int:
         """How many jobs are handed over at once."""
-        return 1 if case.traits.on_cpu or case.recipe.optimizer.curvature else STREAMS
+        return 1 if case.traits.on_cpu else STREAMS
 
     def train(self, stack: Stack) -> Results:
-        case, stop = stack.case, stack.stop
+        case, stop, precision = stack.case, stack.stop, stack.case.traits.precision
         with stack.workshop.borrowed() as model:
-            if (courses := _courses(stack)) is not None:
-                key, make = _course(self, lambda: Single(copied(model.train())), stack)
+            if (courses := stack.workshop.courses) is not None:
+                key, make = _course(self, lambda: precision.forward(Single(copied(model.train()))), stack)
                 alone, stacks = replace(stack.setting, widths=(1,)), [[one] for one in stack.lessons]
                 return courses.side_by_side(key, make, case.row_bytes, stacks, alone, stop)
             return [
-                (one, train_alone(model, one.job, one.shard, stack.samples, stop, case.loss))
+                (one, train_alone(model, one.job, one.shard, stack.samples, stop, case.loss, precision))
                 for one in stack.lessons
             ]
-
-
-def _courses(stack: Stack) -> Courses | None:
-    """On a GPU, where each step by autograd is captured once; curvature is not."""
-    return None if stack.case.recipe.optimizer.curvature else stack.workshop.courses
 
 
 def _course(

@@ -50,15 +50,15 @@ class Lesson:
 
     job: Job
     shard: Shard
+    steps: int
     drawn: tuple[NDArray[np.int64], NDArray[np.int64]] | None = None
 
     @staticmethod
     def of(job: Job, shard: Shard) -> Lesson:
-        return Lesson(job, shard, None if job.batches is None else _filled_up(job, shard, job.batches))
-
-    @cached_property
-    def steps(self) -> int:
-        return self.job.recipe.steps(len(self.shard)) if self.drawn is None else len(self.drawn[0])
+        if job.batches is None:
+            return Lesson(job, shard, job.recipe.steps(len(shard)))
+        drawn = _filled_up(job, shard, job.batches)
+        return Lesson(job, shard, len(drawn[0]), drawn)
 
     @property
     def rows(self) -> NDArray[np.int64]:

@@ -135,6 +135,11 @@ class Parameters:
         order = self.orders[name]
         return part.permute(0, *(axis + 1 for axis in order)).clone(memory_format=torch.contiguous_format)
 
+    def stored(self, vectors: Tensor) -> list[Tensor]:
+        """Numbers for all parameters ``[rows, size]``: those of what is trained, each in its stored order."""
+        parts = self.setting.layout.split(vectors)
+        return [self.store(name, parts[name]) for name in self.setting.trainable]
+
     def load(self, starts: Tensor) -> None:
         """Put other weights into the first rows."""
         for name, part in self.setting.layout.split(starts).items():
@@ -206,7 +211,8 @@ def train_stack(
                 with careful(width):
                     reading = loss.stacked(outputs, y)
                     total = (reading * weights).sum()
-                    gradients, products, signs = differentiate_twice(total, active, roster, step, parameters)
+                    signs = drawn_signs(roster, step, parameters, width)
+                    gradients, products = differentiate_twice(total, active, signs)
             else:
                 with careful(width):
                     reading, error = loss.error(outputs.detach(), y, weights)
@@ -218,18 +224,21 @@ def train_stack(
     return roster.updates(vectors, losses)
 
 
+def drawn_signs(roster: Roster, step: int, parameters: Parameters, width: int) -> list[Tensor]:
+    """Hutchinson's ±1 of one step for the first rows, as the parameters are stored."""
+    setting = parameters.setting
+    drawn = torch.stack([lessons.signs(lesson.job, step, setting.layout) for lesson in roster.rows[:width]])
+    return parameters.stored(drawn.to(device=setting.device, dtype=setting.dtype))
+
+
 def differentiate_twice(
-    total: Tensor, active: list[Tensor], roster: Roster, step: int, parameters: Parameters
-) -> tuple[list[Tensor], list[Tensor], list[Tensor]]:
-    """Gradients, the Hessian's products with vectors of signs, and these.
+    total: Tensor, active: list[Tensor], signs: list[Tensor]
+) -> tuple[list[Tensor], list[Tensor]]:
+    """Gradients, and the Hessian's products with vectors of signs.
 
     The rows' losses have no parameter in common, so the Hessian of their sum is block-diagonal: one
     backward pass gives every row its own product.
     """
     gradients = torch.autograd.grad(total, active, create_graph=True, materialize_grads=True)
-    setting, width = parameters.setting, len(active[0])
-    drawn = torch.stack([lessons.signs(lesson.job, step, setting.layout) for lesson in roster.rows[:width]])
-    split = setting.layout.split(drawn.to(device=setting.device, dtype=setting.dtype))
-    signs = [parameters.store(name, split[name]) for name in setting.trainable]
     products = lessons.hessian_products(gradients, active, signs)
-    return [g.detach() for g in gradients], [hv.detach() for hv in products], signs
+    return [g.detach() for g in gradients], [hv.detach() for hv in products]

@@ -10,6 +10,7 @@ from torch import nn
 from unknot.core.weights import Layout
 from unknot.engine.layers.forms import Unsupported
 from unknot.engine.layers.program import Program, trace
+from unknot.engine.precision import FULL, Precision
 from unknot.engine.ways.chain import Chain, chain_of
 
 
@@ -26,9 +27,10 @@ class Traits:
     convolutions: bool
     layout: Layout
     kernels: int  # in its largest convolution: pairs of an input channel and an output channel
+    precision: Precision
 
     @staticmethod
-    def of(model: nn.Module, device: torch.device, dtype: torch.dtype) -> Traits:
+    def of(model: nn.Module, device: torch.device, dtype: torch.dtype, precision: Precision = FULL) -> Traits:
         program, twice, chain, why_not = None, None, None, ""
         try:
             program, twice = trace(model), trace(model, twice=True)
@@ -38,7 +40,8 @@ class Traits:
         convolutions = [m for m in model.modules() if isinstance(m, nn.modules.conv._ConvNd)]
         kernels = max((m.weight.shape[0] * m.weight.shape[1] for m in convolutions), default=0)
         layout = Layout.of(model)
-        return Traits(device, dtype, program, twice, chain, why_not, bool(convolutions), layout, kernels)
+        found = bool(convolutions), layout, kernels, precision
+        return Traits(device, dtype, program, twice, chain, why_not, *found)
 
     @property
     def on_cpu(self) -> bool:

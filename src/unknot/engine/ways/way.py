@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from threading import Event
@@ -20,10 +20,12 @@ from unknot.engine.bits.made import Form
 from unknot.engine.cuda.courses import Courses
 from unknot.engine.ways import chunks
 from unknot.engine.ways.lessons import Lesson
+from unknot.engine.ways.shelf import Shelf
 from unknot.engine.ways.stack import Stacking
 from unknot.engine.ways.traits import Traits
 
-Results = list[tuple[Lesson, Update]]
+Results = Iterable[tuple[Lesson, Update]]
+"""On a GPU, to read them is to wait: what else there is to ask for is asked for first."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,10 +47,11 @@ class Case:
 
 @dataclass(frozen=True, eq=False)
 class Workshop:
-    """What an engine lends to a way: copies of the model, and on a GPU the courses that were captured."""
+    """What an engine lends to a way: copies of the model, buffers, and on a GPU the courses it captured."""
 
     borrowed: Callable[[], AbstractContextManager[nn.Module]]
     courses: Courses | None
+    shelf: Shelf
 
 
 @dataclass(frozen=True, eq=False)

@@ -106,7 +106,8 @@ def shares(
     """
     counts = [update.samples if by_samples else 1 for update in updates]
     discounts = [(1.0 + version - update.job.version) ** -exponent for update in updates]
-    return [scale * old * count / sum(counts) for old, count in zip(discounts, counts, strict=True)]
+    total = sum(counts)
+    return [scale * old * count / total for old, count in zip(discounts, counts, strict=True)]
 
 
 def check_positive(owner: object, **values: float) -> None:
