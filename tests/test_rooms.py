@@ -37,6 +37,7 @@ LIGHT = {"torch", "numpy", "unknot"}
 HEAVY_ALLOWED = {
     "core": {"safetensors"},
     "engine": {"ray"},
+    "models": {"safetensors"},
     "incentive": {"scipy"},
     "experiments": {"pandas"},  # for who asks for a data frame
     "track": {"mlflow", "wandb"},

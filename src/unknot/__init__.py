@@ -32,6 +32,8 @@ _HOMES = {
     "unknot.experiments.comparison": "Comparison compare",
     "unknot.experiments.config": "Experiment",
     "unknot.experiments.simulate": "prepare run simulate",
+    "unknot.models.lora": "lora",
+    "unknot.models.peft": "load_adapter save_adapter",
     "unknot.federation": (
         "Begun Buffered Clock Constant Ended FedAdagrad FedAdam FedAvg FedBuff Federation FedYogi "
         "Guarantee History Length Median Method NormClipping Pareto Round Served Setup Synchronous "
@@ -124,6 +126,8 @@ if TYPE_CHECKING:
         TrimmedMean,
         Uniform,
     )
+    from unknot.models.lora import lora
+    from unknot.models.peft import load_adapter, save_adapter
     from unknot.select import DQN, Balanced, KCenter
     from unknot.unlearn import (
         BMT,
@@ -233,10 +237,13 @@ __all__ = [
     "folder",
     "join",
     "load",
+    "load_adapter",
     "load_model",
+    "lora",
     "prepare",
     "registry",
     "run",
+    "save_adapter",
     "save_model",
     "simulate",
     "track",

@@ -11,6 +11,7 @@ from safetensors import safe_open
 from torch import nn
 
 from support import LAYOUT, toy_federation, toy_weights
+from unknot.core.base import Base
 from unknot.core.ensemble import Ensemble
 from unknot.core.errors import ConfigError
 from unknot.core.lineage import NOBODY, Ledger, Lineage, Unit
@@ -38,13 +39,14 @@ def pair():
 def test_a_model_comes_back_with_its_bits_and_its_clients(file):
     model = Weights(
         torch.linspace(-1, 1, 8, dtype=torch.float64),
-        Layout(LAYOUT.names, LAYOUT.shapes, ("b",)),
+        Layout(LAYOUT.names, LAYOUT.shapes, Base("ab" * 32, Lineage([Unit(5)]))),
         shaped(Unit(3, 2), Unit(5)).lineage,
     )
     save_model(model, file)
     again = load_model(file)
     assert again.equal(model)
-    assert again.layout.frozen == ("b",)
+    assert again.layout == model.layout
+    assert again.layout.base.lineage.clients == {5}
     assert set(again.lineage) == {Unit(3), Unit(5)}
 
 
@@ -209,7 +211,10 @@ def test_numbers_that_were_changed_are_found(file):
         {"parameters": ["w", "w"]},
         {"parameters": []},
         {"parameters": ["w", "c"]},
-        {"frozen": 5},
+        {"base_clients": 5},
+        {"base": 5},
+        {"base": "ab"},
+        {"base": None},
         {"dtype": "float64"},
         {"dtype": "Tensor"},
         {"names": {"x": "Graz"}},

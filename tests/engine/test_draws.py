@@ -19,7 +19,7 @@ from unknot.engine.ways.lessons import Lesson
 from unknot.engine.ways.stack import Roster, Stacking
 
 WEIGHTS = Weights(torch.zeros(2), Layout(("w",), ((2,),)))
-SETTING = Stacking(WEIGHTS.layout, (), torch.device("cpu"), torch.float32, widths=(2, 8))
+SETTING = Stacking(WEIGHTS.layout, torch.device("cpu"), torch.float32, widths=(2, 8))
 
 
 @given(

@@ -63,7 +63,7 @@ def test_a_lesson_has_the_same_batches_filled_up(samples, batch, epochs, most):
 
 def test_what_fills_a_batch_up_counts_nothing_and_the_others_alike():
     lesson = Lesson.of(job_of(batch_size=4), Shard.of([7, 8, 9, 10, 11, 12, 13]))
-    roster = Roster([lesson], Stacking(WEIGHTS.layout, (), torch.device("cpu"), torch.float64, widths=(2,)))
+    roster = Roster([lesson], Stacking(WEIGHTS.layout, torch.device("cpu"), torch.float64, widths=(2,)))
     assert roster.weights.tolist() == [[[1 / 4] * 4] * 2, [[1 / 3] * 3 + [0.0]] * 2]
 
 

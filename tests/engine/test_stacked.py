@@ -246,9 +246,12 @@ def test_frozen_parameters_stay(engine, model):
     first = next(iter(dict(network.named_parameters())))
     network.get_parameter(first).requires_grad_(False)
     (job,) = make_jobs(network, RECIPES["sgd-momentum"], [0])
+    before = network.get_parameter(first).clone()
     (update,) = engine(network).train([job], data)
-    for name, before in job.start.tensors.items():
-        assert torch.equal(update.weights[name], before) == (name == first)
+    assert first not in update.weights.layout.names
+    assert torch.equal(update.weights.load_into(network).get_parameter(first), before)
+    for name, start in job.start.tensors.items():
+        assert not torch.equal(update.weights[name], start)
 
 
 @pytest.mark.parametrize("engine", BOTH)
@@ -322,7 +325,7 @@ def test_a_setting_that_is_wrong_is_named(name, options, said):
 
 def test_a_setting_finds_the_next_number_of_rows():
     layout = Weights.of(make_model("mlp")).layout
-    setting = Stacking(layout, (), torch.device("cpu"), torch.float32, (2, 4, 5))
+    setting = Stacking(layout, torch.device("cpu"), torch.float32, (2, 4, 5))
     assert [setting.width(active) for active in (1, 2, 3, 4, 5)] == [2, 2, 4, 4, 5]
 
 

@@ -1,8 +1,9 @@
 """Models in files that anybody can read, with whose data shaped them.
 
-A file is one of safetensors: numbers and notes, nothing that is run. The tensors have the names of the
-module's own state dict, those of an ensemble with ``part0.``, ``part1.``... before them. The notes are JSON
-under the one key ``unknot`` of the metadata.
+A file is one of safetensors: numbers and notes, nothing that is run. The tensors are those that are trained,
+by the names of the module's own state dict, those of an ensemble with ``part0.``, ``part1.``... before them;
+of what is frozen, the base, there is a digest. The notes are JSON under the one key ``unknot`` of the
+metadata.
 
 A file says what clients are called, where they have names, and else their numbers. It knows no revisions:
 those count anew in every run, and whatever part of a client's data is erased later, a model that any of it
@@ -14,6 +15,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -21,6 +23,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from unknot.core.base import Base
 from unknot.core.ensemble import Ensemble, Model
 from unknot.core.errors import ConfigError
 from unknot.core.lineage import Ledger, Lineage
@@ -28,7 +31,7 @@ from unknot.core.weights import Layout, Weights
 
 NOTES, SEAL = "unknot", "seal"
 """The key of the metadata under which our notes stand; that of a checksum of all, among them."""
-FORMAT = 3
+FORMAT = 4
 _MODEL = "model"
 _MOST = 1 << 24
 """No client has a number as high as this: a lineage takes memory by the highest."""
@@ -49,7 +52,8 @@ def save_model(model: Model, file: str | Path) -> None:
         "digest": model.digest(),
         "dtype": str(parts[0][1].vector.dtype).removeprefix("torch."),
         "parameters": list(layout.names),
-        "frozen": list(layout.frozen),
+        "base": layout.base.digest,
+        "base_clients": sorted(layout.base.lineage.clients),
         "clients": [sorted(weights.lineage.clients) for _, weights in parts],
         "names": {str(client): name for client, name in sorted(model.lineage.names.items())},
         "waived": [sorted(weights.lineage.waived) for _, weights in parts],
@@ -184,7 +188,7 @@ def _model(tensors: Mapping[str, Tensor], notes: Mapping[str, Any]) -> Model:
     layout = Layout(
         tuple(names),
         tuple(tuple(tensors[key].shape) for key in keys[0]),
-        tuple(name for name in names if name in notes["frozen"]),
+        _base(notes),
     )
     parts = []
     for factor, part, clients, waived in zip(factors, keys, notes["clients"], notes["waived"], strict=True):
@@ -195,6 +199,13 @@ def _model(tensors: Mapping[str, Tensor], notes: Mapping[str, Any]) -> Model:
     if not ensemble:
         return parts[0][1]
     return Ensemble(tuple(parts), notes["vote"], clients_of(notes["also"], notes["also_waived"]))
+
+
+def _base(notes: Mapping[str, Any]) -> Base:
+    digest = notes["base"]
+    if not isinstance(digest, str) or not re.fullmatch(r"([0-9a-f]{64})?", digest):
+        raise ValueError("a base without a digest")
+    return Base(digest, clients_of(notes["base_clients"]))
 
 
 def _prefix(part: int, ensemble: bool) -> str:

@@ -3,35 +3,34 @@
 from __future__ import annotations
 
 import hashlib
-import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TypeVar
 
 import torch
 from torch import Tensor, nn
 
+from unknot.core.base import NO_BASE, Base, stamp, stamped
 from unknot.core.lineage import NOBODY, Ledger, LedgerView, Lineage
 
 
 @dataclass(frozen=True)
 class Layout:
-    """The names and shapes of a model's parameters, in order, within one flat vector.
+    """The names and shapes of what is trained of a model, in order, within one flat vector.
 
-    `frozen` names those that are not trained: they stay what they are when models are combined.
+    What is frozen is the `base` that they belong to: it is none of them.
     """
 
     names: tuple[str, ...]
     shapes: tuple[tuple[int, ...], ...]
-    frozen: tuple[str, ...] = field(default=(), compare=False)
+    base: Base = NO_BASE
 
     @staticmethod
     def of(module: nn.Module) -> Layout:
-        named = list(module.named_parameters())
-        frozen = tuple(n for n, p in named if not p.requires_grad)
-        return Layout(tuple(n for n, _ in named), tuple(tuple(p.shape) for _, p in named), frozen)
+        named = trained(module)
+        return Layout(tuple(named), tuple(tuple(p.shape) for p in named.values()), Base.of(module))
 
     @cached_property
     def sizes(self) -> tuple[int, ...]:
@@ -40,19 +39,6 @@ class Layout:
     @cached_property
     def size(self) -> int:
         return sum(self.sizes)
-
-    @cached_property
-    def frozen_parts(self) -> tuple[slice, ...]:
-        """Where in the vector the frozen parameters lie."""
-        ends = list(itertools.accumulate(self.sizes))
-        places = zip(self.names, self.sizes, ends, strict=True)
-        return tuple(slice(end - size, end) for name, size, end in places if name in self.frozen)
-
-    def freeze(self, vector: Tensor, like: Tensor) -> Tensor:
-        """`vector` with the frozen parameters of `like`; changed in place."""
-        for part in self.frozen_parts:
-            vector[part] = like[part]
-        return vector
 
     def split(self, flat: Tensor) -> dict[str, Tensor]:
         """Named views of a flat ``[..., size]`` tensor, each ``[..., *shape]``."""
@@ -69,10 +55,14 @@ class Layout:
         return torch.cat([tensors[name].reshape(*lead, -1) for name in self.names], dim=-1)
 
 
+def trained(module: nn.Module) -> dict[str, nn.Parameter]:
+    """The parameters of a module that are trained, by name."""
+    return {name: p for name, p in module.named_parameters() if p.requires_grad}
+
+
 FEW = 16  # so many terms are as quickly added one by one, on a GPU as well
 BLOCK = 2**24  # numbers that a GPU is handed at once
 T = TypeVar("T")
-STAMP = "unknot_lineage"  # the attribute in which a module keeps the lineage of its weights
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,14 +94,16 @@ class Weights:
 
     @staticmethod
     def of(module: nn.Module, lineage: Lineage | None = None) -> Weights:
-        """A copy of a module's parameters, with the lineage of the weights that were last put into it.
+        """A copy of what is trained of a module, with the lineage of the weights that were put into it.
 
-        Of parameters that came into a module by other ways nothing can be known: they are nobody's.
+        What shaped its base shaped them as well. Of parameters that came into a module by other ways nothing
+        can be known: they are nobody's.
         """
-        vector = torch.cat([p.detach().reshape(-1) for p in module.parameters()])
-        return Weights(
-            vector, Layout.of(module), getattr(module, STAMP, NOBODY) if lineage is None else lineage
-        )
+        layout, named = Layout.of(module), trained(module)
+        vector = torch.cat([p.detach().reshape(-1) for p in named.values()])
+        if lineage is None:
+            lineage = stamped(module, named) | layout.base.lineage
+        return Weights(vector, layout, lineage)
 
     def __getitem__(self, name: str) -> Tensor:
         return self.tensors[name]
@@ -154,12 +146,16 @@ class Weights:
 
     def load_into(self, module: nn.Module) -> nn.Module:
         """Copy these weights into a module of the same layout, and return it; it keeps their lineage."""
-        if Layout.of(module) != self.layout:
-            raise ValueError("the module's parameters do not have these weights' names and shapes")
+        found = Layout.of(module)
+        if found != self.layout:
+            if replace(found, base=self.layout.base) != self.layout:
+                raise ValueError("the module's parameters do not have these weights' names and shapes")
+            mine, theirs = self.layout.base.told(), found.base.told()
+            raise ValueError(f"these weights belong to {mine}, and the module has {theirs}")
         with torch.no_grad():
-            for name, parameter in module.named_parameters():
+            for name, parameter in trained(module).items():
                 parameter.copy_(self[name])
-        setattr(module, STAMP, self.lineage)
+        stamp(module, self.layout.names, self.lineage)
         return module
 
     def equal(self, other: object) -> bool:
@@ -190,9 +186,7 @@ def weighted_sum(terms: Sequence[tuple[float, Weights]], ledger: Ledger | Ledger
     """Σ cᵢ·wᵢ, added up in the order given: the one place where weights are combined.
 
     Every term is checked against the ledger first. The order is part of the result's bits (on a GPU, where
-    blocks of terms are added up, as well), so callers pass clients in the order of their ids. Frozen
-    parameters are those of the first term: a mean of equal numbers is not always that number, in its last
-    bit.
+    blocks of terms are added up, as well), so callers pass clients in the order of their ids.
     """
     if not terms:
         raise ValueError(f"nothing to {action}")
@@ -205,7 +199,6 @@ def weighted_sum(terms: Sequence[tuple[float, Weights]], ledger: Ledger | Ledger
         total = head.vector * first
         for factor, weights in rest:
             total.add_(weights.vector, alpha=factor)
-    head.layout.freeze(total, head.vector)
     return head.like(total, *(weights for _, weights in rest))
 
 

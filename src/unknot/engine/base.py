@@ -19,7 +19,7 @@ from unknot.core.ensemble import Ensemble, Model
 from unknot.core.jobs import Job, Score
 from unknot.core.loss import Loss
 from unknot.core.task import Task
-from unknot.core.weights import Layout
+from unknot.core.weights import Layout, trained
 from unknot.engine import checks
 from unknot.engine.bits import probe
 from unknot.engine.bits.made import Form, Maker
@@ -52,9 +52,10 @@ class Machine:
         self.precision = Precision.of(precision, self.device, dtype)
         self.task = task or Task()
         self.layout = Layout.of(model)
-        self._template = checks.copied(model).to(device=self.device, dtype=dtype)
+        self._template = checks.placed(checks.copied(model), self.device, dtype)
+        self.layout.base.put_on(self._template)
         with torch.no_grad():
-            for parameter in self._template.parameters():
+            for parameter in trained(self._template).values():
                 parameter.zero_()  # the engine is to hold nobody's weights, not even those it was made from
         self._spare: list[nn.Module] = []
         self._placed: weakref.WeakKeyDictionary[Samples, Samples] = weakref.WeakKeyDictionary()
@@ -69,7 +70,7 @@ class Machine:
         self._examine(form, None)
         made = Maker.of(self._template, form)
         model, some = (
-            made.weights("start").load_into(checks.copied(self._template).eval()),
+            made.weights("start").load_into(checks.twin(self._template).eval()),
             made.samples("a", 2),
         )
         with self.gpu_settings(), self.precision.explained():
@@ -182,7 +183,7 @@ class Machine:
     @contextmanager
     def _borrowed(self) -> Iterator[nn.Module]:
         """A copy of the model that nobody else is using: threads cannot share one to put weights in."""
-        model = self._spare.pop() if self._spare else checks.copied(self._template)
+        model = self._spare.pop() if self._spare else checks.twin(self._template)
         yield model
         self._spare.append(model)
 

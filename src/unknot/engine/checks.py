@@ -6,6 +6,7 @@ import copy
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -41,8 +42,27 @@ def check_model(model: nn.Module) -> None:
 
 def copied(model: nn.Module) -> nn.Module:
     """A copy of a model; what a forward pass left in it as part of its graph is copied as plain numbers."""
+    return _copy(model, {})
+
+
+def _copy(model: nn.Module, shared: dict[int, Any]) -> nn.Module:
     left = [v for m in model.modules() for v in vars(m).values() if isinstance(v, Tensor) and not v.is_leaf]
-    return copy.deepcopy(model, {id(tensor): tensor.detach().clone() for tensor in left})
+    return copy.deepcopy(model, {id(tensor): tensor.detach().clone() for tensor in left} | shared)
+
+
+def twin(model: nn.Module) -> nn.Module:
+    """A copy of a model that has the base in common with it."""
+    frozen = [p for p in model.parameters() if not p.requires_grad]
+    return _copy(model, {id(p): p for p in frozen})
+
+
+def placed(model: nn.Module, device: torch.device, dtype: torch.dtype) -> nn.Module:
+    """The model on a device, what is trained of it in this precision; a base of half precision stays that."""
+    for tensor in [*model.parameters(), *model.buffers()]:
+        half = tensor.dtype in (torch.bfloat16, torch.float16) and not tensor.requires_grad
+        wanted = None if half or not tensor.is_floating_point() else dtype
+        tensor.data = tensor.data.to(device=device, dtype=wanted)
+    return model
 
 
 def check_jobs(jobs: Sequence[Job], layout: Layout) -> None:
@@ -62,7 +82,7 @@ def _difference(given: Layout, own: Layout) -> str:
     for name, a, b in zip(own.names, given.shapes, own.shapes, strict=True):
         if a != b:
             return f"{name} is of shape {a}, the model's of {b}"
-    return "another layout"
+    return f"they belong to {given.base.told()}, and the model has {own.base.told()}"
 
 
 def on_device(samples: Samples, device: torch.device, dtype: torch.dtype) -> Samples:

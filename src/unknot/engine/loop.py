@@ -17,7 +17,7 @@ from unknot.core.jobs import Job, Update
 from unknot.core.loss import Loss, OwnLoss, loss_for
 from unknot.core.task import Task
 from unknot.core.training import StepRule
-from unknot.core.weights import Weights
+from unknot.core.weights import Weights, trained
 from unknot.engine import checks
 from unknot.engine.base import Machine
 from unknot.engine.bits.made import Form
@@ -95,11 +95,10 @@ def train_alone(
     recipe = job.recipe
     loss = loss or recipe.loss or loss_for(samples)
     job.start.load_into(model)
-    where, dtype = job.start.vector.device, next(model.parameters()).dtype
+    named, where = trained(model), job.start.vector.device
     if not len(shard):
         return lessons.untrained(job, Weights.of(model).vector.to(where))
     model.train()
-    named = {name: p for name, p in model.named_parameters() if p.requires_grad}
     parameters = list(named.values())
     kernels = [(3, 4) if p.dim() == 4 else None for p in parameters]
     rule = StepRule(recipe, job.version, _as_rows(parameters), kernels, alone=True)
@@ -121,7 +120,7 @@ def train_alone(
         )
         if second_order:
             drawn = job.start.layout.split(lessons.signs(job, step, job.start.layout))
-            signs = [drawn[name].to(device=p.device, dtype=dtype) for name, p in named.items()]
+            signs = [drawn[name].to(device=p.device, dtype=p.dtype) for name, p in named.items()]
             products = list(lessons.hessian_products(gradients, parameters, signs))
         rule.take(step, _as_rows(gradients), _as_rows(products), _as_rows(signs))
         total += losses.detach().double().sum()

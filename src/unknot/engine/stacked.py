@@ -87,12 +87,11 @@ class StackedEngine(Machine):
         self.memory = memory if memory is not None else _default_memory(self.device)
         if self.memory < 1:
             raise ConfigError(f"memory is a number of bytes, not {memory}")
-        self.traits = Traits.of(model, self.device, dtype, self.precision)
+        self.traits = Traits.of(checks.twin(self._template), self.device, dtype, self.precision)
         self.wanted = named(path)
         usual(self.traits, self.wanted)  # a way that cannot train the model is refused now
         self.setting = Stacking(
             self.layout,
-            tuple(name for name, p in model.named_parameters() if p.requires_grad),
             self.device,
             dtype,
             widths=tuple(range(2, max(self.rows, 2) + 1)) if on_cpu else _gpu_widths(self.rows),
@@ -302,7 +301,7 @@ class StackedEngine(Machine):
             return None
         if samples not in self._exams:
             placed, judge = self._place(samples), self._judge(samples)
-            exam = Exam(checks.copied(self._template), placed, judge)
+            exam = Exam(checks.twin(self._template), placed, judge)
             small = len(samples) * self._said(Form.of(placed), judge) <= NUMBERS
             self._exams[samples] = exam if small and not len(checks.outside(samples, None)) else None
         return self._exams[samples]

@@ -216,7 +216,7 @@ class _Rehearsed:
         shapes = [(1,) * len(shape) for shape in layout.shapes]
         if (wide := next((i for i, shape in enumerate(shapes) if shape), None)) is not None:
             shapes[wide] = (numbers, *shapes[wide][1:])
-        tiny = Layout(layout.names, tuple(shapes), layout.frozen)
+        tiny = Layout(layout.names, tuple(shapes), layout.base)
         start = Weights(torch.ones(tiny.size, dtype=fed.initial.vector.dtype), tiny, fed.initial.lineage)
         engine = _Idle([metric.name for metric in fed.metrics])
         twin = Federation(

@@ -159,7 +159,10 @@ def _start(initial: Model | str | Path, like: Weights) -> Weights:
     if isinstance(given, Ensemble):
         raise ConfigError("a federation starts from one model, and the initial one is an ensemble")
     if given.layout != like.layout:
-        raise ConfigError("the initial weights are of another model: names and shapes differ")
+        apart = "names and shapes differ"
+        if replace(given.layout, base=like.layout.base) == like.layout:
+            apart = f"they belong to {given.layout.base.told()}, and the model has {like.layout.base.told()}"
+        raise ConfigError(f"the initial weights are of another model: {apart}")
     return Weights(given.vector.to(like.vector), like.layout, given.lineage)
 
 

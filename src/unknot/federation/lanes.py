@@ -84,12 +84,8 @@ class Node:
         self._weights = weights
 
     def hold(self, old: Weights, updates: Iterable[Update]) -> None:
-        """See that the weights carry what they were before and all that went in; frozen parameters stay."""
-        lineage = old.lineage.union(*(update.lineage for update in updates))
-        now = self._weights
-        if now.layout.frozen:
-            now = replace(now, vector=now.layout.freeze(now.vector.clone(), old.vector))
-        self.weights = now.carrying(lineage)
+        """See that the weights carry what they were before and all that went in."""
+        self.weights = self._weights.carrying(old.lineage.union(*(update.lineage for update in updates)))
 
 
 @dataclass(frozen=True, eq=False, slots=True)

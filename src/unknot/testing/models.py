@@ -69,7 +69,7 @@ def _jobs(network: nn.Module, data: FederatedData, recipe: Recipe, dtype: torch.
     start, key, jobs = Weights.of(network).to(dtype=dtype), Key.root(0).child("check model"), []
     for client in data.clients:
         drawn = torch.from_numpy(key.child("start", client).generator().standard_normal(start.layout.size))
-        moved = start.like(start.layout.freeze(start.vector + 0.05 * drawn.to(dtype), start.vector))
+        moved = start.like(start.vector + 0.05 * drawn.to(dtype))
         jobs.append(Job(Unit(client), moved, key.child("train", client), recipe))
     return jobs
 

@@ -15,7 +15,7 @@ from torch import nn
 from unknot.core.data import Samples
 from unknot.core.keys import Key
 from unknot.core.samples import IGNORED
-from unknot.core.weights import Layout, Weights
+from unknot.core.weights import Layout, Weights, trained
 
 _KEY = Key.root(0).child("made by the engine")
 SCALES = (1.0, 16.0, 1 / 16, 256.0)
@@ -58,7 +58,7 @@ class Maker:
 
     @staticmethod
     def of(model: nn.Module, form: Form) -> Maker:
-        first = next(model.parameters())
+        first = next(iter(trained(model).values()))
         tables = [m.num_embeddings for m in model.modules() if isinstance(m, nn.Embedding | nn.EmbeddingBag)]
         if form.kind == "classes":
             tables.append(form.classes)

@@ -16,10 +16,11 @@ from typing import Any, NoReturn
 import torch
 from torch import Tensor, nn
 
+from unknot.core.base import SMALL
 from unknot.core.data import Samples
 from unknot.core.errors import ConfigError
 from unknot.core.loss import Loss, OwnLoss
-from unknot.core.weights import Weights
+from unknot.core.weights import Weights, trained
 from unknot.engine import checks
 from unknot.engine.bits import own_loss
 from unknot.engine.bits.compare import close, same_bits
@@ -77,14 +78,18 @@ class _Probe:
         self.company = maker.samples("company", 4)
         self.company.x[0] = self.a.x[0]
         self.varied = [maker.varied(name, 8) for name in ("a", "b")]
-        self.one, self.two = checks.copied(template), checks.copied(template)
+        frozen = {name: p for name, p in template.named_parameters() if not p.requires_grad}
+        # A large base is not copied to be looked at: whether it was written to can be asked.
+        self.copied = checks.copied if sum(p.numel() for p in frozen.values()) < SMALL else checks.twin
+        self.base = {name: (p, p._version) for name, p in frozen.items()}
+        self.one, self.two = self.copied(template), self.copied(template)
         self._loaded: dict[nn.Module, Weights] = {}
 
     def check_loss(self) -> None:
         """A loss that is not ours is looked at on what the model gives for made samples."""
         ours = type(self.loss).__module__.partition(".")[0] == "unknot"
         if isinstance(self.loss, OwnLoss) or not ours:
-            model = self.weights.load_into(checks.copied(self.template))
+            model = self.weights.load_into(self.copied(self.template))
             with self._explained(), torch.no_grad():
                 some, others, *varied = (
                     Given(self._logits(model, b, True), b.y) for b in (self.a, self.company, *self.varied)
@@ -159,9 +164,8 @@ class _Probe:
             logits = self._logits(model, samples, training)
             given = [logits.detach()]
             if training:
-                trained = [p for p in model.parameters() if p.requires_grad]
                 total = self.loss(logits, samples.y).sum()
-                given += torch.autograd.grad(total, trained, materialize_grads=True)
+                given += torch.autograd.grad(total, list(trained(model).values()), materialize_grads=True)
         self._check_parameters(model, weights)
         return _Pass(given, state_of(model))
 
@@ -178,10 +182,21 @@ class _Probe:
 
     def _check_parameters(self, model: nn.Module, weights: Weights) -> None:
         now = dict(model.named_parameters())
-        for name, before in weights.tensors.items():
-            if name not in now or not same_bits(now[name].data, before):
-                where, _, own = name.rpartition(".")
-                self._refuse(where, f"changes its parameter {own!r} in its forward pass")
+        changed = [
+            name
+            for name, before in weights.tensors.items()
+            if name not in now or not same_bits(now[name].data, before)
+        ]
+        changed += [
+            name
+            for name, (before, version) in self.base.items()
+            if name not in now
+            or before._version != version
+            or (now[name] is not before and not same_bits(now[name].data, before.data))
+        ]
+        for name in changed:
+            where, _, own = name.rpartition(".")
+            self._refuse(where, f"changes its parameter {own!r} in its forward pass")
 
     def _check_left(self, first: Mapping[Place, str], later: Mapping[Place, str]) -> None:
         for place in [*first, *later]:
@@ -235,7 +250,7 @@ class _Probe:
         return drawn[0] if drawn else ""
 
     def _hooked(self, make: Callable[[str], Any], samples: Samples, training: bool) -> None:
-        model = checks.copied(self.template)
+        model = self.copied(self.template)
         for name, module in model.named_modules():
             module.register_forward_hook(make(name))
         self.weights.load_into(model).train(training)
@@ -244,7 +259,7 @@ class _Probe:
 
     def _who_fails(self, x: Tensor, training: bool) -> str:
         """The innermost module that is at work when a pass fails."""
-        model, at_work = checks.copied(self.template), list[str]()
+        model, at_work = self.copied(self.template), list[str]()
 
         def begin(name: str, module: nn.Module, args: Any) -> None:
             at_work.append(name)

@@ -18,11 +18,11 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from unknot.core.weights import STAMP
+from unknot.core.base import BASE, STAMP
 
 Generator = torch.Generator | np.random.Generator | np.random.RandomState | random.Random
 GENERATORS = (torch.Generator, np.random.Generator, np.random.RandomState, random.Random)
-_OWN = ("_parameters", "_buffers", "_modules", STAMP)  # what is ours to put there, or looked at elsewhere
+_OWN = ("_parameters", "_buffers", "_modules", STAMP, BASE)  # ours to put there, or looked at elsewhere
 _PLAIN = (type(None), bool, int, float, complex, str, bytes, np.generic, itertools.count)
 _OPEN = ("collections", "types", "functools")  # of the standard library, what may hold a model's state
 _DEPTH = 12  # of attributes of attributes

@@ -42,8 +42,8 @@ class ProgramCourse(Course):
         self.forward, self.loss, self.steady = forward, loss, recipe.steady
         nothing = torch.zeros(rows, setting.layout.size, dtype=setting.dtype, device=setting.device)
         self._parameters = Parameters(nothing, setting, forward)
-        trained = [self._parameters.tensors[name] for name in setting.trainable]
-        kernels = [self._parameters.kernel_axes(name) for name in setting.trainable]
+        trained = [self._parameters.tensors[name] for name in setting.layout.names]
+        kernels = [self._parameters.kernel_axes(name) for name in setting.layout.names]
         self._rule = StepRule(recipe, round, trained, kernels)
         self._guard: Callable[[int], AbstractContextManager[object]] = Guard if guarded else _nothing
         self._keys: Tensor | None = None  # of the signs, where the optimiser asks for curvature
@@ -65,7 +65,7 @@ class ProgramCourse(Course):
     def take(self, number: int, reads: Tensor, weights: Tensor) -> Tensor:
         width, samples = len(reads), self.samples
         leaves = {name: tensor[:width].detach() for name, tensor in self._parameters.tensors.items()}
-        active = [leaves[name].requires_grad_() for name in self.setting.trainable]
+        active = [leaves[name].requires_grad_() for name in self.setting.layout.names]
         rows = reads.reshape(-1)
         x = samples.x.index_select(0, rows).view(width, self.batch, *samples.x.shape[1:])
         y = samples.y.index_select(0, rows).view(width, self.batch, *samples.y.shape[1:])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from threading import Lock, get_ident
 from typing import Any, Protocol
@@ -55,9 +55,14 @@ class Program:
     instructions: tuple[Instruction, ...]
     result: str
     stored: Mapping[str, tuple[int, ...]]
+    base: Mapping[str, Tensor] = field(default_factory=dict)
+    """What is frozen, one copy for all rows, in the order of axes in which it is stored."""
 
     def __call__(self, parameters: Mapping[str, Tensor], x: Tensor) -> Tensor:
         values: dict[str, Any] = {self.source: x}
+        if self.base:
+            rows = len(x)
+            parameters = {**parameters, **{n: p.expand(rows, *p.shape) for n, p in self.base.items()}}
 
         def look_up(node: fx.Node) -> Any:
             return values[node.name]
@@ -120,6 +125,7 @@ class _Compiler:
         self.canonical = {id(parameter): name for name, parameter in model.named_parameters()}
         self.uses: dict[str, int] = {}
         self.stored: dict[str, tuple[int, ...]] = {}
+        self.base: dict[str, Tensor] = {}
 
     def program(self) -> Program:
         instructions: list[Instruction] = []
@@ -141,7 +147,11 @@ class _Compiler:
                 instructions.append(self._instruction(node))
         if shared := [name for name, uses in self.uses.items() if uses > 1 and name in self.stored]:
             raise Unsupported(f"{shared[0]!r} is used by more than one layer")
-        return Program(source, tuple(_pool_before_relu(instructions)), result, self.stored)
+        base = {
+            name: p.permute(self.stored.get(name, tuple(range(p.dim())))) for name, p in self.base.items()
+        }
+        stored = {name: order for name, order in self.stored.items() if name not in base}
+        return Program(source, tuple(_pool_before_relu(instructions)), result, stored, base)
 
     def _instruction(self, node: fx.Node) -> Instruction:
         target, module = node.target, None
@@ -189,17 +199,23 @@ class _Compiler:
 
     def _names(self, module: nn.Module) -> dict[str, str]:
         """The names in the model's layout of a layer's own parameters."""
-        names = {own: self.canonical[id(p)] for own, p in module.named_parameters()}
-        for name in names.values():
-            self.uses[name] = self.uses.get(name, 0) + 1
-        return names
+        return {own: self._name(p) for own, p in module.named_parameters()}
+
+    def _name(self, parameter: nn.Parameter) -> str:
+        """What a use of a parameter is known by: each of a frozen one has a name, and axes, of its own."""
+        name = self.canonical[id(parameter)]
+        self.uses[name] = self.uses.get(name, 0) + 1
+        if parameter.requires_grad:
+            return name
+        alias = f"{name} ({self.uses[name]})"
+        self.base[alias] = parameter.detach()
+        return alias
 
     def _constant(self, target: str) -> Any:
         owner, _, attribute = target.rpartition(".")
         value = getattr(self.model.get_submodule(owner), attribute)
         if id(value) in self.canonical:
-            name = self.canonical[id(value)]
-            self.uses[name] = self.uses.get(name, 0) + 1
+            name = self._name(value)
             return lambda parameters: parameters[name]
 
         def rule(parameters: Mapping[str, Tensor]) -> Tensor:

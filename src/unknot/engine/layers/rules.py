@@ -145,9 +145,13 @@ def _embedding(module: nn.Embedding, names: Mapping[str, str], twice: bool) -> L
     if module.scale_grad_by_freq:
         raise Unsupported("an Embedding with scale_grad_by_freq")
 
+    frozen = not module.weight.requires_grad
+
     def rule(parameters: Parameters, x: Value) -> Tensor:
         table = parameters[weight]
         rows, words = table.shape[:2]
+        if frozen:  # one table for all rows, and no gradient to add up
+            return F.embedding(x, table[0])
         if table.is_cuda and words <= FEW_WORDS:
             # A GPU adds up the gradients of a word in any order; a product has one.
             chosen = F.one_hot(x.reshape(rows, -1), words).to(table.dtype)
@@ -174,24 +178,43 @@ def _causal_self_attention(module: nn.Module, names: Mapping[str, str], twice: b
     heads = module.heads
     if not isinstance(heads, int):
         raise Unsupported("an attention layer without a number of heads")
-    qkv = names["qkv.weight"], names.get("qkv.bias")
-    out = names["out.weight"], names.get("out.bias")
-
-    def affine(parameters: Parameters, x: Tensor, layer: tuple[str, str | None]) -> Tensor:
-        return _affine(x, parameters[layer[0]], None if layer[1] is None else parameters[layer[1]], twice)
+    qkv, out = (_within(module, part, names, twice) for part in ("qkv", "out"))
 
     def rule(parameters: Parameters, x: Value) -> Tensor:
         x = to_rows(x)
         width, length = x.shape[-1], x.shape[-2]
-        parts = affine(parameters, x, qkv).view(-1, length, 3, heads, width // heads)
+        parts = qkv.rule(parameters, x).view(-1, length, 3, heads, width // heads)
         q, k, v = parts.permute(2, 0, 3, 1, 4).reshape(3, -1, length, width // heads).unbind(0)
         scores = stable.bmm(q, k.transpose(1, 2)) * (1 / math.sqrt(width // heads))
         later = torch.ones(length, length, dtype=torch.bool, device=x.device).triu(1)
         mixed = stable.bmm(scores.masked_fill(later, -math.inf).softmax(-1), v)
         merged = mixed.view(-1, heads, length, width // heads).transpose(1, 2).reshape(x.shape)
-        return affine(parameters, merged, out)
+        return out.rule(parameters, merged)  # type: ignore[no-any-return]
 
-    return Layer("causal_self_attention", rule, {qkv[0]: (1, 0), out[0]: (1, 0)})
+    return Layer("causal_self_attention", rule, {**qkv.stored, **out.stored})
+
+
+def _within(module: nn.Module, part: str, names: Mapping[str, str], twice: bool) -> Layer:
+    """A linear layer within another layer, with or without an adapter."""
+    own = {name.removeprefix(f"{part}."): n for name, n in names.items() if name.startswith(f"{part}.")}
+    inner = module.get_submodule(part)
+    if type(inner) is nn.Linear:
+        return _linear(inner, own, twice)
+    if getattr(inner, "batched_kind", None) == "lora_linear":
+        return _lora_linear(inner, own, twice)
+    raise Unsupported(f"{part} is a {type(inner).__name__}, which has no batched rule within another layer")
+
+
+def _lora_linear(module: nn.Module, names: Mapping[str, str], twice: bool) -> Layer:
+    base, first, second = (_within(module, part, names, twice) for part in ("base_layer", "lora_A", "lora_B"))
+    scaling = module.scaling
+
+    def rule(parameters: Parameters, x: Value) -> Tensor:
+        beside: Tensor = second.rule(parameters, first.rule(parameters, x)) * scaling
+        plain: Tensor = base.rule(parameters, x)
+        return plain + beside
+
+    return Layer("lora_linear", rule, {**base.stored, **first.stored, **second.stored})
 
 
 Builder = Callable[[Any, Mapping[str, str], bool], Layer]  # (module, its parameters' names, twice)
@@ -205,6 +228,7 @@ MODULES: dict[type[nn.Module], Builder] = {
 }
 
 KINDS: dict[str, Builder] = {
+    "lora_linear": _lora_linear,
     "causal_self_attention": _causal_self_attention,
     "position_embedding": _position_embedding,
 }

@@ -22,7 +22,7 @@ from unknot.core.data import FederatedData, Samples
 from unknot.core.ensemble import Ensemble, Model
 from unknot.core.errors import ConfigError
 from unknot.core.training import Recipe
-from unknot.core.weights import Layout, Weights
+from unknot.core.weights import Layout, Weights, trained
 from unknot.engine import checks
 from unknot.engine.evaluate import SLICE, Tally
 from unknot.engine.loop import LoopEngine
@@ -248,7 +248,7 @@ def packed_engine(dumps: Any, name: str, model: nn.Module, options: Mapping[str,
     """What a worker makes its engine of: the model as it is built, with nobody's weights in it."""
     template = checks.copied(model).cpu()
     with torch.no_grad():
-        for parameter in template.parameters():
+        for parameter in trained(template).values():
             parameter.zero_()
     packed: bytes = dumps((name, template, dict(options)))
     return packed

@@ -12,7 +12,7 @@ from unknot.core.loss import Loss, OwnLoss
 from unknot.core.training import only_adds
 from unknot.engine.bits.made import Maker
 from unknot.engine.bits.stable import Guard
-from unknot.engine.checks import copied
+from unknot.engine.checks import twin
 from unknot.engine.cuda.chain import ChainCourse, Fitted
 from unknot.engine.cuda.kernels import missing
 from unknot.engine.cuda.program import ProgramCourse
@@ -134,9 +134,7 @@ class Vmapped(Way):
         precision = stack.case.traits.precision
         with stack.workshop.borrowed() as model:
             if (courses := stack.workshop.courses) is not None:
-                key, make = _course(
-                    self, lambda: precision.forward(VmappedModel(copied(model.train()))), stack
-                )
+                key, make = _course(self, lambda: precision.forward(VmappedModel(twin(model.train()))), stack)
                 return courses.run(key, make, stack.case.row_bytes, stack.lessons, stack.setting, stack.stop)
             return train_stack(precision.forward(VmappedModel(model.train())), *given, Guard, stack.case.loss)
 
@@ -159,7 +157,7 @@ class Alone(Way):
         case, stop, precision = stack.case, stack.stop, stack.case.traits.precision
         with stack.workshop.borrowed() as model:
             if (courses := stack.workshop.courses) is not None:
-                key, make = _course(self, lambda: precision.forward(Single(copied(model.train()))), stack)
+                key, make = _course(self, lambda: precision.forward(Single(twin(model.train()))), stack)
                 alone, stacks = replace(stack.setting, widths=(1,)), [[one] for one in stack.lessons]
                 return courses.side_by_side(key, make, case.row_bytes, stacks, alone, stop)
             return [

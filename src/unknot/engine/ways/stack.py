@@ -35,7 +35,6 @@ class Stacking:
     """What all stacks of an engine have in common."""
 
     layout: Layout
-    trainable: tuple[str, ...]
     device: torch.device
     dtype: torch.dtype
     widths: tuple[int, ...]  # how many rows a step may have, ascending; filled up with copies
@@ -138,7 +137,7 @@ class Parameters:
     def stored(self, vectors: Tensor) -> list[Tensor]:
         """Numbers for all parameters ``[rows, size]``: those of what is trained, each in its stored order."""
         parts = self.setting.layout.split(vectors)
-        return [self.store(name, parts[name]) for name in self.setting.trainable]
+        return [self.store(name, parts[name]) for name in self.setting.layout.names]
 
     def load(self, starts: Tensor) -> None:
         """Put other weights into the first rows."""
@@ -183,8 +182,8 @@ def train_stack(
     careful = Guard if loss.guarded and guard is not Guard else lambda rows: nullcontext()
     roster = Roster(lessons, setting)
     parameters = Parameters(roster.starts(), setting, forward)
-    trained = [parameters.tensors[name] for name in setting.trainable]
-    kernels = [parameters.kernel_axes(name) for name in setting.trainable]
+    trained = [parameters.tensors[name] for name in setting.layout.names]
+    kernels = [parameters.kernel_axes(name) for name in setting.layout.names]
     rule = StepRule(recipe, lessons[0].job.version, trained, kernels)
     losses = torch.zeros_like(roster.weights)
     vectors: list[Tensor] = [torch.empty(0)] * len(roster.lessons)
@@ -201,7 +200,7 @@ def train_stack(
         if roster.widths[step] != width:
             width = roster.widths[step]
             leaves = {name: tensor[:width].detach() for name, tensor in parameters.tensors.items()}
-            active = [leaves[name].requires_grad_() for name in setting.trainable]
+            active = [leaves[name].requires_grad_() for name in setting.layout.names]
         x = samples.x.index_select(0, roster.reads[step, :width].reshape(-1))
         x = x.view(width, roster.batch, *samples.x.shape[1:])
         y, weights = targets[step, :width], roster.weights[step, :width]

@@ -1,0 +1,87 @@
+"""A model's base: its frozen parameters, which all jobs have in common and nobody trains.
+
+Weights are what is trained. The base is never sent, averaged, billed or stored with them: they know it by its
+digest, and refuse a module that has another one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor, nn
+
+from unknot.core.lineage import NOBODY, Lineage
+
+STAMP = "unknot_lineage"  # the attribute in which a module keeps whose data shaped each parameter
+SMALL = 2**20  # numbers: so few are looked at each time
+BASE = "unknot_base"  # that in which it keeps its base, once that has been looked at
+
+
+@dataclass(frozen=True)
+class Base:
+    """The frozen parameters of a model, by the digest of their names and numbers."""
+
+    digest: str = ""
+    """SHA-256; empty where nothing is frozen."""
+    lineage: Lineage = field(default=NOBODY, compare=False)
+    """Whose data shaped it: what is trained on it carries that."""
+
+    def __bool__(self) -> bool:
+        return bool(self.digest)
+
+    def told(self) -> str:
+        return f"a base with the digest {self.digest[:16]}" if self else "no base (nothing is frozen)"
+
+    @staticmethod
+    def of(module: nn.Module) -> Base:
+        """That of a module; a large one is looked at again where a parameter was replaced or changed."""
+        frozen = {name: p for name, p in module.named_parameters() if not p.requires_grad}
+        if not frozen:
+            return NO_BASE
+        state = tuple((name, id(p), p._version, p.data_ptr()) for name, p in frozen.items())
+        known: _Looked | None = module.__dict__.get(BASE)
+        small = sum(p.numel() for p in frozen.values()) < SMALL
+        if known is None or (known.state is not None and (small or known.state != state)):
+            known = _Looked(state, Base(_digest(frozen), stamped(module, frozen)))
+            module.__dict__[BASE] = known
+        return known.base
+
+    def put_on(self, module: nn.Module) -> None:
+        """Say that this is the base of a module that has it on another device, or in another precision."""
+        if self:
+            module.__dict__[BASE] = _Looked(None, self)
+
+
+NO_BASE = Base()
+
+
+@dataclass(frozen=True)
+class _Looked:
+    """A module's base, and the state of its parameters that it was found in; None: it was said to be this."""
+
+    state: tuple[tuple[str, int, int, int], ...] | None
+    base: Base
+
+
+def stamped(module: nn.Module, names: Iterable[str]) -> Lineage:
+    """Whose data shaped these parameters of a module, as far as that is known."""
+    known: Mapping[str, Lineage] = module.__dict__.get(STAMP, {})
+    return NOBODY.union(*{id(known[name]): known[name] for name in names if name in known}.values())
+
+
+def stamp(module: nn.Module, names: Iterable[str], lineage: Lineage) -> None:
+    """Note whose data shaped these parameters of a module."""
+    module.__dict__[STAMP] = {**module.__dict__.get(STAMP, {}), **dict.fromkeys(names, lineage)}
+
+
+def _digest(tensors: Mapping[str, Tensor]) -> str:
+    found = hashlib.sha256()
+    for name, tensor in sorted(tensors.items()):
+        found.update(json.dumps([name, str(tensor.dtype), list(tensor.shape)]).encode())
+        plain = tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8)
+        found.update(plain.numpy().data)
+    return found.hexdigest()
