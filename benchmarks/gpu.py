@@ -270,6 +270,8 @@ def main() -> None:
     if asked.docs:
         write_pages(asked.docs)
         return
+    if asked.device != "cpu" and not torch.cuda.is_available():
+        parser.error("there is no GPU here; --device cpu runs through all of it without one")
     if asked.lowered and asked.precision != "float32":
         parser.error("--lowered puts bfloat16 beside float32: leave --precision out")
     result: dict[str, Any] = {"torch": torch.__version__, "precision": asked.precision}

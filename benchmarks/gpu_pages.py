@@ -27,15 +27,16 @@ measured there with three clients, and multiplied.
 """
 PRICE = """\
 What that costs, in milliseconds of an epoch (VGG-16: of 500 images, in batches of 32): with the same bits
-each time, and by PyTorch alone, with any number of rows and whatever algorithm cuDNN finds fastest, where
-bits may differ from run to run.
+each time, and by PyTorch alone (without our kernels, with any number of rows, and with whatever algorithm
+cuDNN finds fastest), where bits may differ from run to run.
 
-| | same bits | whatever is fastest | × |
+| | same bits | PyTorch alone | × |
 |---|---|---|---|
 {lines}
 
-And once: the first round of the four cohorts below takes {firsts} ms, trials in brackets, where kernels
-are compiled already.
+And once: the first round of the four cohorts below takes {firsts} ms, of which trials
+(each number of models in a stack is tried once, on made batches) take those in brackets; kernels are
+compiled already.
 """
 SPEED = """\
 `{command}` on one {gpu}, PyTorch {torch}

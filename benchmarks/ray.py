@@ -142,6 +142,12 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=40)
     parser.add_argument("--out", type=Path, help="the record to add to")
     asked = parser.parse_args()
+    if unknown := set(asked.workloads) - set(WORKLOADS):
+        parser.error(f"there is no {', '.join(sorted(unknown))}: there are {', '.join(WORKLOADS)}")
+    if asked.gpu and not torch.cuda.is_available():
+        parser.error("there is no GPU here")
+    if asked.workers is not None and asked.workers < 1:
+        parser.error("--workers must be at least 1")
     machine = {
         "cores": len(os.sched_getaffinity(0)),
         "load": round(os.getloadavg()[0], 2),

@@ -194,6 +194,8 @@ def test_the_figures_of_the_readme_are_those_of_the_benchmarks():
         ("**unknot**", "**unknot**"),
         ("[Flower]", "Flower's simulation"),
         ("[pfl]", "pfl"),
+        ("[Plato]", "Plato"),
+        ("[fluke]", "fluke"),
     ):
         (line,) = re.findall(rf"^\| {re.escape(name)}.*$", pages[0], flags=re.MULTILINE)
         said = [text.groups() for text in re.finditer(r"(0\.\d+) \((0\.\d+) to (0\.\d+)\)", line)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import shutil
 import signal
 import socket
 import subprocess
@@ -136,3 +137,59 @@ def test_a_cluster_without_the_package_is_refused_in_words(ray, tmp_path):
         done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
     assert "a worker on the Ray cluster has no module 'unknot" in done.stdout, done.stderr
     assert "install unknot, the same version, on every machine" in done.stdout
+
+
+def test_a_machine_of_another_kind_is_left_out_and_asked_once(ray):
+    token = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
+    env = {**environment(HERE), **token}
+    script = BEGIN + textwrap.dedent("""\
+        import ray
+        killed, kill = [], ray.kill
+        ray.kill = lambda handle: (killed.append(handle), kill(handle))
+        tell()
+        sys.stdin.readline()
+        end = time.monotonic() + 60
+        while not killed and time.monotonic() < end:
+            engine._crew.members()
+            time.sleep(0.1)
+        end = time.monotonic() + 8
+        while time.monotonic() < end:
+            engine._crew.members()
+            time.sleep(0.1)
+        tell()
+        roster = engine._crew.roster
+        print(f"True {len(killed)} {len(roster._coming)} {roster.told()['left_out']}", flush=True)
+        """)
+    with head(ray, env) as address:
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+        with subprocess.Popen([sys.executable, "-c", script, address], env=env, text=True, **pipes) as run:
+            assert run.stdin is not None
+            assert run.stdout is not None
+            said = (line.strip() for line in run.stdout if line.startswith(("True", "False")))
+            assert next(said) == "True 1"
+            with node(ray, f"--address={address}", env={**env, "ATEN_CPU_CAPABILITY": "default"}):
+                print(file=run.stdin, flush=True)
+                assert next(said) == "True 1"
+                told = next(said)
+    assert told.startswith("True 1 0 [")
+    assert ": DEFAULT, " in told
+    assert told.count("where the others have") == 1
+
+
+def test_a_cluster_with_other_kernels_is_refused_in_words(ray, tmp_path):
+    token = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
+    shutil.copytree(ROOT / "src", tmp_path / "src", ignore=shutil.ignore_patterns("__pycache__"))
+    kernels = tmp_path / "src" / "unknot" / "engine" / "cuda" / "linear.cu"
+    kernels.write_text(kernels.read_text(encoding="utf-8").replace("+=", "-="), encoding="utf-8")
+    script = BEGIN + textwrap.dedent("""\
+        try:
+            tell()
+        except ConfigError as error:
+            print(error)
+        """)
+    with head(ray, {**environment(str(tmp_path / "src")), **token}) as address:
+        command = [sys.executable, "-c", script, address]
+        env = {**environment(HERE), **token}
+        done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
+    assert "has its code " in done.stdout, done.stderr
+    assert "bits would depend on where a job is trained" in done.stdout

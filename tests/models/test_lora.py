@@ -158,6 +158,7 @@ def test_files_in_pefts_format_come_back(tmp_path):
         (lambda config: config | {"peft_type": "IA3"}, "is no LoRA"),
         (lambda config: config | {"use_dora": True}, "uses use_dora"),
         (lambda config: config | {"bias": "all"}, "uses bias"),
+        (lambda config: config | {"trainable_token_indices": [1]}, "uses trainable_token_indices"),
         (lambda config: config | {"target_modules": ["out"]}, "is not for this model"),
         (lambda config: config | {"r": 3}, "is not for this model: other shapes"),
         (lambda config: config | {"r": None}, "does not say which layers"),

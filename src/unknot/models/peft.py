@@ -15,6 +15,13 @@ from unknot.models.lora import LoraLinear, lora
 
 WEIGHTS, CONFIG = "adapter_model.safetensors", "adapter_config.json"
 PREFIX = "base_model.model."
+HARMLESS = frozenset(
+    """
+    peft_type peft_version task_type base_model_name_or_path revision auto_mapping inference_mode r lora_alpha
+    lora_dropout init_lora_weights target_modules modules_to_save bias megatron_core qalora_group_size
+    """.split()  # noqa: SIM905
+)
+"""What a configuration may say: what is read here, and what changes nothing once adapters are trained."""
 
 
 def save_adapter(model: nn.Module, folder: str | Path, base: str = "", task: str | None = None) -> None:
@@ -98,10 +105,6 @@ def _check(config: Any, path: Path) -> None:
         raise ConfigError(f"the adapter in {path} is no LoRA")
     if not isinstance(config.get("target_modules"), str | list) or not isinstance(config.get("r"), int):
         raise ConfigError(f"{path / CONFIG} does not say which layers have adapters, and of which rank")
-    odd = [
-        name
-        for name in ("use_rslora", "use_dora", "fan_in_fan_out", "rank_pattern", "alpha_pattern", "lora_bias")
-        if config.get(name)
-    ]
+    odd = sorted(name for name, value in config.items() if value and name not in HARMLESS)
     if odd or config.get("bias", "none") != "none":
         raise ConfigError(f"the adapter in {path} uses {(odd or ['bias'])[0]}, which is not known here")

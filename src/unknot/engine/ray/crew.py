@@ -108,7 +108,7 @@ class Crew:
                     if unprepared >= ENOUGH:
                         raise UnknotError(
                             f"{ENOUGH} workers died one after the other as they were given the model and the "
-                            f"data ({last_line(dead.error)}): most likely they have too little memory: ask "
+                            f"data ({last_line(dead.error)}): most likely they have too little memory; ask "
                             "for fewer workers, or for machines with more of it"
                         ) from None
             for _ in range(AHEAD):

@@ -268,7 +268,7 @@ def deaths(ray: Any) -> tuple[type[Exception], ...]:
 def last_line(error: BaseException) -> str:
     """What an error of Ray's comes down to."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return lines[-1] if lines else "no reason is known"
+    return lines[-1].partition(" Some common causes")[0] if lines else "no reason is known"
 
 
 def _node(worker: Worker) -> str:
