@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import combinations, product
@@ -9,6 +10,7 @@ from itertools import combinations, product
 import numpy as np
 import pytest
 import torch
+from torch import nn
 
 from unknot.core.data import FederatedData, Samples, Shard
 from unknot.core.ensemble import Ensemble, Model
@@ -142,3 +144,10 @@ def serve_now(fed: Federation, request: Request) -> Served:
 
 def with_vector(update: Update, vector: torch.Tensor) -> Update:
     return replace(update, weights=replace(update.weights, vector=vector))
+
+
+def half_frozen(shape: tuple[int, ...], classes: int) -> nn.Module:
+    """A model with a base, which the seed draws."""
+    layers = nn.Linear(math.prod(shape), 8), nn.Tanh(), nn.Linear(8, classes)
+    layers[0].requires_grad_(False)
+    return nn.Sequential(nn.Flatten(), *layers)

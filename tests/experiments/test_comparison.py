@@ -7,6 +7,7 @@ import pytest
 import torch
 
 import unknot
+from support import half_frozen
 from unknot.core.errors import ConfigError, RequestError, UnknotError
 from unknot.core.requests import erase
 from unknot.experiments import Experiment, compare, comparison, run
@@ -135,6 +136,14 @@ class WithTable(torch.nn.Module):
 def test_models_with_buffers_of_their_own_have_engines_of_their_own(monkeypatch):
     monkeypatch.setitem(unknot.registry.models._added, "with-table", WithTable)
     given = Experiment.of(tomllib.loads(FILE), ["model.name=with-table"])
+    found = compare(given, ["rfs"], (0, 1))
+    for which, history in found.histories.items():
+        assert run(Experiment.of(history.experiment)).model.equal(history.model), which
+
+
+def test_models_with_a_base_of_their_own_have_engines_of_their_own(monkeypatch):
+    monkeypatch.setitem(unknot.registry.models._added, "half-frozen", half_frozen)
+    given = Experiment.of(tomllib.loads(FILE), ["model.name=half-frozen"])
     found = compare(given, ["rfs"], (0, 1))
     for which, history in found.histories.items():
         assert run(Experiment.of(history.experiment)).model.equal(history.model), which

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 import torch
 
-from support import small_data
+import unknot
+from support import half_frozen, small_data
 from unknot.core.data import FederatedData, Shard
 from unknot.core.errors import ConfigError
 from unknot.core.keys import Key
@@ -320,3 +321,15 @@ def test_counterparts_are_not_measured_on_the_way_unless_their_length_depends_on
     assert quiet(BASE).setup.evaluate_every == 0
     until = replace(BASE, length=replace(BASE.length, accuracy=0.9))
     assert quiet(until) is until
+
+
+def test_what_an_audit_compares_with_has_the_base_of_what_is_audited(monkeypatch):
+    """A base that the seed draws: the engine has one, and what is trained on it is drawn by other seeds."""
+    monkeypatch.setitem(unknot.registry.models._added, "half-frozen", half_frozen)
+    asked = replace(
+        Experiment.of(tomllib.loads(FILE), ["model.name=half-frozen"]), requests=[erase(1, round=3)]
+    )
+    audited = assemble(asked, data_of(asked))
+    models = train(asked, audited.data, audited.engine, [Counterpart(seed=5), Counterpart(seed=6)])
+    assert {model.layout.base for model in models} == {audited.initial.layout.base}
+    assert not models[0].equal(models[1])

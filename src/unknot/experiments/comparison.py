@@ -21,6 +21,7 @@ from unknot.core.errors import ConfigError, UnknotError, said
 from unknot.core.jobs import Engine
 from unknot.core.keys import Key
 from unknot.core.metrics import ACCURACY, Metric
+from unknot.core.weights import Layout
 from unknot.experiments.config import Experiment
 from unknot.experiments.contenders import Contender, Given, contenders, finding
 from unknot.experiments.figures import course, figures, no_figures, requests_of, spent_before, split_of
@@ -365,10 +366,10 @@ def _cohort(
 
 
 def _kind_of_model(experiment: Experiment, data: FederatedData) -> tuple[str, int]:
-    """What models must have in common to share an engine (it has their buffers), and a model's bytes."""
+    """What models must have in common to share an engine (it has their buffers and base); a model's bytes."""
     with Key.root(experiment.seed).child("init").torch_seed():
         module = maker(experiment, data)()
-    digest = hashlib.sha256()
+    digest = hashlib.sha256(Layout.of(module).base.digest.encode())
     for name, buffer in module.named_buffers():
         digest.update(name.encode())
         digest.update(buffer.detach().cpu().numpy().tobytes())

@@ -23,7 +23,7 @@ from unknot.core.requests import Erase, resolved
 from unknot.core.saved import load_model
 from unknot.core.task import Task
 from unknot.core.training import Recipe
-from unknot.core.weights import Weights
+from unknot.core.weights import Layout, Weights
 from unknot.data.corrupt import corrupt
 from unknot.data.dataset import Dataset
 from unknot.data.partition import federate
@@ -90,6 +90,8 @@ def simulate(
     data = data.cast(precision)
     trainer.examine(data.train)
     drawn = Weights.of(module).to(device=device, dtype=precision)
+    if not isinstance(model, nn.Module):
+        drawn = _on_its_base(drawn, trainer)
     start = drawn if initial is None else _start(initial, drawn)
     return Federation(
         trainer,
@@ -101,6 +103,14 @@ def simulate(
         observers=observers,
         called=_called(model, module),
     )
+
+
+def _on_its_base(drawn: Weights, engine: Engine) -> Weights:
+    """Weights that a seed draws belong to the base of the engine that is to train them, which is given."""
+    own: Layout = getattr(engine, "layout", None) or drawn.layout
+    if replace(own, base=drawn.layout.base) != drawn.layout:
+        return drawn  # of another model: refused when it is trained
+    return replace(drawn, layout=own).carrying(own.base.lineage)
 
 
 def _called(model: str | nn.Module | Callable[[], nn.Module], module: nn.Module) -> str:

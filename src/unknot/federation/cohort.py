@@ -25,6 +25,7 @@ from unknot.core.data import FederatedData, Samples, Shard
 from unknot.core.ensemble import Model
 from unknot.core.errors import UnknotError
 from unknot.core.jobs import Engine, Job, Score, Update, evaluate_all, predict_all
+from unknot.core.weights import Layout
 
 T = TypeVar("T")
 
@@ -184,6 +185,11 @@ class _Seat:
     @property
     def name(self) -> str:
         return self._engine.name
+
+    @property
+    def layout(self) -> Layout | None:
+        """Of the models that it trains, where it says so."""
+        return getattr(self._engine, "layout", None)
 
     def examine(self, samples: Samples) -> None:
         self._ask(partial(self._engine.examine, samples))
