@@ -11,13 +11,14 @@ from torch import nn
 
 import unknot
 from unknot.audit import interference
+from unknot.core.base import trained
 from unknot.core.data import FederatedData, Samples, Shard
 from unknot.core.errors import ConfigError
 from unknot.core.jobs import Job
 from unknot.core.keys import Key
 from unknot.core.lineage import Unit
 from unknot.core.training import AdaHessian, Adam, Recipe
-from unknot.core.weights import Weights, trained
+from unknot.core.weights import Weights
 from unknot.engine import LoopEngine, StackedEngine
 from unknot.models import build
 

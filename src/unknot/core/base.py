@@ -21,6 +21,16 @@ SMALL = 2**20  # numbers: so few are looked at each time
 BASE = "unknot_base"  # that in which it keeps its base, once that has been looked at
 
 
+def trained(module: nn.Module) -> dict[str, nn.Parameter]:
+    """The parameters of a module that are trained, by name."""
+    return {name: p for name, p in module.named_parameters() if p.requires_grad}
+
+
+def frozen(module: nn.Module) -> dict[str, nn.Parameter]:
+    """Those that are not."""
+    return {name: p for name, p in module.named_parameters() if not p.requires_grad}
+
+
 @dataclass(frozen=True)
 class Base:
     """The frozen parameters of a model, by the digest of their names and numbers."""
@@ -39,14 +49,14 @@ class Base:
     @staticmethod
     def of(module: nn.Module) -> Base:
         """That of a module; a large one is looked at again where a parameter was replaced or changed."""
-        frozen = {name: p for name, p in module.named_parameters() if not p.requires_grad}
-        if not frozen:
+        parts = frozen(module)
+        if not parts:
             return NO_BASE
-        state = tuple((name, id(p), p._version, p.data_ptr()) for name, p in frozen.items())
+        state = tuple((name, id(p), p._version, p.data_ptr()) for name, p in parts.items())
         known: _Looked | None = module.__dict__.get(BASE)
-        small = sum(p.numel() for p in frozen.values()) < SMALL
+        small = sum(p.numel() for p in parts.values()) < SMALL
         if known is None or (known.state is not None and (small or known.state != state)):
-            known = _Looked(state, Base(_digest(frozen), stamped(module, frozen)))
+            known = _Looked(state, Base(_digest(parts), stamped(module, parts)))
             module.__dict__[BASE] = known
         return known.base
 
@@ -80,8 +90,12 @@ def stamp(module: nn.Module, names: Iterable[str], lineage: Lineage) -> None:
 
 def _digest(tensors: Mapping[str, Tensor]) -> str:
     found = hashlib.sha256()
-    for name, tensor in sorted(tensors.items()):
-        found.update(json.dumps([name, str(tensor.dtype), list(tensor.shape)]).encode())
-        plain = tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8)
-        found.update(plain.numpy().data)
+    feed(found, tensors)
     return found.hexdigest()
+
+
+def feed(digest: hashlib._Hash, tensors: Mapping[str, Tensor]) -> None:
+    """Add tensors to a digest: names, types, shapes and numbers."""
+    for name, tensor in sorted(tensors.items()):
+        digest.update(json.dumps([name, str(tensor.dtype), list(tensor.shape)]).encode())
+        digest.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data)

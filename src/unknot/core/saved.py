@@ -23,7 +23,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from unknot.core.base import Base
+from unknot.core.base import Base, feed
 from unknot.core.ensemble import Ensemble, Model
 from unknot.core.errors import ConfigError
 from unknot.core.lineage import Ledger, Lineage
@@ -156,9 +156,7 @@ def _seal(tensors: Mapping[str, Tensor], notes: Mapping[str, Any]) -> str:
     It finds damage and careless edits; who forges a file can forge it, too.
     """
     found = hashlib.sha256(json.dumps(notes, sort_keys=True).encode())
-    for name, tensor in sorted(tensors.items()):
-        found.update(json.dumps([name, str(tensor.dtype), list(tensor.shape)]).encode())
-        found.update(tensor.contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
+    feed(found, tensors)
     return found.hexdigest()
 
 

@@ -12,7 +12,7 @@ from typing import TypeVar
 import torch
 from torch import Tensor, nn
 
-from unknot.core.base import NO_BASE, Base, stamp, stamped
+from unknot.core.base import NO_BASE, Base, stamp, stamped, trained
 from unknot.core.lineage import NOBODY, Ledger, LedgerView, Lineage
 
 
@@ -53,11 +53,6 @@ class Layout:
         """The inverse of `split`: one flat vector, or a ``[rows, size]`` matrix."""
         lead = () if rows is None else (rows,)
         return torch.cat([tensors[name].reshape(*lead, -1) for name in self.names], dim=-1)
-
-
-def trained(module: nn.Module) -> dict[str, nn.Parameter]:
-    """The parameters of a module that are trained, by name."""
-    return {name: p for name, p in module.named_parameters() if p.requires_grad}
 
 
 FEW = 16  # so many terms are as quickly added one by one, on a GPU as well

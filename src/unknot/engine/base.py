@@ -14,12 +14,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from unknot.core.base import trained
 from unknot.core.data import Samples, Shard
 from unknot.core.ensemble import Ensemble, Model
 from unknot.core.jobs import Job, Score
 from unknot.core.loss import Loss
 from unknot.core.task import Task
-from unknot.core.weights import Layout, trained
+from unknot.core.weights import Layout
 from unknot.engine import checks
 from unknot.engine.bits import probe
 from unknot.engine.bits.made import Form, Maker

@@ -13,6 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from unknot.core.base import frozen
 from unknot.core.data import Samples, Shard
 from unknot.core.errors import ConfigError
 from unknot.core.jobs import Job
@@ -52,8 +53,7 @@ def _copy(model: nn.Module, shared: dict[int, Any]) -> nn.Module:
 
 def twin(model: nn.Module) -> nn.Module:
     """A copy of a model that has the base in common with it."""
-    frozen = [p for p in model.parameters() if not p.requires_grad]
-    return _copy(model, {id(p): p for p in frozen})
+    return _copy(model, {id(p): p for p in frozen(model).values()})
 
 
 def placed(model: nn.Module, device: torch.device, dtype: torch.dtype) -> nn.Module:

@@ -6,7 +6,7 @@ them trains it, nor how many there are.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import nullcontext
 from typing import Any, TypeVar
@@ -19,6 +19,7 @@ from unknot.core.ensemble import Model
 from unknot.core.errors import ConfigError
 from unknot.core.jobs import Job, Score, Update
 from unknot.engine.stacked import StackedEngine
+from unknot.engine.ways.lessons import by_recipe
 
 T = TypeVar("T")
 
@@ -87,11 +88,8 @@ class SeveralGpus:
 
     def _dealt(self, jobs: Sequence[Job], samples: Samples) -> list[list[int]]:
         """The places of the jobs that each engine trains: of one recipe in turn, none with too few."""
-        groups: dict[Hashable, list[int]] = {}
-        for place, job in enumerate(jobs):
-            groups.setdefault(job.recipe.together(job.version), []).append(place)
         shares: list[list[int]] = [[] for _ in self._engines]
-        for places in groups.values():
+        for places in by_recipe(jobs):
             least = self._first.least_share(jobs[places[0]].recipe, samples)
             parts = max(1, min(len(shares), len(places) // least))
             shares.sort(key=len)  # those with the least to do so far

@@ -12,12 +12,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+from unknot.core.base import trained
 from unknot.core.data import FederatedData, Samples, Shard
 from unknot.core.jobs import Job, Update
 from unknot.core.loss import Loss, OwnLoss, loss_for
 from unknot.core.task import Task
 from unknot.core.training import StepRule
-from unknot.core.weights import Weights, trained
+from unknot.core.weights import Weights
 from unknot.engine import checks
 from unknot.engine.base import Machine
 from unknot.engine.bits.made import Form

@@ -36,7 +36,7 @@ from unknot.engine.cuda.exam import NUMBERS, Exam
 from unknot.engine.evaluate import Judge, Tally
 from unknot.engine.ways import chunks
 from unknot.engine.ways.choice import Choice, choose, named, usual
-from unknot.engine.ways.lessons import Lesson, shards_of, untrained
+from unknot.engine.ways.lessons import Lesson, by_recipe, shards_of, untrained
 from unknot.engine.ways.shelf import Shelf
 from unknot.engine.ways.stack import Stacking
 from unknot.engine.ways.traits import Traits
@@ -111,7 +111,8 @@ class StackedEngine(Machine):
         shards = shards_of(jobs, data)
         samples = self._readable(jobs, shards, data.train)
         lessons = [Lesson.of(job, shard) for job, shard in zip(jobs, shards, strict=True)]
-        groups = _by_recipe([lesson for lesson in lessons if lesson.steps])
+        at_work = [lesson for lesson in lessons if lesson.steps]
+        groups = [[at_work[i] for i in group] for group in by_recipe([lesson.job for lesson in at_work])]
         if self.traits.on_cpu:
             for lesson in (lesson for group in groups for lesson in group):
                 lesson.rows  # noqa: B018 - put in order here: workers would wait for each other at Python's lock
@@ -316,19 +317,6 @@ class StackedEngine(Machine):
 
     def _untrained(self, job: Job) -> Update:
         return untrained(job, job.start.vector.to(dtype=self.dtype))
-
-
-def _by_recipe(lessons: Sequence[Lesson]) -> list[list[Lesson]]:
-    """The lessons that may be trained in one stack, together."""
-    groups: dict[Hashable, list[Lesson]] = {}
-    known: dict[tuple[int, int], list[Lesson]] = {}  # a recipe is looked at once, not for every job
-    for lesson in lessons:
-        recipe, version = lesson.job.recipe, lesson.job.version
-        group = known.get((id(recipe), version))
-        if group is None:
-            group = known[id(recipe), version] = groups.setdefault(recipe.together(version), [])
-        group.append(lesson)
-    return list(groups.values())
 
 
 def _gpu_widths(rows: int) -> tuple[int, ...]:

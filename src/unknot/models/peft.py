@@ -9,8 +9,8 @@ from typing import Any
 import torch
 from torch import nn
 
+from unknot.core.base import trained
 from unknot.core.errors import ConfigError
-from unknot.core.weights import trained
 from unknot.models.lora import LoraLinear, lora
 
 WEIGHTS, CONFIG = "adapter_model.safetensors", "adapter_config.json"

@@ -12,10 +12,11 @@ import numpy as np
 import torch
 from torch import nn
 
+from unknot.core.base import trained
 from unknot.core.data import Samples
 from unknot.core.keys import Key
 from unknot.core.samples import IGNORED
-from unknot.core.weights import Layout, Weights, trained
+from unknot.core.weights import Layout, Weights
 
 _KEY = Key.root(0).child("made by the engine")
 SCALES = (1.0, 16.0, 1 / 16, 256.0)

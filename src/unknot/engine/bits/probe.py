@@ -16,11 +16,11 @@ from typing import Any, NoReturn
 import torch
 from torch import Tensor, nn
 
-from unknot.core.base import SMALL
+from unknot.core.base import SMALL, frozen, trained
 from unknot.core.data import Samples
 from unknot.core.errors import ConfigError
 from unknot.core.loss import Loss, OwnLoss
-from unknot.core.weights import Weights, trained
+from unknot.core.weights import Weights
 from unknot.engine import checks
 from unknot.engine.bits import own_loss
 from unknot.engine.bits.compare import close, same_bits
@@ -78,10 +78,10 @@ class _Probe:
         self.company = maker.samples("company", 4)
         self.company.x[0] = self.a.x[0]
         self.varied = [maker.varied(name, 8) for name in ("a", "b")]
-        frozen = {name: p for name, p in template.named_parameters() if not p.requires_grad}
+        base = frozen(template)
         # A large base is not copied to be looked at: whether it was written to can be asked.
-        self.copied = checks.copied if sum(p.numel() for p in frozen.values()) < SMALL else checks.twin
-        self.base = {name: (p, p._version) for name, p in frozen.items()}
+        self.copied = checks.copied if sum(p.numel() for p in base.values()) < SMALL else checks.twin
+        self.base = {name: (p, p._version) for name, p in base.items()}
         self.one, self.two = self.copied(template), self.copied(template)
         self._loaded: dict[nn.Module, Weights] = {}
 

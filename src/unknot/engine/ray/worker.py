@@ -18,11 +18,12 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
+from unknot.core.base import trained
 from unknot.core.data import FederatedData, Samples
 from unknot.core.ensemble import Ensemble, Model
 from unknot.core.errors import ConfigError
 from unknot.core.training import Recipe
-from unknot.core.weights import Layout, Weights, trained
+from unknot.core.weights import Layout, Weights
 from unknot.engine import checks
 from unknot.engine.evaluate import SLICE, Tally
 from unknot.engine.loop import LoopEngine

@@ -6,7 +6,7 @@ Engines differ in how they compute this, never in what they compute.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -139,3 +139,16 @@ def hessian_products(
 def shards_of(jobs: Sequence[Job], data: FederatedData) -> list[Shard]:
     """What each job may read; raises for a client whose data has been erased."""
     return [job.shard(data) for job in jobs]
+
+
+def by_recipe(jobs: Sequence[Job]) -> list[list[int]]:
+    """The places of the jobs that may be trained in one stack, together."""
+    groups: dict[Hashable, list[int]] = {}
+    known: dict[tuple[int, int], list[int]] = {}  # a recipe is looked at once, not for every job
+    for place, job in enumerate(jobs):
+        group = known.get((id(job.recipe), job.version))
+        if group is None:
+            group = groups.setdefault(job.recipe.together(job.version), [])
+            known[id(job.recipe), job.version] = group
+        group.append(place)
+    return list(groups.values())
