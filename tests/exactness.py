@@ -8,6 +8,16 @@ from unknot.audit import interference
 from unknot.core.data import FederatedData
 from unknot.core.requests import Erase
 from unknot.federation import Federation
+from unknot.unlearn import BMT, FATS, KNOT, MMT, RFS
+
+FIVE = {
+    "rfs": RFS(),
+    "bmt": BMT(),
+    "mmt": MMT(),
+    "knot": KNOT(2, by="random"),
+    "fats": FATS(rho_client=5, rounds=20, local_steps=2, clients=4),
+}
+"""Exact methods of every kind, for four clients."""
 
 Open = Callable[[FederatedData], Federation]
 

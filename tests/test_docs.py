@@ -1,34 +1,32 @@
 """What the documents show is run."""
 
+import json
 import re
 import tomllib
 from collections import Counter
 from dataclasses import replace
 from importlib import import_module
-from pathlib import Path
 
 import pytest
 import torch
 import typer
 
 import unknot
+from language_files import write_language_world
+from pages import ROOT, blocks, write_files
 from unknot import registry
 from unknot.cli import app
 from unknot.core.data import Samples
 from unknot.core.keys import Key
 from unknot.core.registry import filled
+from unknot.core.weights import Weights
 from unknot.experiments import Experiment, prepare, run
 from unknot.experiments.exposed import Exposure
+from unknot.experiments.simulate import data_of
 from unknot.federation import Length
 from unknot.incentive.setting import Setting
 from unknot.select.dqn import DQNSettings, Policy
 from unknot.unlearn import METHODS
-
-ROOT = Path(__file__).parent.parent
-
-
-def blocks(path: str, language: str) -> list[str]:
-    return re.findall(rf"```{language}\n(.*?)```", (ROOT / path).read_text(), flags=re.DOTALL)
 
 
 @pytest.mark.parametrize(
@@ -52,6 +50,24 @@ def test_the_python_of_a_page_runs(path, tmp_path, monkeypatch):
     code = "\n".join(blocks(path, "python"))
     assert code
     exec(compile(code, path, "exec"), {"__name__": "docs"})
+
+
+def test_the_python_of_the_page_of_language_models_runs_on_small_files(tmp_path, monkeypatch):
+    monkeypatch.chdir(write_language_world(tmp_path))
+    monkeypatch.setenv("UNKNOT_DATA", str(tmp_path))
+    write_files("docs/language.md", tmp_path)
+    (tmp_path / "runs" / "letters").mkdir(parents=True)
+    served = run(Experiment.read(tmp_path / "letters.toml", ["federation.rounds=4", "request=[]"])).model
+    unknot.save_model(served, "runs/letters/model.safetensors")
+    names = {"__name__": "docs"}
+    exec(compile("\n".join(blocks("docs/language.md", "python")), "language", "exec"), names)
+    assert "client 3" not in names["history"].to_dict()["lineage"]
+    served, again = names["served"].state_dict(), names["again"].state_dict()
+    assert served.keys() == again.keys()
+    assert all(torch.equal(served[name], again[name]) for name in served)
+    small = unknot.load_adapter(unknot.pretrained("stories260K.bin"), "letters-adapters")
+    assert Weights.of(small).vector.equal(Weights.of(names["model"]).vector)
+    assert Weights.of(small).vector.any()
 
 
 def test_an_ensemble_answers_in_plain_pytorch_as_it_does_here(tmp_path, monkeypatch):
@@ -115,9 +131,23 @@ def test_the_toml_of_the_data_page_is_a_run(tmp_path, monkeypatch):
         (tmp_path / "clients").mkdir(exist_ok=True)
         (tmp_path / "clients" / f"{name}.csv").write_text("age,ill\n0.1,0\n0.9,1\n")
     monkeypatch.chdir(tmp_path)
-    (text,) = blocks("docs/data.md", "toml")
+    text, _ = blocks("docs/data.md", "toml")
     history = run(Experiment.of(tomllib.loads(text)))
     assert history.to_dict()["lineage"] == ["Linz"]
+
+
+def test_the_toml_of_texts_finds_their_owners(tmp_path, monkeypatch):
+    rows = [
+        f"{user},it is {label} {i},{label}"
+        for i in range(4)
+        for user, label in (("ana", "bad"), ("ben", "good"))
+    ]
+    (tmp_path / "reviews.csv").write_text("\n".join(["user,text,label", *rows]))
+    monkeypatch.chdir(tmp_path)
+    _, text = blocks("docs/data.md", "toml")
+    data = data_of(Experiment.of(tomllib.loads(text), ["data.tokenizer=bytes"]))
+    assert sorted(data.names.values()) == ["ana", "ben"]
+    assert (data.train.classes, data.train.x.shape[1]) == (3, 64)
 
 
 def test_links_lead_somewhere():
@@ -213,3 +243,16 @@ def test_the_menu_of_the_site_has_every_page():
     assert all((ROOT / "docs" / f"{page}.md").exists() for page in pages)
     here = {page.stem for page in (ROOT / "docs").glob("*.md")} - {"index"}
     assert here == {page for page in pages if "/" not in page}
+
+
+def test_the_figures_of_secrets_are_those_of_the_record():
+    runs = json.loads((ROOT / "docs" / "results" / "secrets.json").read_text())["runs"]
+    page = (ROOT / "docs" / "audits.md").read_text()
+    mmt, *pga = runs
+    assert mmt["outcome"] == "no trace found"
+    for name in ("before", "served"):
+        found = mmt[name]
+        row = [name, f"{found['mean']:.1f}", f"{max(found['bits']):.1f}", f"{found['two_sided']:.3g}"]
+        assert re.search(r" +".join(map(re.escape, row)), page), row
+    for one in pga:
+        assert f"{one['served']['mean']:.1f} bits (p = {one['p']:.2g})" in " ".join(page.split())

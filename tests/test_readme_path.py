@@ -11,13 +11,14 @@ import pytest
 import safetensors.torch
 from typer.testing import CliRunner
 
+from language_files import write_language_world
+from pages import ROOT, blocks, write_files
 from unknot import reproduce
 from unknot.cli import app
 from unknot.cli import run as running
 from unknot.experiments.starter import starter
 from unknot.models import build
 
-ROOT = Path(__file__).parent.parent
 SMALLER = {
     r"\bclients = \d+": "clients = 7",
     r"\nalpha = .*\n(?!samples)": "\nalpha = 1.0\nsamples = 40\n",
@@ -33,13 +34,11 @@ SMALLER = {
 """What is made smaller in files for the short form of the path."""
 SHORTER = {
     r"--seeds 0-2": "--seeds 0",
+    r"--secrets 8": "--secrets 2",
     r"^audit ": "audit --controls 3 --level 0.5 --sensitivity 0 ",
+    r"^demo --text": "demo --text --help",  # run, and small, by tests/cli/test_demo_text.py
 }
 """What is made less in commands."""
-
-
-def blocks(page: str, language: str) -> list[str]:
-    return re.findall(rf"```{language}\n(.*?)```", (ROOT / page).read_text(), flags=re.DOTALL)
 
 
 def shrink(folder: Path) -> None:
@@ -54,18 +53,6 @@ def commands(page: str) -> list[str]:
     """What a page has people type, an `unknot` each, without it."""
     text = "\n".join(blocks(page, "console")).replace("\\\n", " ")
     return re.findall(r"^\$ unknot (.*?)(?:\s+#.*)?$", text, flags=re.MULTILINE)
-
-
-def write_files(page: str, folder: Path) -> None:
-    """The files of a page: those that say their name, in a comment or as that of the run, and tables."""
-    for text in blocks(page, "toml"):
-        if name := re.match(r"# (\S+\.toml)", text):
-            (folder / name[1]).write_text(text)
-        elif name := re.match(r'name = "(.*)"', text):
-            (folder / f"{name[1].replace(' ', '-')}.toml").write_text(text)
-    for text in blocks(page, "console"):
-        for name, shown in re.findall(r"^\$ cat (\S+)\n((?:[^$].*\n)+)", text, flags=re.MULTILINE):
-            (folder / name).write_text(shown)
 
 
 def follow(page: str, folder: Path, short: bool) -> list[str]:
@@ -115,6 +102,7 @@ MANY_MODELS = ("docs/audits.md", "docs/which-method.md")
 def test_the_commands_of_a_page_run_in_short(page, tmp_path, monkeypatch):
     """In a folder with the files that the page shows, and ones to begin with where it speaks of yours."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("UNKNOT_DATA", str(write_language_world(tmp_path)))
     for name in ("my.toml", "forget.toml"):
         (tmp_path / name).write_text(starter("rfs"))
     for name in ("docs/results", "docs/pictures", "experiments"):

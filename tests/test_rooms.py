@@ -37,7 +37,8 @@ LIGHT = {"torch", "numpy", "unknot"}
 HEAVY_ALLOWED = {
     "core": {"safetensors"},
     "engine": {"ray"},
-    "models": {"safetensors"},
+    "text": {"transformers"},  # for tokenizers of other makes
+    "models": {"safetensors", "transformers"},
     "incentive": {"scipy"},
     "experiments": {"pandas"},  # for who asks for a data frame
     "track": {"mlflow", "wandb"},
@@ -115,7 +116,7 @@ def test_unknot_imports_without_the_command_line():
         "class No:\n"
         "    def find_spec(self, name, path=None, target=None):\n"
         "        heavy = {'rich', 'typer', 'matplotlib', 'scipy', 'sklearn', 'pydantic', 'flwr', 'ray'}\n"
-        "        heavy |= {'tensorboard', 'mlflow', 'wandb', 'safetensors'}\n"
+        "        heavy |= {'tensorboard', 'mlflow', 'wandb', 'safetensors', 'transformers'}\n"
         "        if name.split('.')[0] in heavy:\n"
         "            raise ModuleNotFoundError(name)\n"
         "sys.meta_path.insert(0, No())\n"

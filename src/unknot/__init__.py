@@ -27,18 +27,20 @@ _HOMES = {
     "unknot.core.training": "SGD Adagrad AdaHessian Adam AdamW Cosine Recipe RMSprop StepDecay WarmUp",
     "unknot.core.weights": "Weights",
     "unknot.data": (
-        "ByOwner Dataset Dirichlet DominantClass Iid Labels MajorityClass clients federate folder load"
+        "ByOwner Dataset Dirichlet DominantClass Iid Labels MajorityClass clients federate folder load texts"
     ),
     "unknot.experiments.comparison": "Comparison compare",
     "unknot.experiments.config": "Experiment",
     "unknot.experiments.simulate": "prepare run simulate",
     "unknot.models.lora": "lora",
     "unknot.models.peft": "load_adapter save_adapter",
+    "unknot.models.pretrained": "pretrained",
     "unknot.federation": (
         "Begun Buffered Clock Constant Ended FedAdagrad FedAdam FedAvg FedBuff Federation FedYogi "
         "Guarantee History Length Median Method NormClipping Pareto Round Served Setup Synchronous "
         "Trace TrimmedMean Uniform"
     ),
+    "unknot.text.tokenizer": "Tokenizer tokenizer",
     "unknot.select": "DQN Balanced KCenter",
     "unknot.unlearn": (
         "BMT FATS KNOT MMT PGA RFS SISA Distillation ExactFun FedCIO FedEraser Rapid Standalone"
@@ -95,6 +97,7 @@ if TYPE_CHECKING:
         federate,
         folder,
         load,
+        texts,
     )
     from unknot.experiments.comparison import Comparison, compare
     from unknot.experiments.config import Experiment
@@ -128,7 +131,9 @@ if TYPE_CHECKING:
     )
     from unknot.models.lora import lora
     from unknot.models.peft import load_adapter, save_adapter
+    from unknot.models.pretrained import pretrained
     from unknot.select import DQN, Balanced, KCenter
+    from unknot.text.tokenizer import Tokenizer, tokenizer
     from unknot.unlearn import (
         BMT,
         FATS,
@@ -224,6 +229,7 @@ __all__ = [
     "Standalone",
     "StepDecay",
     "Synchronous",
+    "Tokenizer",
     "Trace",
     "TrimmedMean",
     "Uniform",
@@ -241,10 +247,13 @@ __all__ = [
     "load_model",
     "lora",
     "prepare",
+    "pretrained",
     "registry",
     "run",
     "save_adapter",
     "save_model",
     "simulate",
+    "texts",
+    "tokenizer",
     "track",
 ]

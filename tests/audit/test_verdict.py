@@ -259,3 +259,18 @@ def test_a_model_that_answers_everything_otherwise_is_said_to_be_unlike_its_cont
     )
     verdict = judged({"trace": given}, [], np.zeros(1100, dtype=np.int64), 100)
     assert verdict.unlike > 3
+
+
+def test_scores_that_are_read_against_the_controls_have_their_figures_of_the_difference():
+    """What is easy for every model is no sign of membership; the test itself is the same."""
+    easy = np.linspace(-50, 50, MEMBERS + OTHERS)
+    given = views(2.0)
+    shifted = replace(given, **{kind: getattr(given, kind) + easy for kind in ("served", "controls", "kept")})
+    (raw,) = look(attack=shifted).findings
+    (found,) = look(attack=replace(shifted, referred=True)).findings
+    assert raw.p == found.p
+    assert found.figures["served"].auc.value > 0.8 > raw.figures["served"].auc.value
+    expected = (shifted.served - shifted.controls.mean(0))[:MEMBERS]
+    assert found.figures["served"].curve.members == pytest.approx(expected)
+    others = np.delete(shifted.controls, 0, 0).mean(0)
+    assert found.controls[0].curve.members == pytest.approx((shifted.controls[0] - others)[:MEMBERS])

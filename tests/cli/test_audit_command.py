@@ -212,9 +212,9 @@ def test_an_audit_takes_any_name(audited_file):
         (["--plot", "roc.txt"], "must end in .png, .svg or .pdf"),
         (["--html", "page.txt"], "the page's name must end in .html"),
         (["--html", "nowhere/page.html"], "there is no folder nowhere"),
-        (["--backdoor", "--html", "page.html"], "not for marks or canaries"),
-        (["--canaries", "9", "--plot", "a.png"], "not for marks or canaries"),
-        (["--canaries", "9", "--attack", "lira"], "not for marks or canaries"),
+        (["--backdoor", "--html", "page.html"], "not for marks, canaries"),
+        (["--canaries", "9", "--plot", "a.png"], "not for marks, canaries"),
+        (["--canaries", "9", "--attack", "lira"], "not for marks, canaries"),
         (["--canaries", "9", "--backdoor"], "ask for one of them"),
     ],
 )

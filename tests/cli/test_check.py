@@ -3,6 +3,7 @@ import json
 import pytest
 from typer.testing import CliRunner
 
+from language_files import write_language_world
 from unknot.cli import app
 
 FILE = """
@@ -91,3 +92,37 @@ def test_errors_are_those_of_the_run(file):
         told = call(file, "--set", change, code=2).stderr
         assert told.startswith("error: ")
         assert told == CliRunner().invoke(app, ["run", file, "--set", change], env={"COLUMNS": "80"}).stderr
+
+
+ADAPTED = ("--set", "model.lora.rank=2", "--set", "model.lora.targets=['1', '3']")
+
+
+@pytest.mark.parametrize("columns", [60, 80, 120])
+def test_what_is_trained_over_what_is_said(file, columns):
+    said = " ".join(call(file, *ADAPTED, columns=columns).output.split())
+    base = json.loads(call(file, *ADAPTED, "--json").stdout)["model"]
+    assert base["adapters"] == {"rank": 2, "on": ["1", "3"]}
+    assert f"mlp: {base['parameters']:,} parameters trained," in said
+    assert f"LoRA of rank 2 on 1, 3 over 63,610 frozen, base {base['base'][:8]}" in said
+    assert "frozen" not in call(file, columns=columns).output
+
+
+def test_a_pretrained_model_is_named_by_its_file_too(tmp_path, monkeypatch):
+    monkeypatch.chdir(write_language_world(tmp_path))
+    monkeypatch.setenv("UNKNOT_DATA", str(tmp_path))
+    table = [
+        "data.name=langid",
+        "data.tokenizer=SmolLM2-135M-Instruct.Q4_1.gguf",
+        "data.languages=['Dutch', 'English']",
+        "data.context=12",
+        "data.samples=4",
+        "data.validation=0",
+        "model.name=pretrained",
+        "model.path=SmolLM2-135M-Instruct.Q4_1.gguf",
+        "model.answers=['Dutch', 'English']",
+        "model.lora.rank=1",
+        "model.lora.targets=['q_proj']",
+    ]
+    (tmp_path / "a.toml").write_text(FILE)
+    said = " ".join(call("a.toml", *(w for one in table for w in ("--set", one))).output.split())
+    assert "pretrained (SmolLM2-135M-Instruct.Q4_1): 32 parameters trained, 128 B LoRA of rank 1" in said

@@ -83,7 +83,9 @@ def test_a_base_is_known_by_its_names_and_numbers():
 def test_a_large_base_is_looked_at_again_when_it_was_changed(monkeypatch):
     monkeypatch.setattr("unknot.core.base.SMALL", 0)
     looked = []
-    monkeypatch.setattr("unknot.core.base._digest", lambda frozen: looked.append(1) or str(len(looked)))
+    monkeypatch.setattr(
+        "unknot.core.base._digest", lambda module, frozen: looked.append(1) or str(len(looked))
+    )
     module = Mixed()
     assert Base.of(module) is Base.of(module)
     with torch.no_grad():

@@ -13,8 +13,9 @@ import numpy as np
 import pytest
 import torch
 
+from unknot.core.places import folders
 from unknot.data import Dataset, load, verify
-from unknot.data.files import File, folders
+from unknot.data.files import File
 from unknot.data.readers.digits import ASSETS
 
 SCRIPT = Path(__file__).parents[2] / "scripts" / "make_digits.py"

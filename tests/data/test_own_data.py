@@ -12,7 +12,7 @@ import unknot
 from exactness import assert_no_interference
 from unknot.core.errors import DataError
 from unknot.core.samples import IGNORED
-from unknot.data.text import CHARACTERS
+from unknot.text.alphabet import CHARACTERS
 
 RNG = np.random.default_rng(0)
 SIZES = {"Graz": 12, "Linz": 9, "Wien": 15}

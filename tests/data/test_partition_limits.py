@@ -104,9 +104,20 @@ def test_impossible_test_samples_are_refused(test_samples: int) -> None:
         federate(balanced(), Iid(2), test_samples=test_samples)
 
 
-def test_natural_clients_take_no_test_samples() -> None:
-    with pytest.raises(ConfigError, match="Leave test_samples out"):
-        federate(owned([0, 1], [0, 1]), ByOwner(), validation=0, test_samples=1)
+def test_of_natural_clients_own_rows_so_many_are_drawn() -> None:
+    owners = [0] * 9 + [1] * 5
+    data = federate(owned(owners, owners), ByOwner(samples=6), validation=0, test_samples=4)
+    assert [len(data[client]) for client in (0, 1)] == [6, 5]
+    assert [len(data.test_rows[client]) for client in (0, 1)] == [4, 4]
+    assert all((data.test_owner[data.test_rows[client]] == client).all() for client in (0, 1))
+    other = federate(owned(owners, owners), ByOwner(samples=6), validation=0, test_samples=4, key=1)
+    assert data[0].rows.tolist() != other[0].rows.tolist()
+    assert data.test_rows[0].tolist() != other.test_rows[0].tolist()
+
+
+def test_fewer_samples_than_the_least_are_refused() -> None:
+    with pytest.raises(ConfigError, match="samples = 3 is less than min_samples = 5"):
+        ByOwner(samples=3, min_samples=5)
 
 
 def _text(rows: int = 40) -> Dataset:

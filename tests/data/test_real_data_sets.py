@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import torch
 
+from unknot.core.places import folders
 from unknot.data import Dataset, catalogue, load, verify
-from unknot.data.files import folders
 from unknot.data.readers.speech import VOCABULARY, speeches
 
 MNIST_COUNTS = [5923, 6742, 5958, 6131, 5842, 5421, 5918, 6265, 5851, 5949]

@@ -119,3 +119,25 @@ def test_impossible_options_are_refused(tmp_path: Path, options: dict[str, objec
     write_shakespeare(tmp_path, TEXT)
     with pytest.raises(ConfigError, match=message):
         load("shakespeare", tmp_path, **options)
+
+
+def test_another_tokenizer_makes_windows_of_its_tokens_by_speaker(tmp_path: Path) -> None:
+    write_shakespeare(tmp_path, TEXT.replace("thus", "thús"))
+    data = load("shakespeare", tmp_path, context=4, tokenizer="bytes")
+    assert data.tokenizer is not None
+    assert (data.classes, data.vocabulary, data.owner_names) == (257, None, ("First Citizen", "All"))
+    assert data.train_owner is not None
+    mine = torch.from_numpy(data.train_owner == 0)
+    said = speeches(TEXT.replace("thus", "thús"))["First Citizen"].encode()
+    assert said.startswith(bytes(data.train.x[mine].reshape(-1).tolist()))
+    assert said[1:].startswith(bytes(data.train.y[mine].reshape(-1).tolist()))
+    with pytest.raises(ConfigError, match="nobody says 501 tokens"):
+        load("shakespeare", tmp_path, context=500, tokenizer="bytes")
+
+
+def test_characters_by_name_are_the_65_as_by_default(tmp_path: Path) -> None:
+    write_shakespeare(tmp_path, TEXT)
+    usual = load("shakespeare", tmp_path, context=4)
+    named = load("shakespeare", tmp_path, context=4, tokenizer="characters")
+    assert torch.equal(named.train.x, usual.train.x)
+    assert named.vocabulary == usual.vocabulary == VOCABULARY

@@ -268,7 +268,10 @@ def test_a_word_that_the_model_does_not_know_is_refused_by_the_clients_name(engi
     x = data.train.x.clone()
     x[int(data[0].rows[0]), 2] = word
     bad = past_the_door(data, replace(data.train, x=x))
-    with pytest.raises(ConfigError, match=r"client 0 has 1 samples .* in 0\.\.12 \('tokens'\)"):
+    said = (
+        rf"client 0 has 1 samples .* with word {word}: .* in 0\.\.12 \('tokens'\)\. Was the tokenizer another"
+    )
+    with pytest.raises(ConfigError, match=said):
         engine(network, threads=1).train(make_jobs(network, RECIPES["sgd"], [0, 1, 2]), bad)
 
 

@@ -47,6 +47,14 @@ def test_the_reason_names_what_has_no_rule():
     assert "mish" in reason
 
 
+def test_a_model_is_told_shortly_that_it_is_no_chain():
+    reason = str(StackedEngine(make_model("text")).describe()["reason"])
+    assert reason.endswith("; not fused: it is no chain of Linear and ReLU (or Tanh)")
+    frozen = make_model("mlp")
+    next(frozen.parameters()).requires_grad_(False)
+    assert str(StackedEngine(frozen).describe()["reason"]).endswith("; not fused: some of it is frozen")
+
+
 def test_large_convolutions_go_one_at_a_time_on_a_cpu():
     network = nn.Sequential(nn.Conv2d(128, 128, 3), nn.Flatten(), nn.Linear(128, 2))
     assert StackedEngine(network).describe()["path"] == "loop"

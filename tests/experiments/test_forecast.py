@@ -81,7 +81,8 @@ def test_data_and_model_are_told():
         "validation": 800,
         "test": 2000,
     }
-    assert told["model"] == {"name": "mlp", "parameters": 63610, "bytes": 4 * 63610}
+    plain = {"path": None, "frozen": 0, "base": None, "adapters": None}
+    assert told["model"] == {"name": "mlp", "parameters": 63610, "bytes": 4 * 63610, **plain}
     assert told["engine"]["path"] == "loop"
     assert told["seconds"] > 0
     assert told["bytes_memory"] > told["bytes_kept"] == 4 * 63610

@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
+from support import Keeps
 from unknot.audit import Canaries, Guesses, Trigger
 from unknot.core.errors import ConfigError
 from unknot.core.requests import erase
 from unknot.experiments import Experiment
 from unknot.experiments.planted import CanaryAudit, backdoor, with_canaries
-from unknot.federation import Guarantee, Method
 from unknot.unlearn import METHODS, FedEraser
 
 FILE = """
@@ -35,18 +35,6 @@ round = 6
 
 FEW = {"controls": 9, "level": 0.1}
 EARLY = ("federation.rounds=2", "request=[{erase=1, round=1}]")
-
-
-class Keeps(Method):
-    """Claims to forget, and goes on with the old numbers under a clean lineage."""
-
-    name = "keeps"
-    guarantee = Guarantee.EXACT
-
-    def forget(self, desk, request, touched):
-        for lane in touched:
-            for node in lane.nodes.values():
-                node.weights = desk.initial.like(node.weights.vector)
 
 
 def experiment(*overrides, **changes):

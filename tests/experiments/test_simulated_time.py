@@ -470,11 +470,12 @@ def test_a_line_drops_settings_and_a_panel_changes_them_for_a_line():
 
 def test_a_reproduction_like_another_has_its_setting_and_uses_its_runs():
     other, made = load("knot-fig5"), load("knot-table2")
-    assert made.uses == ("knot-fig5",)
+    assert made.uses == ("knot-fig5", "knot-fig6a")
     assert [line.name for line in made.lines] == ["fedbuff", "federaser", "random", "knot"]
     assert (made.axis, made.base, made.seeds) == (other.axis, other.base, other.seeds)
     assert made.claims != other.claims
-    tables = {(r.panel.name, r.line.name): r.table for r in other.runs("paper", [0])}
+    text = load("knot-fig6a")
+    tables = {(r.panel.name, r.line.name): r.table for plan in (text, other) for r in plan.runs("paper", [0])}
     shared = [run for run in made.runs("paper", [0]) if run.line.name != "federaser"]
     assert shared
     for run in shared:

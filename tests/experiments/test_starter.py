@@ -48,11 +48,14 @@ def test_every_line_that_is_commented_out_can_be_taken_in(method):
         Experiment.of(tomllib.loads(text))
 
 
-@pytest.mark.parametrize("data", ["digits", "shakespeare", "cifar10", "folder"])
+@pytest.mark.parametrize(
+    "data", ["digits", "shakespeare", "cifar10", "folder", "langid", "sentiments", "texts"]
+)
 def test_the_file_for_a_data_set_is_read(data):
     experiment = Experiment.of(tomllib.loads(starter(data=data)))
     assert experiment.data.name == data
-    assert experiment.model.name == {"shakespeare": "gpt", "cifar10": "lenet5"}.get(data, "mlp")
+    spoken = dict.fromkeys(("langid", "sentiments", "texts"), "pretrained")
+    assert experiment.model.name == {"shakespeare": "gpt", "cifar10": "lenet5", **spoken}.get(data, "mlp")
 
 
 def test_a_folder_of_few_clients_runs_by_its_file_once_the_target_is_named(tmp_path):

@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 import unknot
+from exactness import FIVE
 from unknot.audit import interference
 from unknot.core.base import trained
 from unknot.core.data import FederatedData, Samples, Shard
@@ -17,7 +18,7 @@ from unknot.core.errors import ConfigError
 from unknot.core.jobs import Job
 from unknot.core.keys import Key
 from unknot.core.lineage import Unit
-from unknot.core.training import AdaHessian, Adam, Recipe
+from unknot.core.training import SGD, AdaHessian, Adam, Recipe
 from unknot.core.weights import Weights
 from unknot.engine import LoopEngine, StackedEngine
 from unknot.models import build
@@ -99,8 +100,9 @@ class Tied(nn.Module):
 
 
 @pytest.mark.parametrize("path", ["batched", "vmap"])
-def test_a_frozen_table_that_two_layers_share_is_stacked(path):
-    model = unknot.lora(Tied(), 2, targets=["mix"])
+@pytest.mark.parametrize("adapted", [True, False])
+def test_a_table_that_two_layers_share_is_stacked(path, adapted):
+    model = unknot.lora(Tied(), 2, targets=["mix"]) if adapted else Tied()
     ours = StackedEngine(model, dtype=torch.float64, path=path).train(jobs(model, torch.float64), DATA)
     plain = LoopEngine(model, dtype=torch.float64).train(jobs(model, torch.float64), DATA)
     for a, b in zip(ours, plain, strict=True):
@@ -113,10 +115,27 @@ def test_a_frozen_table_that_two_layers_share_is_stacked(path):
         ({"rank": 0}, "rank must be a whole number of at least 1, not 0"),
         ({"rank": True}, "rank must be"),
         ({"alpha": -1.0}, "alpha must be positive"),
-        ({"targets": ["qvk"]}, "no linear layer is called 'qvk'. Did you mean 'qkv'"),
+        (
+            {"rank": 49},
+            "rank must be at most 48, the larger side of 'blocks.0.attention.qkv' (48 by 16), not 49",
+        ),
+        ({"targets": ["qvk"]}, "targets names 'qvk', and no linear layer is called so. Did you mean 'qkv'"),
+        (
+            {"targets": ["query"]},
+            "targets names 'query', and no linear layer is called so. Known: 0, 2, head, out, qkv.",
+        ),
+        (
+            {"targets": "qkv"},
+            "targets 'qkv' fits no linear layer: a text is a pattern for the whole name "
+            "('blocks.0.attention.qkv'). Write ['qkv'], or '.*qkv'",
+        ),
         ({"targets": "nothing.*"}, r"'nothing.*' fits no linear layer; there are 'blocks.0.attention.qkv', "),
         ({"targets": "(("}, "is no pattern"),
         ({"targets": []}, "targets is empty"),
+        (
+            {"also": ["classifier"]},
+            "to train as a whole. There are 'tokens', 'positions', 'blocks', 'norm' and 19 more.",
+        ),
         ({"also": ["nrom"]}, "no layer 'nrom' to train as a whole. Did you mean 'norm'"),
         (
             {"also": ["blocks.0"]},
@@ -182,23 +201,80 @@ def test_what_is_no_adapter_is_neither_written_nor_read(tmp_path):
         unknot.load_adapter(nn.Linear(2, 2), tmp_path / "nowhere")
 
 
-METHODS = {
-    "rfs": unknot.RFS(),
-    "bmt": unknot.BMT(),
-    "mmt": unknot.MMT(),
-    "knot": unknot.KNOT(2, by="random"),
-    "fats": unknot.FATS(rho_client=5, rounds=20, local_steps=2, clients=4),
-}
-
-
-@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("name", FIVE)
 def test_adapters_do_not_show_what_was_erased(name):
     requests = [unknot.erase(1, round=2), unknot.erase({3: [0, 4]}, round=3)]
 
     def served(data):
-        fed = unknot.simulate(language_model, data, METHODS[name], Recipe(Adam(0.01), 1, 4), evaluate_every=0)
+        fed = unknot.simulate(language_model, data, FIVE[name], Recipe(Adam(0.01), 1, 4), evaluate_every=0)
         fed.run(4, requests=requests)
         return fed.model
 
     report = interference(served, DATA, [target for request in requests for target in request.targets])
     assert report.none, report.gaps
+
+
+def test_who_shaped_a_layer_is_known_once_it_has_an_adapter():
+    def small():
+        return nn.Sequential(nn.Linear(5, 4), nn.ReLU(), nn.Linear(4, 2))
+
+    x = torch.from_numpy(DRAWN.random((40, 5), dtype=np.float32))
+    samples = Samples(x, torch.arange(40) % 2, 2)
+    data = FederatedData(samples, {c: DATA[c] for c in DATA}, samples)
+    fed = unknot.simulate(small, data, "rfs", Recipe(Adam(0.01), 1, 4), evaluate_every=0)
+    fed.run(1)
+    module = unknot.lora(fed.model.load_into(small()), 2)
+    assert Weights.of(module).layout.base.lineage == fed.model.lineage
+    assert Weights.of(module).lineage == fed.model.lineage
+    assert Weights.of(nn.Sequential(module)).lineage == fed.model.lineage
+    above = unknot.simulate(module, data, "bmt", Recipe(Adam(0.01), 1, 4), evaluate_every=0)
+    with pytest.raises(unknot.RequestError, match="base"):
+        above.run(2, requests=[unknot.erase(3, round=1)])
+
+
+@pytest.mark.parametrize(
+    ("kind", "where"),
+    [(kind, where) for kind in ("forward", "forward_pre") for where in ("", "base_layer", "lora_A")]
+    + [("full_backward_pre", "lora_B")],
+)
+def test_hooks_within_a_layer_are_run(kind, where):
+    model = unknot.lora(Tied(), 2, targets=["mix"])
+    nn.init.normal_(model.mix.lora_B.weight)
+    inner = model.mix.get_submodule(where)
+    if kind == "forward":
+        inner.register_forward_hook(lambda module, given, out: out * 1.5)
+    elif kind == "forward_pre":
+        inner.register_forward_pre_hook(lambda module, given: (given[0] * 1.5,))
+    else:
+        inner.register_full_backward_pre_hook(lambda module, error: (error[0] * 1.5,))
+    few = jobs(model, torch.float64, clients=range(2), recipe=Recipe(SGD(0.1), 1, 4))
+    ours = StackedEngine(model, dtype=torch.float64).train(few, DATA)
+    plain = LoopEngine(model, dtype=torch.float64).train(few, DATA)
+    for a, b in zip(ours, plain, strict=True):
+        torch.testing.assert_close(a.weights.vector, b.weights.vector, rtol=1e-9, atol=1e-9)
+
+
+def test_adapters_of_another_scale_or_over_other_buffers_are_refused():
+    def buffered(value):
+        module = Tied()
+        module.load_state_dict(first.state_dict(), strict=False)
+        module.register_buffer("scale", torch.tensor(value))
+        return module
+
+    first = Tied()
+    weights = Weights.of(unknot.lora(buffered(1.0), 2, targets=["mix"]))
+    weights.load_into(unknot.lora(buffered(1.0), 2, targets=["mix"]))
+    for other in (
+        unknot.lora(buffered(1.0), 2, alpha=400.0, targets=["mix"]),
+        unknot.lora(buffered(100.0), 2, targets=["mix"]),
+    ):
+        with pytest.raises(ValueError, match="base"):
+            weights.load_into(other)
+
+
+def test_a_layer_with_two_names_has_one_adapter():
+    module = nn.Module()
+    module.a = module.b = nn.Linear(3, 3)
+    unknot.lora(module, 2)
+    assert module.a is module.b
+    assert list(trained(module)) == ["a.lora_A.weight", "a.lora_B.weight"]

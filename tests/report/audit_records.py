@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from unknot.audit import Bound, Divergence, Views, judged
+from unknot.audit import Bound, Divergence, Views, judged, perplexity
 from unknot.audit.sensitivity import Sensitivity
 from unknot.audit.ulira import told_apart
 
@@ -82,3 +82,14 @@ def record(
         **json.loads(_findings(outcome, attacks)),
         **changes,
     }
+
+
+def of_texts(shift: float = 1.0) -> dict[str, object]:
+    """What `Perplexity.to_dict` gives, where the served model knows the erased texts better by so much."""
+    draw = np.random.default_rng(0)
+
+    def made(models: int, more: float) -> Any:
+        return draw.normal(-2.0, 0.05, size=(models, 4)) + more * np.array([1, 1, 0, 0])
+
+    found = perplexity(made(1, shift)[0], made(CONTROLS, 0.0), made(3, 1.0), np.full(4, 8), 2)
+    return found.to_dict()

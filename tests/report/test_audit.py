@@ -2,12 +2,13 @@
 
 import io
 import json
+from dataclasses import asdict
 
 import pytest
-from audit_records import CONTROLS, FOUND, MEMBERS, NEVER, OTHERS, record
+from audit_records import CONTROLS, FOUND, MEMBERS, NEVER, OTHERS, of_texts, record
 from rich.console import Console
 
-from unknot.audit import Guesses, proportion
+from unknot.audit import Exposures, Guesses, Secrets, proportion
 from unknot.core.errors import ConfigError
 from unknot.report import audit as report
 from unknot.report import audit_plot
@@ -339,3 +340,69 @@ def test_no_word_and_no_figure_is_cut_on_a_narrow_screen(width):
     assert "…" not in shown
     for value in ("forgetting", "agreement", "+10.0 points", "100.0%", "TPR at", "still shows"):
         assert value in shown
+
+
+# Texts --------------------------------------------------------------------------------------------
+
+
+def test_the_perplexity_of_the_erased_texts_stands_beside_the_attacks():
+    found = record("still shows", perplexity=of_texts())
+    (served,) = [row for row in rows(report.tables(found)) if row[0] == "served" and len(row) == 5]
+    assert served[3:] == ["0.05", "still shows"]
+    assert "erased samples and 1000 others were asked about" in said(report.tables(found))
+    assert "the verdict does not rest on it" in said(report.tables(found))
+    assert "perplexity" not in said(report.tables(record()))
+    assert "others of the same classes" in said(report.tables(record()))
+
+
+def test_where_nothing_was_shown_the_perplexity_is_not_said_either():
+    assert "perplexity" not in said(report.tables(record("no power", perplexity=of_texts())))
+
+
+def secret(outcome, same=False, exposed=True, **more):
+    known, never = Exposures((0, 1, 3), 1023), Exposures((100, 300, 900), 1023)
+    return {
+        "experiment": "play",
+        "erased": "client 1",
+        "level": 0.05,
+        "tokens": 26,
+        "same": same,
+        "outcome": outcome,
+        "p": 0.01,
+        "exposed": exposed,
+        "secrets": asdict(Secrets(number=3)),
+        "before": known.to_dict(),
+        "served": never.to_dict(),
+        "controls": [never.to_dict(), known.to_dict()],
+        **more,
+    }
+
+
+def test_secrets_are_told_by_the_bits_that_are_exposed():
+    shown = report.secrets(secret("no trace found"))
+    before, served, controls = rows(shown)[-3:]
+    # 10, 9 and 8 bits: 9 on average.
+    assert before[:3] == ["before", "9.0", "10.0"]
+    assert served[0] == "served"
+    assert controls[1] == f"{Exposures((100, 300, 900), 1023).mean:.1f} to 9.0"
+    text = said(shown)
+    assert "client 1 erased, with 3 secrets of 6 out of 26 tokens in its texts, each 8 times" in text
+    assert "1,024 such secrets: 10 at most, 1.4 on average" in text
+    assert "Before the erasure they were exposed." in text
+    assert "(With a 5 % risk of a false alarm; p = 0.01.)" in text
+
+
+@pytest.mark.parametrize("outcome", OUTCOMES)
+def test_every_outcome_of_secrets_has_its_words(outcome):
+    text = said(report.secrets(secret(outcome, exposed=outcome != "no power")))
+    assert f"{outcome}: " in text
+    assert ("p = 0.01" in text) == (outcome != "no power")
+    assert ("were exposed" in text) == (outcome != "no power")
+    assert "bit for bit" in said(report.secrets(secret("no trace found", same=True)))
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_secrets_keep_to_the_width(width):
+    lines = text(report.secrets(secret("still shows")), width).splitlines()
+    assert max(map(len, lines)) <= width
+    assert not any("…" in line for line in lines)

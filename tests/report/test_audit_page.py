@@ -6,7 +6,7 @@ from html.parser import HTMLParser
 from xml.etree import ElementTree
 
 import pytest
-from audit_records import FOUND, record
+from audit_records import FOUND, of_texts, record
 
 from unknot.core.errors import ConfigError
 from unknot.report import audit_page
@@ -145,3 +145,11 @@ def test_a_page_that_cannot_be_written_is_refused_beforehand(tmp_path, monkeypat
         check(tmp_path / "nowhere" / "a.html")
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     check(tmp_path / "a.html")  # it draws its own pictures
+
+
+def test_the_page_of_texts_shows_their_perplexity():
+    found = plain("still shows", perplexity=of_texts())
+    assert "perplexity: erased texts" in found.all("th")
+    assert "the perplexity of every model on the erased texts" in found.all("title")
+    assert "perplexity" not in page(record())
+    assert "perplexity: erased" not in page(record("no power", perplexity=of_texts()))

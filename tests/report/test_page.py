@@ -1,18 +1,22 @@
 """A run as a page: what went wrong first, everything that is there, nothing that can break out of it."""
 
+import io
 import json
 from html.parser import HTMLParser
 
 import pytest
 import torch
+from rich.console import Console
 
 import unknot
 from support import small_data, toy_federation
 from unknot import erase, join
+from unknot.experiments import Experiment, run
 from unknot.report import activity, page_pictures
 from unknot.report.page import page
 from unknot.report.page_pictures import Sheet, _Forest, _merged
 from unknot.report.record import history_of, recoveries_of
+from unknot.report.summary import summary
 from unknot.unlearn import BMT, KNOT, MMT, PGA, RFS, SISA, ExactFun, FedCIO
 
 VOID = ("meta", "br", "hr")
@@ -260,3 +264,52 @@ def test_clusters_are_drawn_by_how_long_their_clients_take_and_the_erased_are_op
     assert drawn.count('overflow="visible"') == sum(row.client in took for row in activity.rows(history))
     assert drawn.count("fill: var(--paper)") == drawn.count(", erased</title>") == 1
     assert page_pictures.clusters(Sheet(history_of(record_of()))) is None
+
+
+def test_a_page_and_the_end_of_a_run_say_what_is_trained_over_what():
+    made = Experiment.of(
+        {
+            "data": {"partition": "iid", "clients": 3, "samples": 20, "validation": 20},
+            "model": {"name": "mlp", "hidden": [8], "lora": {"rank": 2, "targets": ["1"]}},
+            "federation": {"rounds": 1},
+        }
+    )
+    history = run(made)
+    record = json.loads(json.dumps(history.to_dict()))
+    about = record["setup"]["model"]
+    trained, frozen = 2 * (784 + 8), 784 * 8 + 8 + 8 * 10 + 10
+    assert (about["parameters"], about["frozen"]) == (trained, frozen)
+    assert about["base"] == history.model.layout.base.digest
+    assert about["adapters"] == {"rank": 2, "on": ["1"]}
+    seen = read(record).text
+    assert f"mlp: {trained:,} parameters trained over {frozen:,} frozen, base {about['base'][:8]}" in seen
+    assert f"{trained:,} parameters are trained (LoRA of rank 2 on 1) and are in the file" in seen
+    assert about["base"] in seen
+    assert "strict=False" in seen
+    console = Console(record=True, width=80, file=io.StringIO())
+    console.print(summary(history))
+    told = console.export_text()
+    for words in (
+        f"{trained:,} parameters",
+        "LoRA of rank 2 on 1",
+        f"{frozen:,} frozen, base {about['base'][:8]}",
+    ):
+        assert words in told
+
+
+def test_where_nothing_is_frozen_nothing_is_said_of_a_base():
+    record = record_of()
+    assert {name: record["setup"]["model"][name] for name in ("frozen", "base", "adapters")} == {
+        "frozen": 0,
+        "base": None,
+        "adapters": None,
+    }
+    seen = read(record).text
+    assert "frozen" not in seen.split("Settings and environment")[0]
+    assert "strict" not in seen
+    del (
+        record["setup"]["model"]["base"],
+        record["setup"]["model"]["frozen"],
+        record["setup"]["model"]["adapters"],
+    )
+    assert "parameters" in read(record).text  # a record of before there were any

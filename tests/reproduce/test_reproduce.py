@@ -7,9 +7,11 @@ from unknot.core.errors import ConfigError, DataError
 from unknot.core.requests import erase, join
 from unknot.data.registry import catalogue
 from unknot.experiments.seeds import Stat
-from unknot.reproduce import findings, load, names, overview, parse_seeds, reproduce
+from unknot.experiments.simulate import read
+from unknot.reproduce import findings, load, names, overview, parse_seeds, reproduce, runner
 from unknot.reproduce.__main__ import main
 from unknot.reproduce.parts import Draws
+from unknot.reproduce.records import kept
 from unknot.reproduce.reproduction import Reproduction, merge
 
 EXACT = (
@@ -316,6 +318,26 @@ def test_a_changed_configuration_is_run_again_and_elsewhere_is_not(tmp_path):
     other = tiny(lambda t: (t["base"]["train"].update(lr=0.3), t["panel"][0].update(thresholds=[0.99])))
     ((line,), *_) = (panel.lines for panel in findings(other, "small", file, [0]).panels)
     assert line.after[0].rounds == (None,)
+
+
+def test_data_is_read_once_and_a_run_leaves_it_as_it_was(tmp_path, monkeypatch):
+    reads = []
+    monkeypatch.setattr(runner, "read", lambda experiment: reads.append(1) or read(experiment))
+    together = reproduce(tiny(), out=tmp_path / "together", seeds=[0], only=["digits"])
+    assert len(reads) == 1
+    alone = reproduce(tiny(), out=tmp_path / "alone", seeds=[0], only=["digits", "slow"])
+    models = [{item["key"]: item["model"] for item in kept(file).values()} for file in (together, alone)]
+    assert models[0]["digits/slow/0"] == models[1]["digits/slow/0"]
+
+
+def test_a_panel_drops_what_it_has_no_use_for():
+    def change(table):
+        table["base"]["model"] = {"name": "mlp", "hidden": [8]}
+        table["panel"][1].update(model={"name": "lenet5"}, drops=["model.hidden"])
+
+    runs = {(run.panel.name, run.line.name): run.table for run in tiny(change).runs("small", [0])}
+    assert runs["digits", "fast"]["model"] == {"name": "mlp", "hidden": [8]}
+    assert runs["more", "fast"]["model"] == {"name": "lenet5"}
 
 
 def test_what_is_off_is_run_when_it_is_named(tmp_path):

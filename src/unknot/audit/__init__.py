@@ -7,9 +7,11 @@ from unknot.audit.epsilon import Bound, Counts, lower_bound
 from unknot.audit.interference import Interference, gap, interference, variants
 from unknot.audit.lira import LiRA
 from unknot.audit.membership import ATTACKS, Attack, Figures
+from unknot.audit.perplexity import Perplexity, perplexity
 from unknot.audit.ranks import RankTest, rank_test
 from unknot.audit.rmia import RMIA
 from unknot.audit.roc import Curve, Estimate, proportion
+from unknot.audit.secrets import Drawn, Exposures, Secrets, hidden
 from unknot.audit.sensitivity import Sensitivity, Trial, sensitivity
 from unknot.audit.shadows import Shadows, matched, train_shadows
 from unknot.audit.shokri import Shokri
@@ -24,13 +26,17 @@ __all__ = [
     "Counts",
     "Curve",
     "Divergence",
+    "Drawn",
     "Estimate",
+    "Exposures",
     "Figures",
     "Finding",
     "Guesses",
     "Interference",
     "LiRA",
+    "Perplexity",
     "RankTest",
+    "Secrets",
     "Sensitivity",
     "Shadows",
     "Shokri",
@@ -42,11 +48,13 @@ __all__ = [
     "divergence",
     "gap",
     "guessed",
+    "hidden",
     "interference",
     "judged",
     "lower_bound",
     "marked",
     "matched",
+    "perplexity",
     "planted",
     "proportion",
     "rank_test",

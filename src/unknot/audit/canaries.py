@@ -17,12 +17,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from unknot.audit.roc import Scores
 from unknot.audit.shadows import joined
-from unknot.audit.signals import check_classes, confidence
+from unknot.audit.signals import check_classes, confidence, told
 from unknot.core.data import FederatedData, Samples, Shard
 from unknot.core.ensemble import Model
 from unknot.core.errors import ConfigError
 from unknot.core.jobs import Engine
 from unknot.core.keys import Key
+from unknot.core.samples import IGNORED
 
 
 @dataclass(frozen=True)
@@ -60,15 +61,19 @@ def planted(
     key = key.child("canaries")
     samples = _drawn(data, canaries.number, key, pool)
     inside = key.child("inside").words(np.arange(canaries.number)) >> np.uint64(63) == 1
-    mine = samples.subset(np.flatnonzero(inside))
+    return added(data, client, samples.subset(np.flatnonzero(inside))), inside, samples
+
+
+def added(data: FederatedData, client: int, samples: Samples) -> FederatedData:
+    """The same federation with further samples in a client, after its own."""
     shard = data[client]
     first = max([*shard.ids.tolist()[-1:], *data.reduced.get(client, ())], default=-1) + 1
     held = Shard(
-        np.concatenate([shard.rows, len(data.train) + np.arange(len(mine))]),
-        np.concatenate([shard.ids, first + np.arange(len(mine))]),
+        np.concatenate([shard.rows, len(data.train) + np.arange(len(samples))]),
+        np.concatenate([shard.ids, first + np.arange(len(samples))]),
     )
     shards = {other: data[other] for other in data} | {client: held}
-    return data.replaced(train=joined(data.train, mine), shards=shards), inside, samples
+    return data.replaced(train=joined(data.train, samples), shards=shards)
 
 
 def _drawn(data: FederatedData, number: int, key: Key, pool: Samples | None) -> Samples:
@@ -83,14 +88,14 @@ def _drawn(data: FederatedData, number: int, key: Key, pool: Samples | None) -> 
     given = pool.subset(key.child("rows").smallest(np.arange(len(pool)), number))
     drawn = key.child("labels").uniform(np.arange(given.y.numel())).reshape(given.y.shape)
     step = torch.from_numpy(1 + (drawn * (pool.classes - 1)).astype(np.int64))
-    wrong = (given.y.long() + step) % pool.classes
+    wrong = torch.where(given.y == IGNORED, IGNORED, (given.y.long() + step) % pool.classes)
     return replace(given, x=given.x.to(data.train.x.dtype), y=wrong.to(data.train.y.dtype))
 
 
 def confidences(engine: Engine, model: Model, samples: Samples) -> Scores:
     """How sure a model is of each canary's label."""
-    sure = confidence(engine.predict(model, samples).double(), samples.y)
-    return sure.numpy().astype(np.float64)
+    (said,), points = told(engine, [model], samples)
+    return confidence(said.double(), points.y).numpy().astype(np.float64)
 
 
 def guess(confidences: ArrayLike, count: int, usual: ArrayLike | None = None) -> NDArray[np.int64]:

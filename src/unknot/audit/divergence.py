@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 
+import torch
 from torch import Tensor
 
-from unknot.audit.signals import TINY
+from unknot.audit.signals import TINY, pieces
 from unknot.core.data import Samples
 from unknot.core.ensemble import Ensemble, Model
 from unknot.core.jobs import Engine
@@ -36,22 +38,35 @@ class Divergence:
 
 def divergence(engine: Engine, model: Model, control: Model, erased: Samples, test: Samples) -> Divergence:
     """Compare what two models know of the erased data and say of the test data."""
-    known, usual = (_right(engine.predict(m, erased), erased) for m in (model, control))
-    mine, theirs = (engine.predict(m, test).clamp_min(TINY) for m in (model, control))
+    known, usual = (
+        float(torch.cat([_right(engine.predict(m, part), part) for part in pieces(erased)]).mean())
+        for m in (model, control)
+    )
+    right, kl, agreed = (torch.cat(each) for each in zip(*_beside(engine, model, control, test), strict=True))
     distance = None
     if not isinstance(model, Ensemble) and not isinstance(control, Ensemble):
         distance = float((model.vector.double() - control.vector.double()).norm())
     return Divergence(
         erased=known,
         forgetting_error=known - usual,
-        test=_right(mine, test),
+        test=float(right.mean()),
         distance=distance,
-        kl=float((theirs * (theirs.log() - mine.log())).sum(-1).mean()),
-        agreement=float((mine.argmax(-1) == theirs.argmax(-1)).double().mean()),
+        kl=float(kl.mean()),
+        agreement=float(agreed.mean()),
     )
 
 
-def _right(answers: Tensor, samples: Samples) -> float:
-    """The share of targets that are named right, whatever metrics a run goes by."""
+def _beside(engine: Engine, model: Model, control: Model, test: Samples) -> Iterator[tuple[Tensor, ...]]:
+    """For every target: whether the model is right, the divergence, whether both name the same class."""
+    for part in pieces(test):
+        mine, theirs = (engine.predict(m, part).clamp_min(TINY) for m in (model, control))
+        counts = part.y != IGNORED
+        kl = (theirs * (theirs.log() - mine.log())).sum(-1)
+        agreed = (mine.argmax(-1) == theirs.argmax(-1)).double()
+        yield _right(mine, part), kl[counts], agreed[counts]
+
+
+def _right(answers: Tensor, samples: Samples) -> Tensor:
+    """Of every target, whether it is named right, whatever metrics a run goes by."""
     right = answers.argmax(-1) == samples.y
-    return float(right[samples.y != IGNORED].double().mean())
+    return right[samples.y != IGNORED].double()

@@ -37,6 +37,8 @@ ATTACKS: dict[str, Attack] = {
     "shokri": Shokri(),
 }
 """By the names that ``unknot audit --attack`` knows; all of them learn from shadow models."""
+WITHOUT_SHADOWS = ("loss", "ulira")
+"""Further names: attacks that learn from the controls, and from models that the method itself unlearned."""
 
 
 @dataclass(frozen=True, eq=False)

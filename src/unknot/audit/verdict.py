@@ -36,6 +36,8 @@ class Views:
     left: Scores
     """Of models with a share of it left in."""
     cut: float | None = None
+    referred: bool = False
+    """Whether a score says little by itself, and is to be read less what the controls have on average."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -214,6 +216,9 @@ def _figures(
     if name == TRACE:
         scores = {who: adjusted(seen, controls, classes, members) for who, seen in scores.items()}
         controls = among(controls, classes, members)
+    elif view.referred:
+        scores = {who: seen - controls.mean(0) for who, seen in scores.items()}
+        controls = np.array([seen - np.delete(controls, i, 0).mean(0) for i, seen in enumerate(controls)])
     return (
         {who: Figures.of(seen, members, view.cut) for who, seen in scores.items()},
         tuple(Figures.of(seen, members, view.cut) for seen in controls),

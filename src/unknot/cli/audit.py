@@ -31,7 +31,9 @@ def audit(
     ] = 20,
     attack: Annotated[
         list[str] | None,
-        typer.Option(help="Also: lira, lira-offline, rmia, rmia-offline, shokri, ulira. May be repeated."),
+        typer.Option(
+            help="Also: lira, lira-offline, rmia, rmia-offline, shokri, loss, ulira. May be repeated."
+        ),
     ] = None,
     shadows: Annotated[int, typer.Option(help="Shadow models that these attacks learn from.")] = 32,
     others: Annotated[
@@ -62,10 +64,14 @@ def audit(
     canaries: Annotated[
         int | None, typer.Option(help="Instead: plant so many wrong labels by coin toss; can they be told?")
     ] = None,
+    secrets: Annotated[
+        int | None, typer.Option(help="Instead, of texts: plant so many random runs of tokens. Exposed?")
+    ] = None,
+    repeats: Annotated[int, typer.Option(help="How often each of these secrets is planted.")] = 8,
     quiet: Quiet = False,
 ) -> None:
     """Run an experiment, and look for what it erased in what it serves."""
-    from unknot.audit import Canaries
+    from unknot.audit import Canaries, Secrets
     from unknot.core.saved import load_model
     from unknot.experiments import Experiment, audited, planted
     from unknot.experiments.case import Thorough
@@ -80,22 +86,32 @@ def audit(
         return "no verdict was reached, and no model is kept. The same command starts from the first"
 
     with errors_for_people(kept):
-        if backdoor and canaries is not None:
-            raise ConfigError("--backdoor and --canaries are two audits: ask for one of them")
-        if (backdoor or canaries is not None) and (plot or page or model or attack):
+        planting = {
+            "--backdoor": backdoor,
+            "--canaries": canaries is not None,
+            "--secrets": secrets is not None,
+        }
+        instead = [name for name, wanted in planting.items() if wanted]
+        if len(instead) > 1:
+            raise ConfigError(f"{' and '.join(instead)} are {len(instead)} audits: ask for one of them")
+        if instead and (plot or page or model or attack):
             raise ConfigError(
-                "--plot, --html, --model and --attack are for the audit itself, not for marks or canaries"
+                "--plot, --html, --model and --attack are for the audit itself, not for marks, canaries or "
+                "secrets"
             )
         if plot is not None:
             timeline.check(plot)
         audit_page.check(page)
         experiment = Experiment.read(file, changes(set_, seed, device, engine, ray_address))
         with side(quiet).status(escape(experiment.name)) as status:
-            shown: audited.Audit | planted.Backdoor | planted.CanaryAudit
+            shown: audited.Audit | planted.Backdoor | planted.CanaryAudit | planted.SecretAudit
             if backdoor:
                 shown = planted.backdoor(experiment, controls=controls, level=level, tell=status.update)
             elif canaries is not None:
                 shown = planted.with_canaries(experiment, Canaries(canaries), level=level, tell=status.update)
+            elif secrets is not None:
+                hidden = Secrets(secrets, repeats)
+                shown = planted.with_secrets(experiment, hidden, level=level, tell=status.update)
             else:
                 names = tuple(attack or ())
                 shown = audited.audit(
@@ -114,7 +130,7 @@ def audit(
         if json_:
             sys.stdout.write(report.to_json(found) + "\n")
         elif not quiet:
-            tables = report.marks if backdoor else report.tables if canaries is None else report.guesses
-            screen().print(tables(found))
+            tables = {"--backdoor": report.marks, "--canaries": report.guesses, "--secrets": report.secrets}
+            screen().print((tables[instead[0]] if instead else report.tables)(found))
             sys.stdout.writelines(f"written: {path}\n" for path in done)
         raise typer.Exit({"no trace found": 0, "no power": 4}.get(str(found["outcome"]), 1))

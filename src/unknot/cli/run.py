@@ -64,8 +64,20 @@ def run(
     raise typer.Exit(_status(history))
 
 
-@app.command(epilog=STATUSES.replace("2 an error", "1 the two models differ; 2 an error"))
+@app.command(
+    epilog=STATUSES.replace("2 an error", "1 the two models differ; 2 an error").replace(
+        "what it seems;", "what it seems (with --text: the secret was not exposed, so nothing is shown);"
+    )
+)
 def demo(
+    text: Annotated[
+        bool,
+        typer.Option(
+            "--text",
+            help="Shops fine-tune a language model instead, and one wrote a secret. Goes with --seed, --json "
+            "and --quiet.",
+        ),
+    ] = False,
     seed: Seed = None,
     json_: Json = False,
     plot: Plot = None,
@@ -78,8 +90,11 @@ def demo(
     quiet: Quiet = False,
 ) -> None:
     """Twenty clients learn to read digits; one asks to be forgotten; the model recovers, provably."""
+    asked = _Asked(json_, quiet, plot, out, force, Tracked(csv, tensorboard, mlflow, wandb))
+    if text:
+        with errors_for_people():
+            raise typer.Exit(_text_demo(seed or 0, asked))
     with as_file(files("unknot") / "experiments" / "demo.toml") as file:
-        asked = _Asked(json_, quiet, plot, out, force, Tracked(csv, tensorboard, mlflow, wandb))
         experiment, history = _run(file, changes(None, seed), asked)
     if not json_:
         with errors_for_people(lambda: "the run is finished, its proof is not"):
@@ -219,7 +234,7 @@ def _prove(experiment: Experiment, history: History, quiet: bool) -> None:
     from unknot.experiments import prepare_without
     from unknot.report.progress import Live
 
-    console, progress = screen(quiet), side(quiet)
+    progress = side(quiet)
     rounds = history.rounds[-1].version
     progress.print("training a federation that never had the erased client, to compare")
     with Live(progress, rounds) as live:
@@ -227,9 +242,34 @@ def _prove(experiment: Experiment, history: History, quiet: bool) -> None:
         twin.run(rounds)
     served = history.model
     same = served is not None and served.equal(twin.model)
-    console.print(f"served after the erasure       {served.digest() if served else '–'}")
-    console.print(f"trained without that client    {twin.model.digest()}")
+    _tell_same(served.digest() if served else "–", twin.model.digest(), same, quiet)
+
+
+def _tell_same(served: str, without: str, same: bool, quiet: bool, what: str = "that client") -> None:
+    """The digests of two models, and whether they are the same: where not, the command ends here."""
+    console = screen(quiet)
+    console.print(f"served after the erasure       {served}")
+    console.print(f"{f'trained without {what}':<30} {without}")
     if not same:
         side().print("[bold red]not the same model[/]")
         raise typer.Exit(1)
     console.print("[bold green]the same model, bit for bit[/]")
+
+
+def _text_demo(seed: int, asked: _Asked) -> int:
+    """Show what became of the secret; what to exit with."""
+    from unknot.core.errors import ConfigError
+    from unknot.experiments.text_demo import text_demo
+    from unknot.report import text_demo as report
+
+    if asked.plot or asked.out or asked.force or asked.tracked != Tracked():
+        raise ConfigError("demo --text leaves no files: it goes with --seed, --json and --quiet alone")
+    with side(asked.silent).status("demo --text") as status:
+        demo = text_demo(seed, tell=status.update)
+    found = demo.to_dict()
+    if asked.as_json:
+        sys.stdout.write(json.dumps(found) + "\n")
+    elif not asked.quiet:
+        screen().print(report.tables(found))
+    _tell_same(*demo.digests, demo.same, asked.silent, "its letters")
+    return 0 if demo.exposed else NOT_WELL

@@ -17,6 +17,7 @@ from unknot.core.ids import Id, client_id, one_way, sample_ids
 from unknot.core.lineage import Clients, ClientsInOrder, Lineage, Unit
 from unknot.core.mapped import is_mapped, stored
 from unknot.core.samples import Samples, Shard, sound
+from unknot.core.wording import Wording
 
 __all__ = ["NOBODYS", "FederatedData", "Samples", "Shard"]
 
@@ -38,6 +39,8 @@ class FederatedData:
     -1 for nobody; None, and all of them are nobody's. They are erased with their client.
 
     `public` are inputs without targets that the server has of its own: nobody's, and never erased.
+
+    `wording` is what is known of texts: whose tokens they are, what classes are called.
 
     Clients are numbers here. `names` says what people call them, where they have names: these stand for
     the numbers wherever a client is asked for, and in messages, records and pictures.
@@ -66,6 +69,7 @@ class FederatedData:
         test_owner: Ints | None = None,
         names: Mapping[int, str] | None = None,
         public: Tensor | None = None,
+        wording: Wording | None = None,
     ) -> None:
         for part, samples in (("train", train), ("test", test), ("validation", validation)):
             if not isinstance(samples, Samples) and not (part == "validation" and samples is None):
@@ -81,6 +85,7 @@ class FederatedData:
         self.test = test
         self.validation = validation
         self.public = public
+        self.wording = wording
         held = {_client(client): shard for client, shard in shards.items()}
         self._shards = {client: held[client] for client in sorted(held)}
         self.test_rows = {_client(client): _rows(rows) for client, rows in (test_rows or {}).items()}
@@ -322,6 +327,7 @@ class FederatedData:
             "test_owner": self.test_owner,
             "names": self.names,
             "public": self.public,
+            "wording": self.wording,
         }
         if "shards" in parts:
             for part in ("validation_owner", "test_owner"):

@@ -26,17 +26,22 @@ from unknot.data.partition import (
 _LATE = (
     "unknot.data.client_files:folder",
     "unknot.data.own:clients",
+    "unknot.data.readers.languages:LANGUAGES",
     *(f"unknot.data.registry:{name}" for name in ("Check", "Entry", "catalogue", "load", "verify")),
+    "unknot.data.own_texts:texts",
 )
 
 if TYPE_CHECKING:
     from unknot.data.client_files import folder
     from unknot.data.own import clients
+    from unknot.data.own_texts import texts
+    from unknot.data.readers.languages import LANGUAGES
     from unknot.data.registry import Check, Entry, catalogue, load, verify
 else:
     __getattr__, __dir__ = _names(__name__, _LATE)
 
 __all__ = [
+    "LANGUAGES",
     "PARTITIONS",
     "ByOwner",
     "Check",
@@ -56,5 +61,6 @@ __all__ = [
     "folder",
     "load",
     "make_partition",
+    "texts",
     "verify",
 ]

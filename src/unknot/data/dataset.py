@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from unknot.core.data import Samples
 from unknot.core.errors import DataError
+from unknot.text.alphabet import Tokenizer
 
 Ints = NDArray[np.int64]
 
@@ -30,13 +31,21 @@ class Dataset:
     owner_names: tuple[str, ...] = ()
     """Who these numbers are."""
     vocabulary: str | None = None
-    """For text: token t is its t-th character."""
+    """For text by characters: token t is its t-th character."""
+    labels: tuple[str, ...] = ()
+    """What the classes are called, where that is known."""
+    tokenizer: Tokenizer | None = None
+    """For text: what its tokens were made by."""
+    by_name: bool = False
+    """Whether natural clients go by the names of owners, in requests and in what is shown."""
 
     def __post_init__(self) -> None:
         if not len(self.train):
             raise DataError(f"{self.name}: there are no training samples")
         if unlike := self.train.unlike(self.test):
             raise DataError(f"{self.name}: training and test samples differ in shape or classes: {unlike}")
+        if self.labels and len(self.labels) != self.classes:
+            raise DataError(f"{self.name}: {self.classes} classes, but {len(self.labels)} names of classes")
         if (self.train_owner is None) != (self.test_owner is None):
             raise DataError(f"{self.name}: owners are given for one part only")
         for part, samples, owner in (

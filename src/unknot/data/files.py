@@ -17,23 +17,6 @@ from numpy.typing import NDArray
 
 from unknot.core.errors import DataError
 
-VARIABLE = "UNKNOT_DATA"
-
-Root = str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | None
-
-
-def folders(root: Root = None) -> tuple[Path, ...]:
-    """The folders to look in, in order: `root`, or else those that $UNKNOT_DATA names.
-
-    Several are allowed, in the variable separated as in PATH: shared data is often read-only, and
-    what is unpacked from it lies elsewhere.
-    """
-    if root is None:
-        return tuple(Path(part) for part in os.environ.get(VARIABLE, "").split(os.pathsep) if part)
-    if isinstance(root, str | os.PathLike):
-        return (Path(root),)
-    return tuple(Path(part) for part in root)
-
 
 @dataclass(frozen=True)
 class File:
@@ -41,19 +24,22 @@ class File:
 
     With `gzipped`, ``path + ".gz"`` does as well; the checksum is of the uncompressed contents, for
     the same data is gzipped differently by different hands. With `arrays`, it is an npz file and
-    the checksum is of these arrays as little-endian int64.
+    the checksum is of these arrays as little-endian int64. An `optional` file need not be there; the
+    folder `unpacked` does as well as the archive that it comes from.
     """
 
     path: str
     sha256: str | None = None
     gzipped: bool = False
     arrays: tuple[str, ...] = ()
+    optional: bool = False
+    unpacked: str = ""
 
     def find(self, roots: Sequence[Path]) -> Path | None:
-        endings = ("", ".gz") if self.gzipped else ("",)
+        names = [self.path, *([f"{self.path}.gz"] if self.gzipped else []), *filter(None, [self.unpacked])]
         for root in roots:
-            for ending in endings:
-                candidate = root / (self.path + ending)
+            for name in names:
+                candidate = root / name
                 if os.path.exists(candidate):  # False also where one may not look
                     return candidate
         return None

@@ -15,7 +15,8 @@ from unknot.core.samples import KINDS
 from unknot.data.dataset import Ints
 from unknot.data.form import Form
 from unknot.data.holdings import Held, gathered, read
-from unknot.data.text import CHARACTERS, check_vocabulary
+from unknot.data.text import check_vocabulary
+from unknot.text.alphabet import CHARACTERS
 
 
 def clients(

@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Literal
 
 from unknot.core.errors import ConfigError, DataError
+from unknot.core.places import VARIABLE, Root, folders
 from unknot.core.registry import datasets
 from unknot.data.dataset import Dataset
-from unknot.data.files import VARIABLE, File, Root, folders
+from unknot.data.files import File
 from unknot.data.sources import Source, source_of
 
 Status = Literal["ok", "differs", "missing", "unreadable", "unknown"]
@@ -70,8 +71,9 @@ def load(name: str, root: Root = None, **options: object) -> Dataset:
     """The data set of this `name`, from the folder `root` or else from the folders in $UNKNOT_DATA.
 
     The `options` by set: `normalize` ("standard" or "unit") for images; `labels` ("fine" or "coarse") for
-    cifar100; `test_share` and `seed` for purchase100 and location30; `context` and `test_share` for
-    shakespeare.
+    cifar100; `test_share` and `seed` for purchase100 and location30; `context`, `test_share` and `tokenizer`
+    for shakespeare; `languages`, `tokenizer`, `context` and `prompt` for langid and sentiments; those of
+    `unknot.texts` for texts, with the `path` of the file and its columns `text`, `label` and `client`.
     """
     if name == "folder" or (Path(name).is_dir() and name not in datasets.names()):
         raise ConfigError(
@@ -82,7 +84,8 @@ def load(name: str, root: Root = None, **options: object) -> Dataset:
     typed = datasets.typed(name, options)
     roots = _roots(source, root)
     found = {file.path: file.find(roots) for file in source.files}
-    missing = [path for path, place in found.items() if place is None]
+    found = {path: place for path, place in found.items() if place is not None}
+    missing = [file.path for file in source.files if file.path not in found and not file.optional]
     if missing:
         raise _missing(source, missing, roots)
     return source.read(found, **typed)
@@ -98,7 +101,7 @@ def catalogue(root: Root = None) -> list[Entry]:
             entries.append(Entry(name, "", False, (), str(error), False))
             continue
         roots = _roots(source, root)
-        present = all(file.find(roots) is not None for file in source.files)
+        present = all(file.find(roots) is not None for file in source.files if not file.optional)
         entries.append(
             Entry(
                 source.name,
@@ -118,13 +121,14 @@ def verify(name: str, root: Root = None) -> list[Check]:
     """Compare a data set's files with their known checksums, one `Check` a file."""
     source = _source(name)
     roots = _roots(source, root)
-    return [_check(file, file.find(roots)) for file in source.files]
+    places = [(file, file.find(roots)) for file in source.files]
+    return [_check(file, place) for file, place in places if place is not None or not file.optional]
 
 
 def _check(file: File, place: Path | None) -> Check:
     if place is None:
         return Check(file.path, "missing", file.sha256, None)
-    if file.sha256 is None:
+    if file.sha256 is None or place.is_dir():
         return Check(file.path, "unknown", None, None)
     try:
         found = file.checksum(place)

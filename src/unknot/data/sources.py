@@ -15,7 +15,8 @@ from unknot.core.errors import ConfigError
 from unknot.core.registry import datasets
 from unknot.data.dataset import Dataset
 from unknot.data.files import File
-from unknot.data.readers import bits, cifar, digits, idx, leaf, speech
+from unknot.data.own_texts import table_of_texts
+from unknot.data.readers import bits, cifar, digits, idx, languages, leaf, speech
 
 
 @dataclass(frozen=True)
@@ -157,7 +158,7 @@ _ALL = (
     ),
     Source(
         "shakespeare",
-        "Tiny Shakespeare: 1.1 million characters by speaker, next-character prediction",
+        "Tiny Shakespeare: 1.1 million characters by speaker, next-character or next-token prediction",
         "Download tinyshakespeare (input.txt of char-rnn's example data) and save it as "
         "shakespeare/tinyshakespeare.txt.",
         (
@@ -167,6 +168,46 @@ _ALL = (
             ),
         ),
         speech.shakespeare,
+        natural_clients=True,
+    ),
+    Source(
+        "langid",
+        "Language identification (papluca): texts in 20 languages, 500 of each to test with",
+        "Download train.csv, valid.csv and test.csv of papluca's language-identification and put them into "
+        "langid; without train.csv, valid.csv is trained on.",
+        (
+            File(languages.LANGID["train"], optional=True),
+            File(
+                languages.LANGID["valid"], "e0de8be0ab02445906efdbdc30bfc30534a6a224a78c21cea4b35e3bb7f5645b"
+            ),
+            File(
+                languages.LANGID["test"], "cb7dfe272142815573b735b5d555d42d28d0d648187020f2d2eb3eebd772e759"
+            ),
+        ),
+        languages.langid,
+    ),
+    Source(
+        "sentiments",
+        "Multilingual sentiments (tyqiangz): texts in 12 languages, negative, neutral or positive",
+        "Download tyqiangz's multilingual-sentiments and put it into sentiment, packed as "
+        "multilingual-sentiments.tar.xz or as its folder data, with a folder of train.csv, valid.csv and "
+        "test.csv for each language.",
+        (
+            File(
+                languages.ARCHIVE,
+                "c4250350ccab4e5181de552038ee411e90f4c349bef1584c2ec74588892484ba",
+                unpacked="sentiment/data",
+            ),
+        ),
+        languages.sentiments,
+        natural_clients=True,
+    ),
+    Source(
+        "texts",
+        "Texts of your own: a CSV or JSONL file with a text a row, its label, and whose it is",
+        "It is a file of yours: name it by path = ...",
+        (),
+        table_of_texts,
         natural_clients=True,
     ),
 )

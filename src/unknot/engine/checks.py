@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from unknot.core.base import frozen
+from unknot.core.base import HALVES, frozen
 from unknot.core.data import Samples, Shard
 from unknot.core.errors import ConfigError
 from unknot.core.jobs import Job
@@ -59,7 +59,7 @@ def twin(model: nn.Module) -> nn.Module:
 def placed(model: nn.Module, device: torch.device, dtype: torch.dtype) -> nn.Module:
     """The model on a device, what is trained of it in this precision; a base of half precision stays that."""
     for tensor in [*model.parameters(), *model.buffers()]:
-        half = tensor.dtype in (torch.bfloat16, torch.float16) and not tensor.requires_grad
+        half = tensor.dtype in HALVES and not tensor.requires_grad
         wanted = None if half or not tensor.is_floating_point() else dtype
         tensor.data = tensor.data.to(device=device, dtype=wanted)
     return model
@@ -122,13 +122,23 @@ def check_reads(
     """Refuse, by the client's number, rows that would end everybody's training with an error."""
     for job, shard in zip(jobs, shards, strict=True):
         if len(rows := shard.rows[np.isin(shard.rows, bad)]):
-            y, words = samples.y[int(rows[0])], ""
-            if vocabulary is not None:
-                words = f"; its words must be in 0..{vocabulary.size - 1} ({vocabulary.module!r})"
             raise ConfigError(
                 f"client {job.client} has {len(rows)} samples that cannot be trained on, the first in row "
-                f"{rows[0]} with target {y.tolist()}: targets must be {_wanted(samples)}{words}"
+                f"{rows[0]} with {_fault(samples, int(rows[0]), vocabulary)}"
             )
+
+
+def _fault(samples: Samples, row: int, vocabulary: Vocabulary | None) -> str:
+    """What is wrong with a row: a word that the model does not know, or a target that is none."""
+    if vocabulary is not None:
+        words = samples.x[row].reshape(-1)
+        unknown = words[(words < 0) | (words >= vocabulary.size)]
+        if len(unknown):
+            return (
+                f"word {unknown[0].item()}: words are the numbers of tokens, and the model knows those in "
+                f"0..{vocabulary.size - 1} ({vocabulary.module!r}). Was the tokenizer another model's?"
+            )
+    return f"target {samples.y[row].tolist()}: targets must be {_wanted(samples)}"
 
 
 def check_targets(samples: Samples) -> None:

@@ -47,6 +47,8 @@ CPU_MEMORY = 2 * 2**30
 STACKS_AT_ONCE = 4
 # On a GPU: few, since each has a graph of its own; and close enough that little is filled up.
 GPU_WIDTHS = (16, 32, 48, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320, 384, 448, 512, 640, 768, 896, 1024)
+SMALL_WIDTHS = (4, 8, 12, 24)  # and these, where a row is as large as this
+LARGE_ROW = 2**26
 Work = Callable[[Event], Results]
 
 
@@ -186,7 +188,7 @@ class StackedEngine(Machine):
     def least_share(self, recipe: Recipe, samples: Samples) -> int:
         """So few jobs take as long as fewer would, in a stack that is filled up."""
         case = self._case(recipe, Form.of(self._place(samples)))
-        return self.setting.widths[0] if self._choose(case).way.stacks else 1
+        return self._widths(case)[0] if self._choose(case).way.stacks else 1
 
     def _tasks(self, recipe: Recipe, lessons: list[Lesson], samples: Samples) -> tuple[list[Work], int]:
         """The stacks of one recipe, and how many of them may be at work at once."""
@@ -230,7 +232,7 @@ class StackedEngine(Machine):
         """
         outcome = self._outcome(case)
         tried = outcome.tried.setdefault(way, {})
-        setting = replace(self.setting, widths=tuple(w for w in self.setting.widths if w <= rows))
+        setting = replace(self.setting, widths=tuple(w for w in self._widths(case) if w <= rows))
         least = setting.widths[0]
         while True:
             setting = replace(setting, widths=tuple(w for w in setting.widths if tried.get(w, True)))
@@ -278,9 +280,14 @@ class StackedEngine(Machine):
                 )
         return self._activations[form]
 
+    def _widths(self, case: Case) -> tuple[int, ...]:
+        """How many rows a stack may have: on a GPU fewer where each has much to do by itself."""
+        small = [] if self.traits.on_cpu or case.row_bytes < LARGE_ROW else SMALL_WIDTHS
+        return tuple(sorted({*self.setting.widths, *(width for width in small if width < self.rows)}))
+
     def _fitting(self, case: Case) -> tuple[int, int]:
         """The most rows of a stack, and the most stacks at once, that the memory allows."""
-        row, least = case.row_bytes, self.setting.widths[0]
+        row, least = case.row_bytes, self._widths(case)[0]
         if not self.traits.on_cpu:
             if row * least > self.memory:
                 raise ConfigError(

@@ -15,6 +15,7 @@ import numpy as np
 
 from unknot.audit import Divergence, divergence
 from unknot.audit.epsilon import Bound, Counts, lower_bound
+from unknot.audit.perplexity import Perplexity
 from unknot.audit.trace import Classes, adjusted, among
 from unknot.audit.ulira import ToldApart, told_apart
 from unknot.audit.verdict import TRACE, Verdict, Views, judged
@@ -43,6 +44,8 @@ class Audit:
     """On ε, by how many of the erased samples exceed a threshold, in the served model and in the controls."""
     method_told: ToldApart | None
     """Whether what the method unlearned can be told from what is retrained, where U-LiRA was asked for."""
+    perplexity: Perplexity | None
+    """Of texts: how well what is served predicts the erased ones, among its controls."""
     divergence: dict[str, Divergence]
     """From the control of the served model's seed: of a kept model, of the served one, of another control."""
     seeds: dict[str, list[int]]
@@ -80,6 +83,7 @@ class Audit:
             "unlike": verdict.unlike,
             "sensitivity": None if verdict.sensitivity is None else verdict.sensitivity.to_dict(),
             "epsilon": self.bound.to_dict() if verdict.able else None,
+            "perplexity": None if self.perplexity is None else self.perplexity.to_dict(),
             "ulira": None if self.method_told is None else self.method_told.to_dict(),
             "options": asdict(self.thorough),
             "settings": dict(self.settings),
@@ -120,14 +124,16 @@ def audit(
     }
     trained = time.perf_counter()
     tell("asking them")
-    views = case.views(served, by_kind, thorough)
+    asked = {"served": [served], **by_kind}
+    heard = {kind: case.heard(some, thorough.queries) for kind, some in asked.items() if kind != "shadows"}
+    views = case.views(heard, asked, thorough)
     verdict = judged(views, case.shares(thorough), case.classes, case.members, thorough.level)
     trace = views[TRACE]
     members = case.points.subset(np.arange(case.members))
     found = {"kept": by_kind["kept"][0], "served": served, "another control": by_kind["controls"][0]}
     told = None
     if by_kind["unlearned"]:
-        unlearned = case.confidences(by_kind["unlearned"], thorough.queries)[:, : case.members]
+        unlearned = heard["unlearned"].sure[:, : case.members]
         told = told_apart(unlearned, trace.controls[:, : case.members], thorough.level)
     return Audit(
         experiment=experiment.name,
@@ -140,6 +146,7 @@ def audit(
         verdict=verdict,
         bound=_bound(trace, case.classes, case.members, thorough.level),
         method_told=told,
+        perplexity=case.perplexity(heard, thorough.level),
         divergence={
             name: divergence(case.engine, model, twin, members, case.data.test)
             for name, model in found.items()

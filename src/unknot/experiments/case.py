@@ -12,27 +12,30 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from unknot.audit import Shadows, matched
-from unknot.audit.membership import ATTACKS
+from unknot.audit.membership import ATTACKS, WITHOUT_SHADOWS
+from unknot.audit.perplexity import Perplexity, perplexity
 from unknot.audit.queries import asked
 from unknot.audit.ranks import LEVEL, check_level
 from unknot.audit.roc import Scores
 from unknot.audit.sensitivity import check_trials, left_in
 from unknot.audit.shadows import check_number, halves, joined
-from unknot.audit.signals import check_classes, confidence
+from unknot.audit.signals import check_classes, confidence, told, truth
 from unknot.audit.trace import Classes
 from unknot.audit.ulira import check_models
 from unknot.audit.verdict import TRACE, Views
 from unknot.core.data import FederatedData, Samples
 from unknot.core.ensemble import Ensemble, Model
 from unknot.core.errors import ConfigError
-from unknot.core.jobs import Engine, predict_all
+from unknot.core.jobs import Engine
 from unknot.core.keys import Key
+from unknot.core.samples import IGNORED
 from unknot.experiments.config import Experiment
 from unknot.experiments.counterparts import APART, KEPT, Counterpart, Rows, erasures_of, parted, some_of
 from unknot.experiments.simulate import assemble, data_of
 
 SUREST = 40.0  # of log p/(1 − p): beyond it, it says how a vote was counted or a sum was rounded
 KINDS = ("controls", "kept", "left in", "shadows", "unlearned")
+ASKED = ("served", "controls", "kept")
 
 
 @dataclass(frozen=True)
@@ -44,7 +47,8 @@ class Thorough:
     sensitivity: int = 20
     """Models with a share left in, to tell how small a trace would have been found; 0: it is not told."""
     attacks: tuple[str, ...] = ()
-    """Published attacks to make beside the trace, by name: see `unknot.audit.membership.ATTACKS`; "ulira"."""
+    """Published attacks to make beside the trace, by name: see `unknot.audit.membership.ATTACKS`; "loss",
+    "ulira"."""
     shadows: int = 32
     """Shadow models that the published attacks learn from."""
     others: int | None = None
@@ -54,9 +58,10 @@ class Thorough:
 
     def __post_init__(self) -> None:
         check_level(self.controls, self.level)
-        unknown = [name for name in self.attacks if name not in (*ATTACKS, "ulira")]
+        names = (*ATTACKS, *WITHOUT_SHADOWS)
+        unknown = [name for name in self.attacks if name not in names]
         if unknown:
-            known = ", ".join((*ATTACKS, "ulira"))
+            known = ", ".join(names)
             raise ConfigError(f"there is no attack {unknown[0]!r}; there are {known}")
         if len(set(self.attacks)) < len(self.attacks):
             raise ConfigError("an attack is named twice")
@@ -70,6 +75,16 @@ class Thorough:
     def published(self) -> tuple[str, ...]:
         """Those attacks that learn from shadow models."""
         return tuple(name for name in self.attacks if name in ATTACKS)
+
+
+@dataclass(frozen=True, eq=False)
+class Heard:
+    """What models say of the truth of each point, ``[models, points]``."""
+
+    sure: Scores
+    """log p/(1 − p)."""
+    likely: Scores
+    """log p; for text, the mean over the positions."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,39 +177,53 @@ class Case:
         drawn = (some_of(self.erased, share, self.key) for share in left_in(thorough.sensitivity))
         return [sum(map(len, rows.values())) / total for rows in drawn]
 
-    def confidences(self, models: Sequence[Model], queries: int) -> Scores:
-        """``[models, points]``: log p/(1 − p) of the truth, the mean over the queries."""
-        sure = np.empty((queries, len(models), len(self.points)))
+    def heard(self, models: Sequence[Model], queries: int) -> Heard:
+        """What models say of the truth, the mean over the queries."""
+        sure, likely = np.empty((2, queries, len(models), len(self.points)))
         for which, q in enumerate(asked(self.points, queries)):
-            for i, (model, said) in enumerate(zip(models, predict_all(self.engine, models, q), strict=True)):
-                sure[which, i] = confidence(_smoothed(said, model), self.points.y).numpy()
-        found: Scores = sure.mean(axis=0)
-        if not np.isfinite(found).all():
+            answers, points = told(self.engine, models, q, _smoothed)
+            for i, said in enumerate(answers):
+                sure[which, i] = confidence(said, points.y).numpy()
+                likely[which, i] = truth(said, points.y).log().numpy()
+        if not np.isfinite(sure).all():
             raise ConfigError("a model gives no numbers for answers: it has diverged, and cannot be audited")
-        return found.clip(-SUREST, SUREST)
+        return Heard(sure.mean(axis=0).clip(-SUREST, SUREST), likely.mean(axis=0))
 
-    def views(self, served: Model, models: Mapping[str, list[Model]], thorough: Thorough) -> dict[str, Views]:
+    def perplexity(self, heard: Mapping[str, Heard], level: float) -> Perplexity | None:
+        """Of texts: how well the erased ones are predicted; None where there is one label each."""
+        if self.points.y.dim() == 1:
+            return None
+        tokens = (self.points.y != IGNORED).sum(1).numpy()
+        served, controls, kept = (heard[kind].likely for kind in ASKED)
+        return perplexity(served, controls, kept, tokens, self.members, level)
+
+    def views(
+        self, heard: Mapping[str, Heard], models: Mapping[str, list[Model]], thorough: Thorough
+    ) -> dict[str, Views]:
         """What the trace and every attack say of the points, for every model."""
-        lists = ([served], models["controls"], models["kept"], models["left in"])
-        (mine,), controls, kept, left = (self.confidences(some, thorough.queries) for some in lists)
-        views = {TRACE: Views(mine, controls, kept, left)}
+        mine, controls, kept, left = (heard[kind].sure for kind in (*ASKED, "left in"))
+        views = {TRACE: Views(mine[0], controls, kept, left)}
+        if "loss" in thorough.attacks:
+            mine, controls, kept, left = (heard[kind].likely for kind in (*ASKED, "left in"))
+            views["loss"] = Views(mine[0], controls, kept, left, referred=True)
         if not thorough.published:
             return views
+        lists = [models[kind] for kind in (*ASKED, "left in")]
         scores: dict[str, list[list[Scores]]] = {name: [[] for _ in lists] for name in thorough.published}
         inside = self.inside(thorough.shadows)
         queries = asked(self.points, thorough.queries)
-        answers = [predict_all(self.engine, models["shadows"], q) for q in queries]
-        known = [Shadows(self.points, self.members, inside, torch.stack(said)) for said in answers]
+        answers = [told(self.engine, models["shadows"], q) for q in queries]
+        known = [Shadows(points, self.members, inside, torch.stack(said)) for said, points in answers]
         for place, some in enumerate(lists):
-            for said in zip(*(predict_all(self.engine, some, q) for q in queries), strict=True):
+            for said in zip(*(told(self.engine, some, q)[0] for q in queries), strict=True):
                 for name in thorough.published:
                     each = [ATTACKS[name].score(a, k) for a, k in zip(said, known, strict=True)]
                     scores[name][place].append(np.mean(each, axis=0))
         for name in thorough.published:
-            (mine,), controls, kept, left = (
+            mine, controls, kept, left = (
                 np.array(part).reshape(-1, len(self.points)) for part in scores[name]
             )
-            views[ATTACKS[name].name] = Views(mine, controls, kept, left, ATTACKS[name].cut)
+            views[ATTACKS[name].name] = Views(mine[0], controls, kept, left, ATTACKS[name].cut)
         return views
 
 

@@ -36,8 +36,10 @@ EXAMPLES: Mapping[str, Any] = {
     "every": 50,
     "bound": 1.0,
     "path": "clients",
+    "named.path": "model.gguf",
+    "table_of_texts.path": "texts.csv",
 }
-"""What to write for an option that has no default."""
+"""What to write for an option that has no default; by its function, where a name means several things."""
 SAMPLES: Mapping[str, Any] = {
     "budget": 8,
     "probabilities": (0.1, 0.4),
@@ -49,6 +51,8 @@ SAMPLES: Mapping[str, Any] = {
     "hidden": (128, 64),
     "ids": {"Graz": 0, "Linz": 1},
     "target": "price",
+    "label": "label",
+    "client": "user",
 }
 """What may be written for one that can be left out, where its type alone does not show it."""
 
@@ -250,7 +254,7 @@ def setting(option: Option) -> Setting:
     """An option in a person's words."""
     required = option.default is REQUIRED
     default = None if required or option.default is None else as_toml(option.default, option.hint)
-    example = EXAMPLES.get(option.name, _any(option.hint)) if required else option.default
+    example = _example(option) if required else option.default
     sample = value_to_toml(SAMPLES[option.name]) if option.default is None and option.name in SAMPLES else ""
     return Setting(
         option.name,
@@ -261,6 +265,12 @@ def setting(option: Option) -> Setting:
         as_toml(example, option.hint),
         sample,
     )
+
+
+def _example(option: Option) -> Any:
+    owner = getattr(option.owner, "func", option.owner)  # of a function with arguments filled in, itself
+    home = f"{getattr(owner, '__name__', '')}.{option.name}"
+    return EXAMPLES.get(home, EXAMPLES.get(option.name, _any(option.hint)))
 
 
 def as_toml(value: Any, hint: Any = None) -> str:

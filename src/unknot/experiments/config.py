@@ -59,6 +59,10 @@ from unknot.unlearn.rfs import RFS
 T = TypeVar("T")
 FOLDER = "folder"
 """The name of data that lies in a folder of your own, with a file a client."""
+TEXTS = "texts"
+"""The name of a table of texts of your own; a column of it can say who holds what."""
+PRETRAINED = "pretrained"
+"""The name of language models from files, which bring their tokenizers along."""
 USUAL_DEAL: Mapping[str, Any] = {"clients": 20, "alpha": 0.5}
 """What a file need not say of the Dirichlet partition, which holds where it names no other."""
 
@@ -94,6 +98,23 @@ class DataSpec:
 
 
 @dataclass(frozen=True)
+class LoraSpec:
+    """What ``[model.lora]`` says: adapters are trained, and the network below them stays as it is."""
+
+    rank: int = 8
+    """How many columns an adapter's matrices have."""
+    alpha: float | None = None
+    """Adapters count alpha / rank; left out: twice the rank."""
+    targets: str | tuple[str, ...] | None = None
+    """Which linear layers get one: a list of their names, or of the last parts of these; or one pattern for
+    the whole name (a regular expression); left out: all but the head of a language model."""
+    also: tuple[str, ...] = ()
+    """Layers that are trained as a whole; the new head of a pretrained model is, without being named."""
+    seed: int | None = None
+    """Of the adapters' start; left out: the experiment's."""
+
+
+@dataclass(frozen=True)
 class ModelSpec:
     """Which network, and where it starts."""
 
@@ -101,8 +122,16 @@ class ModelSpec:
     """The network (`unknot list models`)."""
     initial: Path | None = None
     """The file of a saved model to start from; left out: a start that the seed draws."""
+    lora: LoraSpec | None = None
+    """Low-rank adapters, a table of their own (`[model.lora]`); left out: the network is trained itself."""
     options: Mapping[str, Any] = field(default_factory=dict)
     """What the network itself takes."""
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.lora, LoraSpec | None):
+            raise ConfigError(
+                f"model.lora must be a table, [model.lora] with rank = 8, say, not {self.lora!r}"
+            )
 
 
 @dataclass(frozen=True)
@@ -404,7 +433,8 @@ def _data(table: dict[str, Any]) -> DataSpec:
     """What a Dirichlet partition needs is there unless the file says otherwise."""
     if table.get("name") == FOLDER:
         return _folder(table)
-    said = table.setdefault("partition", "dirichlet")
+    whose = table.get("name") == TEXTS and "client" in table
+    said = table.setdefault("partition", "by-owner" if whose else "dirichlet")
     if said == "dirichlet":
         table = {**USUAL_DEAL, **table}
     elif isinstance(said, dict) and said.get("name") == "dirichlet":

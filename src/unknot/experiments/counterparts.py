@@ -17,18 +17,20 @@ from numpy.typing import NDArray
 
 from unknot.core.data import FederatedData, Shard
 from unknot.core.ensemble import Model
-from unknot.core.errors import ConfigError
+from unknot.core.errors import ConfigError, UnknotError
 from unknot.core.jobs import Engine
 from unknot.core.keys import Key
 from unknot.core.requests import Erase, Join, Named, resolved
 from unknot.experiments.config import Experiment
 from unknot.experiments.simulate import assemble, go
-from unknot.federation import History
+from unknot.federation import Event, Federation, History
 from unknot.federation.cohort import run_together
 
 Rows = NDArray[np.int64]
 Tell = Callable[[str], None]
 """Is told what is being done."""
+Look = Callable[["Counterpart", Federation, Event], None]
+"""Sees what happens in whose federation."""
 NONE = np.empty(0, dtype=np.int64)
 KEPT = 3
 """Models that kept the erased data: two tell what to look for while the third is tested."""
@@ -86,14 +88,22 @@ class Counterpart:
 
 
 def train(
-    experiment: Experiment, data: FederatedData, engine: Engine, wanted: Sequence[Counterpart]
+    experiment: Experiment,
+    data: FederatedData,
+    engine: Engine,
+    wanted: Sequence[Counterpart],
+    look: Look | None = None,
 ) -> list[Model]:
     """The models of all of them; `data` is the experiment's own."""
-    return [model for model, _ in train_all(experiment, data, engine, wanted)]
+    return [model for model, _ in train_all(experiment, data, engine, wanted, look)]
 
 
 def train_all(
-    experiment: Experiment, data: FederatedData, engine: Engine, wanted: Sequence[Counterpart]
+    experiment: Experiment,
+    data: FederatedData,
+    engine: Engine,
+    wanted: Sequence[Counterpart],
+    look: Look | None = None,
 ) -> list[tuple[Model, History]]:
     """Train all of them as one cohort: each one's model, and the record of its run."""
     asked = quiet(experiment)
@@ -101,7 +111,15 @@ def train_all(
 
     def run(one: Counterpart, engine: Engine) -> tuple[Model, History]:
         held = own if one.whole else without(own, erasures_of(experiment, data), one.left)
-        history = go(assemble(asked, held, seed=one.seed, engine=engine), asked)
+
+        def watch(event: Event) -> None:
+            assert look is not None
+            look(one, fed, event)
+
+        fed = assemble(asked, held, [watch] if look else [], seed=one.seed, engine=engine)
+        history = go(fed, asked)
+        if history.set_aside_observers:
+            raise UnknotError(f"a round went unseen: {'; '.join(map(str, history.set_aside_observers))}")
         if history.model is None or history.unserved:
             raise ConfigError("the run ended before the erasure: give it more rounds, or ask earlier")
         return history.model, history

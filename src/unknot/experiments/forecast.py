@@ -31,6 +31,7 @@ from unknot.core.weights import Layout, Weights
 from unknot.experiments.config import Experiment
 from unknot.experiments.simulate import assemble, data_of
 from unknot.federation import Federation, History
+from unknot.federation.describe import below
 
 PROBE_STEPS = 5
 """So many steps of a job are probed at most."""
@@ -63,7 +64,7 @@ class Forecast:
     data: dict[str, Any]
     """Clients, samples in all and of the smallest, the median and the largest client, held-out samples."""
     model: dict[str, Any]
-    """Name, parameters, bytes."""
+    """Name, the path of a pretrained one, what is trained of it (parameters, bytes), what lies below that."""
     method: dict[str, Any]
     """Name, guarantee."""
     rounds: int
@@ -124,7 +125,13 @@ def forecast(experiment: Experiment) -> Forecast:
             "validation": 0 if data.validation is None else len(data.validation),
             "test": len(data.test),
         },
-        model={"name": experiment.model.name, "parameters": parameters, "bytes": fed.initial.nbytes},
+        model={
+            "name": experiment.model.name,
+            "path": experiment.model.options.get("path"),
+            "parameters": parameters,
+            "bytes": fed.initial.nbytes,
+            **below(fed.initial.layout),
+        },
         method={"name": history.method, "guarantee": history.guarantee},
         rounds=len(history.rounds),
         lanes=len({record.lane for record in history.rounds}),

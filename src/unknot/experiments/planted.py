@@ -1,9 +1,9 @@
-"""Audits by what was put into the erased clients' data beforehand: a mark, or canaries."""
+"""Audits by what was put into the erased clients' data beforehand: a mark, canaries, or secrets."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 import numpy as np
 
@@ -11,17 +11,29 @@ from unknot.audit.backdoor import Trigger, answers_to, marked
 from unknot.audit.canaries import Canaries, Guesses, confidences, guessed, planted
 from unknot.audit.ranks import LEVEL, check_level, rank_test
 from unknot.audit.roc import Estimate
+from unknot.audit.secrets import Exposures, Secrets, hidden, losses
 from unknot.core.data import FederatedData
 from unknot.core.ensemble import Model
 from unknot.core.errors import ConfigError
 from unknot.core.jobs import Engine
 from unknot.core.keys import Key
 from unknot.experiments.config import Experiment
-from unknot.experiments.counterparts import APART, KEPT, Counterpart, Tell, erasures_of, named, parted, train
+from unknot.experiments.counterparts import (
+    APART,
+    KEPT,
+    Counterpart,
+    Look,
+    Tell,
+    erasures_of,
+    named,
+    parted,
+    train,
+)
 from unknot.experiments.simulate import assemble, data_of
+from unknot.federation import Event, Federation, Round, Served
 
 USUAL = 3
-"""Models that never had a canary, which tell how likely a wrong label looks by itself."""
+"""Models that never had a canary or a secret, which tell how likely it looks by itself."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,8 +147,7 @@ def with_canaries(
 ) -> CanaryAudit:
     """Plant canaries in the erased client, run the experiment once, and guess which of them had been in."""
     canaries = canaries or Canaries()
-    if not 0 < level < 1:
-        raise ConfigError(f"the level is a chance of a false alarm, between 0 and 1; not {level}")
+    _check_chance(level)
     given = data_of(experiment)
     clients = _whole(experiment, given, "canaries are erased with all of a client's samples")
     key = Key.root(experiment.seed).child("audit")
@@ -148,6 +159,92 @@ def with_canaries(
     return CanaryAudit(experiment.name, named(experiment, data), level, same, mine, kept, seeds)
 
 
+@dataclass(frozen=True, eq=False)
+class SecretAudit:
+    """How far models expose secrets that only the erased client's texts held."""
+
+    experiment: str
+    erased: str
+    level: float
+    secrets: Secrets
+    tokens: int
+    """How many different ones secrets were drawn from."""
+    same: bool
+    """Whether the served model is the control of its own seed, bit for bit: then there is nothing to find."""
+    before: Exposures
+    """In the run's own model, as it was when it was asked to forget them."""
+    served: Exposures
+    controls: tuple[Exposures, ...]
+    """In models that never had them; the first is the control of the run's own seed."""
+    seeds: dict[str, list[int]]
+
+    @property
+    def outcome(self) -> str:
+        return "no trace found" if self.same else self.served.verdict(self.level, self.before)
+
+    def to_dict(self) -> dict[str, object]:
+        plain = ("experiment", "erased", "level", "tokens", "same", "outcome", "seeds")
+        return {
+            **{name: getattr(self, name) for name in plain},
+            "p": self.served.two_sided,
+            "exposed": self.before.verdict(self.level) == "still shows",
+            "secrets": asdict(self.secrets),
+            "before": self.before.to_dict(),
+            "served": self.served.to_dict(),
+            "controls": [found.to_dict() for found in self.controls],
+        }
+
+
+def with_secrets(
+    experiment: Experiment,
+    secrets: Secrets | None = None,
+    *,
+    level: float = LEVEL,
+    tell: Tell = lambda text: None,
+) -> SecretAudit:
+    """Write secrets into the erased client's texts, run the experiment once, and see who exposes them."""
+    secrets = secrets or Secrets()
+    _check_chance(level)
+    given = data_of(experiment)
+    client = min(_whole(experiment, given, "secrets are erased with all of a client's samples"))
+    key = Key.root(experiment.seed).child("audit")
+    data, drawn = hidden(given, client, secrets, key)
+    before: list[Model] = []
+    asked: list[Served] = []
+
+    def look(one: Counterpart, fed: Federation, event: Event) -> None:
+        """Hold the last model before the request: after it, the federation refuses to serve it."""
+        if not one.whole:
+            return
+        if isinstance(event, Served) and client in event.clients:
+            asked.append(event)
+        elif isinstance(event, Round) and not asked:
+            before[:] = [fed.model]
+
+    engine, (served, twin, *others), seeds = _trained(experiment, data, USUAL, 0, tell, look)
+    if not before:
+        raise ConfigError("secrets are learned before they are erased: ask for the erasure in a later round")
+    said = losses(engine, [before[0], served, twin, *others], drawn.texts)
+    mine, after, *never = (Exposures.of(found, drawn.planted) for found in said)
+    return SecretAudit(
+        experiment=experiment.name,
+        erased=named(experiment, data),
+        level=level,
+        secrets=secrets,
+        tokens=drawn.tokens,
+        same=served.equal(twin),
+        before=mine,
+        served=after,
+        controls=tuple(never),
+        seeds=seeds,
+    )
+
+
+def _check_chance(level: float) -> None:
+    if not 0 < level < 1:
+        raise ConfigError(f"the level is a chance of a false alarm, between 0 and 1; not {level}")
+
+
 def _whole(experiment: Experiment, data: FederatedData, why: str) -> set[int]:
     targets = [target for request in erasures_of(experiment, data) for target in request.targets]
     if any(target.samples is not None for target in targets):
@@ -156,7 +253,12 @@ def _whole(experiment: Experiment, data: FederatedData, why: str) -> set[int]:
 
 
 def _trained(
-    experiment: Experiment, data: FederatedData, controls: int, kept: int, tell: Tell
+    experiment: Experiment,
+    data: FederatedData,
+    controls: int,
+    kept: int,
+    tell: Tell,
+    look: Look | None = None,
 ) -> tuple[Engine, Sequence[Model], dict[str, list[int]]]:
     """The engine; what is served, its own control, the others and what kept all of it; their seeds."""
     _, erased = parted(data, erasures_of(experiment, data))
@@ -172,4 +274,5 @@ def _trained(
     ]
     tell(f"training {len(wanted)} models")
     fed = assemble(experiment, data)
-    return fed.engine, train(experiment, fed.data, fed.engine, wanted), seeds
+    models = train(experiment, fed.data, fed.engine, wanted, look)
+    return fed.engine, models, {kind: found for kind, found in seeds.items() if found}

@@ -14,6 +14,7 @@ from unknot.experiments.config import (
     Course,
     DataSpec,
     EngineSpec,
+    LoraSpec,
     ModelSpec,
     RequestSpec,
     ScenarioSpec,
@@ -81,7 +82,12 @@ def sections() -> list[Section]:
             _settings(_own(DataSpec)),
             ("data", "partitions"),
         ),
-        Section("[model]", "What is trained.", _settings(_own(ModelSpec)), ("models",)),
+        Section("[model]", "What is trained.", _settings(_own(ModelSpec, "lora")), ("models",)),
+        Section(
+            "[model.lora]",
+            "Low-rank adapters beside linear layers of a model: they are trained, and it stays as it is.",
+            _settings(options_of(LoraSpec)),
+        ),
         Section(
             "[train]", "What a client does.", _settings(_own(Recipe, "loss")), ("optimizers", "schedules")
         ),

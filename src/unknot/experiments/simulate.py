@@ -18,18 +18,20 @@ from unknot.core.errors import ConfigError
 from unknot.core.jobs import Engine
 from unknot.core.keys import Key
 from unknot.core.loss import Loss, LossFunction, as_loss
-from unknot.core.registry import as_written, methods, models, options_of
+from unknot.core.registry import as_written, datasets, methods, models, options_of
 from unknot.core.requests import Erase, resolved
 from unknot.core.saved import load_model
 from unknot.core.task import Task
 from unknot.core.training import Recipe
 from unknot.core.weights import Layout, Weights
+from unknot.core.wording import Wording
 from unknot.data.corrupt import corrupt
 from unknot.data.dataset import Dataset
 from unknot.data.partition import federate
-from unknot.experiments.config import FOLDER, Course, DataSpec, EngineSpec, Experiment
+from unknot.experiments.config import FOLDER, PRETRAINED, TEXTS, Course, DataSpec, EngineSpec, Experiment
 from unknot.federation import Federation, History, Method, Observer, Setup, SetupParts
 from unknot.models import build
+from unknot.models.lora import lora
 
 
 def simulate(
@@ -77,6 +79,7 @@ def simulate(
             module = build(model, shape, data.train.classes)
         else:
             module = model if isinstance(model, nn.Module) else _made(model)
+    _check_wording(module, data)
     if isinstance(engine, str):
         from unknot.engine import make_engine  # when it is used: engines are not for everybody
 
@@ -153,6 +156,19 @@ def _made(model: Callable[[], nn.Module]) -> nn.Module:
     return made
 
 
+def _check_wording(module: nn.Module, data: FederatedData) -> None:
+    """A model that knows which texts it reads is not given others."""
+    for part in module.modules():
+        if isinstance(reads := getattr(part, "wording", None), Wording):
+            shape = data.train.x.shape[1:]
+            reads.check(shape[0] if len(shape) == 1 else 0, not _next_tokens(data), data.wording)
+
+
+def _next_tokens(data: FederatedData) -> bool:
+    """Whether there are texts without labels, in which each token predicts the next."""
+    return data.train.kind == "classes" and data.train.y.ndim > 1
+
+
 def _check_task(engine: Engine, task: Task) -> None:
     """An engine that there is already measures by its own task: it must be this one."""
     own = getattr(engine, "task", task)
@@ -210,7 +226,21 @@ def read(experiment: Experiment) -> Dataset | FederatedData:
 
     spec = experiment.data
     with as_written("data", spec.options, alone=False):
-        return folder(**spec.options) if spec.name == FOLDER else load(spec.name, spec.root, **spec.options)
+        if spec.name == FOLDER:
+            return folder(**spec.options)
+        return load(spec.name, spec.root, **{**_own_tokenizer(experiment), **spec.options})
+
+
+def _own_tokenizer(experiment: Experiment) -> dict[str, str]:
+    """The tokenizer of a pretrained model, for texts of which the file does not say which makes them."""
+    if experiment.model.name != PRETRAINED or "tokenizer" not in datasets.options(experiment.data.name):
+        return {}
+    if "tokenizer" in experiment.data.options:
+        return {}
+    from unknot.models.pretrained import own_tokenizer
+
+    options = experiment.model.options
+    return {"tokenizer": str(own_tokenizer(options["path"], options.get("tokenizer")))}
 
 
 def dealt(experiment: Experiment, source: Dataset | FederatedData) -> FederatedData:
@@ -247,7 +277,7 @@ def assemble(
     setup = experiment.setup if seed is None else replace(experiment.setup, seed=seed)
     per_round = getattr(setup.pace, "per_round", None)
     if per_round is not None and per_round > len(data):
-        way = "lower it" if experiment.data.name == FOLDER else "lower it or raise data.clients"
+        way = "lower it" if experiment.data.name in (FOLDER, TEXTS) else "lower it or raise data.clients"
         raise ConfigError(
             f"federation.per_round = {per_round}, but there are only {len(data)} clients: {way}"
         )
@@ -255,9 +285,10 @@ def assemble(
     with (
         as_written("engine", [*options_of(EngineSpec), *spec.options], alone=False),
         as_written("federation", options_of(Course), alone=False),
+        as_written("model", ["answers"], alone=False),
     ):
         return simulate(
-            maker(experiment, data),
+            maker(experiment, data, setup.seed),
             data,
             experiment.method,
             initial=experiment.model.initial,
@@ -271,13 +302,24 @@ def assemble(
         )
 
 
-def maker(experiment: Experiment, data: FederatedData) -> Callable[[], nn.Module]:
-    """What makes the experiment's model; its start is drawn where it is called."""
+def maker(experiment: Experiment, data: FederatedData, seed: int | None = None) -> Callable[[], nn.Module]:
+    """What makes the experiment's model; its start is drawn where it is called, adapters' by the seed."""
     shape, spec = tuple(data.train.x.shape[1:]), experiment.model
 
     def make() -> nn.Module:
         with as_written("model", models.options(spec.name), alone=False):
-            return build(spec.name, shape, data.train.classes, **spec.options)
+            if spec.name == PRETRAINED and spec.options.get("answers") and _next_tokens(data):
+                raise ConfigError(
+                    "answers tell the classes of texts, and these have no labels, each token predicts the "
+                    "next: leave answers out, or name the labels (data.label)"
+                )
+            module = build(spec.name, shape, data.train.classes, **spec.options)
+        if spec.lora is None:
+            return module
+        drawn = next(one for one in (spec.lora.seed, seed, experiment.seed) if one is not None)
+        told = {**vars(spec.lora), "seed": drawn}
+        with as_written("model.lora", told):
+            return lora(module, **told)
 
     make.__name__ = spec.name
     return make

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from unknot.experiments.catalogue import KINDS, Setting, as_toml, thing
-from unknot.experiments.config import FOLDER
+from unknot.experiments.config import FOLDER, TEXTS
 from unknot.experiments.reference import sections
 
 FORGOTTEN = "after round 12, one of them is forgotten."
@@ -18,6 +18,9 @@ HEAD = """\
 #   unknot list          lists what can be named here; docs/toml.md has all keys
 """
 MODELS = {"shakespeare": "gpt", "cifar10": "lenet5", "cifar100": "lenet5"}
+SPOKEN = ("langid", "sentiments", TEXTS)
+"""Texts with labels: what tells their classes is a language model that is there already."""
+PRETRAINED = "model.gguf"
 ROUNDS, PER_ROUND = 30, 10
 MARGIN, EDGE = 30, 100
 """Where comments begin, and where lines end."""
@@ -33,7 +36,8 @@ def starter(method: str = "rfs", data: str = "digits") -> str:
     own = thing(KINDS["data"], data)
     told = {section.name.strip("[]"): section.settings for section in sections()}
     told["data"] += own.settings
-    head = HEAD.format(what=ASKABLE if data == FOLDER else FORGOTTEN)
+    own_clients = data in (FOLDER, TEXTS)  # whose files or texts there are is not known here
+    head = HEAD.format(what=ASKABLE if own_clients else FORGOTTEN)
     parts = [head, _keys(told[""], {"seed": 0}) + "\n"]
 
     def section(name: str, *keys: Mapping[str, Any], extra: tuple[Setting, ...] = ()) -> None:
@@ -41,7 +45,11 @@ def starter(method: str = "rfs", data: str = "digits") -> str:
         parts.append("\n".join([head, *(_keys((*extra, *told[name]), some) for some in keys if some)]) + "\n")
 
     section("data", *_data(method, data), extra=_of("partitions", _partition(data)))
-    section("model", {"name": MODELS.get(data, "mlp")}, Off(initial="model.safetensors"))
+    if data in SPOKEN:
+        pretrained = {"name": "pretrained", "path": PRETRAINED}
+        section("model", pretrained, Off(initial="model.safetensors"), extra=_of("models", "pretrained"))
+    else:
+        section("model", {"name": MODELS.get(data, "mlp")}, Off(initial="model.safetensors"))
     section(
         "train",
         {"optimizer": "sgd", "lr": 0.05, "momentum": 0.9, "epochs": 2, "batch_size": 20},
@@ -53,11 +61,11 @@ def starter(method: str = "rfs", data: str = "digits") -> str:
         ),
         extra=_of("optimizers", "sgd"),
     )
-    some = {"per_round": PER_ROUND}
+    some = {"per_round": min(PER_ROUND, _many(data))}
     section(
         "federation",
-        {"rounds": ROUNDS} if data == FOLDER else {"rounds": ROUNDS, **some},
-        Off(some if data == FOLDER else {}),  # how many clients there are is not known here
+        {"rounds": ROUNDS} if own_clients else {"rounds": ROUNDS, **some},
+        Off(some if own_clients else {}),
         Off(seconds=600.0, accuracy=0.95, pace="buffered", minimum=5, aggregate="fedadam", evaluate_every=5),
         extra=(*_of("paces", "synchronous"), *_of("paces", "buffered")),
     )
@@ -77,7 +85,7 @@ def starter(method: str = "rfs", data: str = "digits") -> str:
     section("task", Off(loss="cross-entropy", metrics=["accuracy", "f1"]))
     section("engine", {"name": "stacked"}, Off(device="cuda", threads=2))
     section("scenario", Off(thresholds=[0.8, 0.9]))
-    if data == FOLDER:  # whose files there are is not known here
+    if own_clients:
         parts.append(f"# [[request]]\n{_keys(told['request'], Off(erase='NAME', round=12))}\n")
     else:
         section("request", {"erase": 3, "round": 12}, Off(samples=[0, 1, 2]))
@@ -91,7 +99,12 @@ class _Written(str):
 def _data(method: str, data: str) -> tuple[Mapping[str, Any], Off]:
     if data == FOLDER:
         return {"name": FOLDER, "path": "clients"}, Off(target="label", test="test.csv", classes=2)
-    on: dict[str, Any] = {"name": data, "partition": _partition(data), "clients": 20}
+    if data == TEXTS:
+        own = {"name": TEXTS, "path": "texts.csv", "label": "label", "client": "client"}
+        return {**own, "tokenizer": PRETRAINED}, Off(context=64, prompt="{text}", validation=0.1)
+    on: dict[str, Any] = {"name": data, "partition": _partition(data), "clients": _many(data)}
+    if data in SPOKEN:
+        on["tokenizer"] = PRETRAINED
     if on["partition"] == "dirichlet":
         on["alpha"] = 0.5
     on["validation"] = 0.1
@@ -104,8 +117,13 @@ def _data(method: str, data: str) -> tuple[Mapping[str, Any], Off]:
 
 
 def _partition(data: str) -> str:
-    """Text has no labels to go by; its speakers are its clients."""
-    return "by-owner" if data == "shakespeare" else "dirichlet"
+    """Text has no labels to go by; its speakers are its clients, as languages and authors are elsewhere."""
+    return "by-owner" if data in ("shakespeare", "sentiments", TEXTS) else "dirichlet"
+
+
+def _many(data: str) -> int:
+    """How many clients: of sentiments, there are eight by default."""
+    return 8 if data == "sentiments" else 20
 
 
 def _of(kind: str, name: str) -> tuple[Setting, ...]:

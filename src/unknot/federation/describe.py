@@ -12,12 +12,15 @@ import numpy as np
 
 from unknot.core.metrics import Metric
 from unknot.core.requests import Erase
+from unknot.core.weights import Layout
 from unknot.federation.lanes import Lane
 from unknot.federation.method import Method
 from unknot.federation.state import State
 
 Members = dict[str, tuple[int, ...]]
 """Clients by lane."""
+ADAPTER = ".lora_A.weight"
+"""What the name of an adapter's first matrix ends with, as PEFT has it."""
 
 
 def describe(method: Method, state: State, metrics: Sequence[Metric], called: str) -> dict[str, Any]:
@@ -35,6 +38,7 @@ def describe(method: Method, state: State, metrics: Sequence[Metric], called: st
         "model": {
             "name": called,
             "parameters": state.initial.layout.size,
+            **below(state.initial.layout),
             "layout": {name: list(tensor.shape) for name, tensor in state.initial.tensors.items()},
             "start": state.initial.digest(),
         },
@@ -48,6 +52,21 @@ def describe(method: Method, state: State, metrics: Sequence[Metric], called: st
             "classes": data.train.classes,
             "kind": data.train.kind,
         },
+    }
+
+
+def below(layout: Layout) -> dict[str, Any]:
+    """What lies below the parameters that are trained: how many are frozen, their digest, the adapters."""
+    ranks = {
+        name.removesuffix(ADAPTER): shape[0]
+        for name, shape in zip(layout.names, layout.shapes, strict=True)
+        if name.endswith(ADAPTER)
+    }
+    on = list(dict.fromkeys(name.rpartition(".")[2] for name in ranks))
+    return {
+        "frozen": layout.base.parameters,
+        "base": layout.base.digest or None,
+        "adapters": {"rank": max(ranks.values()), "on": on} if ranks else None,
     }
 
 

@@ -49,3 +49,43 @@ def image(model: str, shape: tuple[int, ...], smallest: int, instead: str) -> tu
             f"model {model!r} takes images of at least {smallest}×{smallest}, not {height}×{width}: {instead}"
         )
     return channels, height, width
+
+
+def text(model: str, shape: tuple[int, ...]) -> int:
+    """(tokens,): how long the texts are."""
+    if len(shape) != 1:
+        raise ConfigError(
+            f"model {model!r} takes texts of shape (tokens,), not samples of shape {shape}: "
+            f"use model 'mlp' or a convolutional one for images"
+        )
+    return shape[0]
+
+
+def transformer(
+    model: str, shape: tuple[int, ...], layers: int, heads: int, width: int, context: int | None
+) -> int:
+    """The sizes of a transformer for texts of this shape; gives how many positions it has."""
+    tokens = text(model, shape)
+    for name, value in (("layers", layers), ("heads", heads), ("width", width)):
+        whole(model, name, value)
+    context = tokens if context is None else whole(model, "context", context)
+    parted(model, width, heads)
+    fits(model, tokens, context)
+    return context
+
+
+def fits(model: str, tokens: int, context: int) -> None:
+    """Texts are not longer than what a model has positions for."""
+    if tokens > context:
+        raise ConfigError(
+            f"model {model!r}: texts of {tokens} tokens do not fit a context of {context}; "
+            f"set context to at least {tokens}"
+        )
+
+
+def parted(model: str, width: int, heads: int) -> None:
+    """A width that so many heads can share."""
+    if width % heads:
+        raise ConfigError(
+            f"model {model!r}: width {width} cannot be parted into {heads} heads; give heads that divide it"
+        )

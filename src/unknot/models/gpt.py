@@ -6,8 +6,7 @@ import math
 
 from torch import Tensor, nn
 
-from unknot.core.errors import ConfigError
-from unknot.models.checks import whole
+from unknot.models.checks import transformer
 from unknot.models.transformer import CausalSelfAttention, PositionEmbedding
 
 
@@ -37,21 +36,25 @@ class GPT(nn.Module):
         self.blocks = nn.Sequential(*(Block(width, heads) for _ in range(layers)))
         self.norm = nn.LayerNorm(width)
         self.head = nn.Linear(width, vocabulary, bias=False)
-        for module in self.modules():
-            if isinstance(module, nn.Linear | nn.Embedding):
-                nn.init.normal_(module.weight, std=0.02)
-            if isinstance(module, nn.Linear) and module.bias is not None:
-                nn.init.zeros_(module.bias)
-        for name, parameter in self.named_parameters():
-            # GPT-2's start: what is added to the residual stream is smaller the more layers add.
-            if name.endswith(("attention.out.weight", "mlp.2.weight")):
-                nn.init.normal_(parameter, std=0.02 / math.sqrt(2 * layers))
+        begin(self, layers, ("attention.out.weight", "mlp.2.weight"))
 
     def forward(self, tokens: Tensor) -> Tensor:
         x = self.positions(self.tokens(tokens))
         x = self.blocks(x)
         logits: Tensor = self.head(self.norm(x))
         return logits
+
+
+def begin(model: nn.Module, layers: int, residual: tuple[str, ...]) -> None:
+    """GPT-2's start: small draws; smaller the more layers add to the residual stream, for those that do."""
+    for module in model.modules():
+        if isinstance(module, nn.Linear | nn.Embedding):
+            nn.init.normal_(module.weight, std=0.02)
+        if isinstance(module, nn.Linear) and module.bias is not None:
+            nn.init.zeros_(module.bias)
+    for name, parameter in model.named_parameters():
+        if name.endswith(residual):
+            nn.init.normal_(parameter, std=0.02 / math.sqrt(2 * layers))
 
 
 def gpt(
@@ -72,21 +75,5 @@ def gpt(
     `layers`: how many blocks. `heads`: attention heads a block, which divide the width. `width`: numbers a
     token. `context`: tokens of the longest text; left out: those of the data.
     """
-    if len(shape) != 1:
-        raise ConfigError(
-            f"model 'gpt' takes texts of shape (tokens,), not samples of shape {shape}: "
-            f"use model 'mlp' or a convolutional one for images"
-        )
-    layers, heads = whole("gpt", "layers", layers), whole("gpt", "heads", heads)
-    width = whole("gpt", "width", width)
-    context = shape[0] if context is None else whole("gpt", "context", context)
-    if width % heads:
-        raise ConfigError(
-            f"model 'gpt': width {width} cannot be parted into {heads} heads; give heads that divide it"
-        )
-    if context < shape[0]:
-        raise ConfigError(
-            f"model 'gpt': texts of {shape[0]} tokens do not fit a context of {context}; "
-            f"set context to at least {shape[0]}"
-        )
+    context = transformer("gpt", shape, layers, heads, width, context)
     return GPT(classes, context, layers, heads, width)

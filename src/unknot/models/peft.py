@@ -11,14 +11,18 @@ from torch import nn
 
 from unknot.core.base import trained
 from unknot.core.errors import ConfigError
+from unknot.models.gpt2 import Block
 from unknot.models.lora import LoraLinear, lora
 
 WEIGHTS, CONFIG = "adapter_model.safetensors", "adapter_config.json"
 PREFIX = "base_model.model."
+BORROWED = "theirs"
+"""Where a model of `transformers` lies within ours, if it does: adapters go by its own names."""
 HARMLESS = frozenset(
     """
     peft_type peft_version task_type base_model_name_or_path revision auto_mapping inference_mode r lora_alpha
     lora_dropout init_lora_weights target_modules modules_to_save bias megatron_core qalora_group_size
+    fan_in_fan_out
     """.split()  # noqa: SIM905
 )
 """What a configuration may say: what is read here, and what changes nothing once adapters are trained."""
@@ -33,6 +37,7 @@ def save_adapter(model: nn.Module, folder: str | Path, base: str = "", task: str
     """
     from safetensors.torch import save_file
 
+    model = getattr(model, BORROWED, model)
     found = {name: m for name, m in model.named_modules() if isinstance(m, LoraLinear)}
     if not found:
         raise ConfigError("there is no adapter in this model: unknot.lora(model) puts some on it")
@@ -49,7 +54,7 @@ def save_adapter(model: nn.Module, folder: str | Path, base: str = "", task: str
         "lora_alpha": alpha,
         "lora_dropout": 0.0,
         "bias": "none",
-        "fan_in_fan_out": False,
+        "fan_in_fan_out": _turned(model),
         "inference_mode": True,
         "target_modules": sorted(found),
         "modules_to_save": whole or None,
@@ -84,9 +89,9 @@ def load_adapter(model: nn.Module, folder: str | Path) -> nn.Module:
     except (ValueError, SafetensorError) as error:
         raise ConfigError(f"{path} holds no adapter that can be read: {error}") from None
     _check(config, path)
-    targets = config["target_modules"]
-    lora(model, config["r"], config["lora_alpha"], targets, also=config.get("modules_to_save") or ())
-    named = trained(model)
+    targets, within = config["target_modules"], getattr(model, BORROWED, model)
+    lora(within, config["r"], config["lora_alpha"], targets, also=config.get("modules_to_save") or ())
+    named = trained(within)
     given = {name.removeprefix(PREFIX): tensor for name, tensor in tensors.items()}
     if given.keys() != named.keys() or any(given[n].shape != p.shape for n, p in named.items()):
         apart = sorted(given.keys() ^ named.keys())[:3]
@@ -97,6 +102,12 @@ def load_adapter(model: nn.Module, folder: str | Path) -> nn.Module:
         for name, parameter in named.items():
             parameter.copy_(given[name])
     return model
+
+
+def _turned(model: nn.Module) -> bool:
+    """Whether adapters are beside what `transformers` keeps as GPT-2's `Conv1D`, the other way round."""
+    blocks = (module for module in model.modules() if isinstance(module, Block))
+    return any(isinstance(module, LoraLinear) for block in blocks for module in block.modules())
 
 
 def _check(config: Any, path: Path) -> None:

@@ -11,7 +11,9 @@ from unknot.core.registry import models
 from unknot.models.checks import whole, wholes
 from unknot.models.cnn import cnn_exact, cnn_incentive, lenet5
 from unknot.models.gpt import gpt
+from unknot.models.gpt2 import gpt2
 from unknot.models.mlp import mlp
+from unknot.models.pretrained import named as pretrained
 from unknot.models.vgg import vgg16
 
 MODELS = models.open(
@@ -22,10 +24,12 @@ MODELS = models.open(
         "cnn-incentive": cnn_incentive,
         "vgg16": vgg16,
         "gpt": gpt,
+        "gpt2": gpt2,
+        "pretrained": pretrained,
     },
     nn.Module,
     given=2,
-    reserved=("initial",),
+    reserved=("initial", "lora"),
 )
 
 

@@ -31,6 +31,8 @@ STYLES = {
 OUTCOME = "outcome"
 BLIND = "no power"
 """Of an attack: what it does not find says nothing."""
+CHANCE = math.log2(math.e)
+"""Bits: the mean exposure of a secret that nobody wrote, among many."""
 UNLIKE = 2.0
 """From here on it is said that the served model is unlike its controls altogether."""
 
@@ -133,13 +135,16 @@ def tables(audit: Shown) -> RenderableType:
     parts: list[RenderableType] = [verdict, Text(""), about, meaning]
     if audit["outcome"] != "no power":
         parts += [_attacks(audit), _divergence(audit)]
+        if (found := audit.get("perplexity")) is not None:
+            parts.append(_Figures(*perplexities(found), 1, len(MODELS)))
     return Group(*parts, Text("\n".join(notes(audit))))
 
 
 def asked(audit: Shown) -> str:
+    alike = " of the same classes" if audit.get("perplexity") is None else ""
     return (
-        f"{audit['members']} of {audit['samples']} erased samples and {audit['others']} others of the same "
-        f"classes were asked about, against {audit['controls']} controls"
+        f"{audit['members']} of {audit['samples']} erased samples and {audit['others']} others{alike} were "
+        f"asked about, against {audit['controls']} controls"
     )
 
 
@@ -173,6 +178,8 @@ def notes(audit: Shown) -> list[str]:
             for part, (found, models) in power["found"].items()
         )
         lines.append(f"Models with a share of the erased data left in that were found: {tried}.")
+    if audit.get("perplexity") is not None:
+        lines.append("The perplexity is tested by itself; the verdict does not rest on it.")
     if (method := audit["ulira"]) is not None:
         bound = method["epsilon"]
         lines.append(
@@ -270,6 +277,17 @@ def _divergence(audit: Shown) -> _Figures:
     return _Figures(heads, rows, names=1, section=len(rows))
 
 
+def perplexities(found: Shown) -> tuple[list[str], list[list[str]]]:
+    """Of every kind of model: how well it predicts the erased texts, and others."""
+    said = ["–" if found["p"] is None else f"{found['p']:.3g}", found["outcome"]]
+    rows = []
+    for model in MODELS:
+        those = [found["served"]] if model == "served" else found[model]
+        spans = (_span([both[texts] for both in those]) for texts in ("erased", "others"))
+        rows.append([model, *spans, *(said if model == "served" else ["", ""])])
+    return ["model", "perplexity: erased texts", "other texts", "p", OUTCOME], rows
+
+
 def marks(found: Shown) -> RenderableType:
     """Who answers to the mark that the erased clients' samples bore."""
     rows = []
@@ -304,6 +322,42 @@ def guesses(found: Shown) -> RenderableType:
     }
     held = f"a coin's choice of {found['served']['number']} canaries among its samples"
     return Group(Text(f"{found['experiment']}: {found['erased']} erased, {held}"), table, _said(found, said))
+
+
+def secrets(found: Shown) -> RenderableType:
+    """How far the secrets are exposed that only the erased client's texts held."""
+    rows = []
+    for model in ("before", "served", "controls"):
+        those = found[model] if model == "controls" else [found[model]]
+        means = _span([of["mean"] for of in those])
+        highest, p = _span([of["bits"][0] for of in those]), [of["two_sided"] for of in those]
+        rows.append(
+            [model, means, highest, f"{p[0]:.3g}" if len(p) == 1 else f"{min(p):.3g} to {max(p):.3g}"]
+        )
+    table = _Figures(["model", "bits exposed on average", "of the most exposed", "p"], rows, 1, len(rows))
+    said = {
+        "still shows": "what is served still exposes the erased client's secrets.",
+        "over-forgotten": "what is served takes them for less likely than other secrets: it was pushed off.",
+        "no trace found": "what is served exposes them no more than secrets that nobody wrote.",
+        "no power": "not even the model before the erasure exposed them. This shows nothing.",
+    }
+    planted = found["secrets"]
+    about = (
+        f"{found['experiment']}: {found['erased']} erased, with {planted['number']} secrets of "
+        f"{planted['length']} out of {found['tokens']} tokens in its texts, each {planted['repeats']} times"
+    )
+    meaning = (
+        f"Bits that a guesser is spared who tries {planted['candidates'] + 1:,} such secrets: "
+        f"{found['served']['most']:.3g} at most, {CHANCE:.1f} on average where nothing was learned. "
+        "before: the model when it was asked to forget; controls: models that never had them. p: how "
+        "often chance alone leads to ranks that are so odd, low or high (two-sided)."
+    )
+    exposed = "Before the erasure they were exposed." if found["exposed"] else ""
+    return Group(Text(about), table, Text(meaning, style="dim"), *filter(None, [exposed]), _said(found, said))
+
+
+def _span(values: Sequence[float]) -> str:
+    return f"{values[0]:.1f}" if len(values) == 1 else f"{min(values):.1f} to {max(values):.1f}"
 
 
 def _said(found: Shown, said: Mapping[str, str]) -> Text:

@@ -17,11 +17,12 @@ from unknot.report.audit import (
     given,
     notes,
     percent,
+    perplexities,
     sentence,
     served_by,
 )
 from unknot.report.audit_plot import LABELS, corners
-from unknot.report.html import Html, code, details, document, element, joined, notice, table
+from unknot.report.html import Html, code, details, document, element, figure, joined, notice, table
 from unknot.report.targets import check_page
 
 TONES = {"no trace found": "good", "still shows": "bad", "over-forgotten": "bad", BLIND: "warn"}
@@ -96,10 +97,41 @@ def _shown(audit: Shown) -> list[Html]:
         element("h2", "Figures"),
         _attacks(audit),
         element("p", reading, class_="soft small"),
+        *([] if audit.get("perplexity") is None else _texts(audit["perplexity"])),
         element("h2", "Pictures"),
         _among(audit),
         _curves(audit),
     ]
+
+
+def _texts(found: Shown) -> list[Html]:
+    """How well models predict the erased texts: the figures, and where each model lies."""
+    heads, rows = perplexities(found)
+    every = {model: [found[model]] if model == "served" else found[model] for model in MODELS}
+    dots = [
+        svg.Dot(
+            both["erased"],
+            0.6 * ((i % 5) - 2) / 2 if model == "controls" else 0.0,
+            LOOKS[model][0],
+            shape=LOOKS[model][1],
+            about=f"{model}: {both['erased']:.2f}",
+        )
+        for model in ("controls", "kept", "served")
+        for i, both in enumerate(every[model])
+    ]
+    chart = svg.Chart(
+        svg.Axis.over("perplexity on the erased texts", [dot.x for dot in dots]),
+        svg.Axis("", -1.0, 1.0, named=()),
+        dots=dots,
+        height=80,
+        left=16,
+        about="the perplexity of every model on the erased texts",
+    )
+    signs = [(LOOKS[model][1], LOOKS[model][0], LABELS[model]) for model in ("served", "kept", "controls")]
+    said = (
+        "Among how many equally likely tokens a model has to choose, on average: low where it knows the text."
+    )
+    return [table(heads, rows, (1, 2, 3)), figure(chart.draw(), said, svg.legend(signs))]
 
 
 def _pairs(words: Mapping[str, str]) -> Html:

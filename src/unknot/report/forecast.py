@@ -9,7 +9,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from unknot.report.words import counted, size
+from unknot.report.words import adapters_of, counted, frozen_part, model_name, size, trained_part
 
 Record = Mapping[str, Any]
 GUESS = "Time and memory are estimates, from a probe of a few steps on this machine; nothing was trained."
@@ -31,7 +31,8 @@ def table(found: Record) -> RenderableType:
         f"(smallest {data['smallest']:,}, median {data['median']:,g}, largest {data['largest']:,})",
         f"{data['validation']:,} samples to validate with, {data['test']:,} to test with",
     )
-    row("model", f"{model['name']}: {model['parameters']:,} parameters, {size(model['bytes'])}")
+    named = model_name(model["name"], model["path"])
+    row("model", f"{named}: {trained_part(model)}, {size(model['bytes'])}", *_over(model))
     row("method", f"{method['name']} ({method['guarantee']})")
     most = "at most " if found["at_most"] else ""
     lanes = f" in {found['lanes']} lanes" if found["lanes"] > 1 else ""
@@ -57,6 +58,11 @@ def table(found: Record) -> RenderableType:
     row("memory", f"about {memory}{device}")
     row("time", f"{most}about {_duration(found['seconds'])}")
     return Group(rows, Text(""), Text(GUESS, style="dim"))
+
+
+def _over(model: Record) -> list[str]:
+    """What is trained beside what; nothing where nothing is frozen."""
+    return [" over ".join(filter(None, [adapters_of(model), frozen_part(model)]))] if model["base"] else []
 
 
 def _request(one: Record) -> Text:

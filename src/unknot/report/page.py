@@ -16,7 +16,18 @@ from unknot.report.html import Html, code, details, document, element, facts, ht
 from unknot.report.page_pictures import Sheet
 from unknot.report.record import Record, history_of, recoveries_of
 from unknot.report.trees import label
-from unknot.report.words import engine_of, pending, regained, rounds_of, size, where
+from unknot.report.words import (
+    adapters_of,
+    engine_of,
+    frozen_part,
+    model_name,
+    pending,
+    regained,
+    rounds_of,
+    size,
+    trained_part,
+    where,
+)
 
 MEANING = {
     "exact": "Exact: once a request has been served, what is served has the same bits whatever the erased "
@@ -27,15 +38,17 @@ MEANING = {
 }
 """What the first word of a guarantee means."""
 TONE = {"exact": "good", "approximate": "warn", "none": "bad"}
+YOURS = ")  # model: your torch.nn.Module"
+YOURS_ON_ITS_BASE = ", strict=False)  # model: your torch.nn.Module, as it was trained, on its base"
 LOAD = (
     "import safetensors.torch\n\n"
-    'model.load_state_dict(safetensors.torch.load_file("model.safetensors"))  # model: your torch.nn.Module'
+    f'model.load_state_dict(safetensors.torch.load_file("model.safetensors"){YOURS}'
 )
 LOAD_ENSEMBLE = (
     "import safetensors.torch\n\n"
     'tensors = safetensors.torch.load_file("model.safetensors")  # part0.…, part1.…, one module each\n'
     "first = {k[6:]: t for k, t in tensors.items() if k.startswith('part0.')}\n"
-    "model.load_state_dict(first)  # model: your torch.nn.Module"
+    f"model.load_state_dict(first{YOURS}"
 )
 STYLE = (
     svg.STYLE
@@ -81,8 +94,11 @@ def _section(title: str, content: Html | None) -> list[Html]:
 
 def _head(history: History, name: str) -> list[Html]:
     data, model = history.setup.get("data", {}), history.setup.get("model", {})
-    parameters = f"{model['parameters']:,} parameters" if "parameters" in model else ""
-    named = f"{model['name']} ({parameters})" if model.get("name") else f"a model of {parameters}"
+    parameters = trained_part(model) if "parameters" in model else ""
+    if model.get("base"):
+        parameters += f" over {frozen_part(model)}"
+    called = model_name(model.get("name", ""), history.experiment.get("model", {}).get("path"))
+    named = f"{called}: {parameters}" if model.get("name") else f"a model of {parameters}"
     clients = f"{data['name']}, {_count(data['clients'], 'client')}" if "name" in data else ""
     parts = [clients, named if parameters else "", history.method, f"seed {history.seed}"]
     return [element("h1", name), element("p", " · ".join(filter(None, parts)), class_="soft")]
@@ -280,14 +296,19 @@ def _model(record: Record) -> Html | None:
         whose += f"; and by what was kept of {', '.join(record['waived'])}"
     many = record["ensemble"]
     what = f"{many} models that answer together. " if many else ""
+    about = record["setup"].get("model", {})
+    load = LOAD_ENSEMBLE if many else LOAD
+    if about.get("base"):  # a file has what is trained alone
+        load = load.replace(YOURS, YOURS_ON_ITS_BASE)
     return joined(
         [
             element("p", what, "Digest ", element("code", record["model"]), "."),
+            *_base(about),
             element(
                 "p", f"Shaped by the data of {_count(len(lineage), 'client')}: {whose}." if lineage else ""
             ),
             element("p", "In plain PyTorch:"),
-            code(LOAD_ENSEMBLE if many else LOAD),
+            code(load),
             element(
                 "p",
                 element("code", 'unknot.load_model("model.safetensors")'),
@@ -295,6 +316,18 @@ def _model(record: Record) -> Html | None:
             ),
         ]
     )
+
+
+def _base(model: Record) -> list[Html]:
+    """What is trained, and over what; nothing where nothing is frozen."""
+    if not model.get("base"):
+        return []
+    adapters = f" ({found})" if (found := adapters_of(model)) else ""
+    told = (
+        f"{model['parameters']:,} parameters are trained{adapters} and are in the file. {model['frozen']:,} "
+        "are frozen, and are not: they are the base, with the digest "
+    )
+    return [element("p", told, element("code", model["base"]), ".")]
 
 
 def _settings(history: History) -> Html:

@@ -14,7 +14,7 @@ from unknot.federation.history import value_of
 from unknot.report.activity import lanes
 from unknot.report.cells import shown
 from unknot.report.curve import curve
-from unknot.report.words import engine_of, pending, regained, rounds_of, size, where
+from unknot.report.words import adapters_of, engine_of, frozen_part, pending, regained, rounds_of, size, where
 
 WIDEST = 64  # letters of the curve
 
@@ -79,6 +79,12 @@ def _result(history: History) -> Table:
     table.add_row("real time", f"{history.seconds['total']:.1f} s")
     if history.model is not None:
         table.add_row("model", history.model.digest())
+    about = history.setup.get("model", {})
+    if about.get("base"):
+        table.add_row("trained", f"{about['parameters']:,} parameters")
+        if adapters := adapters_of(about):
+            table.add_row("adapters", adapters)
+        table.add_row("over", frozen_part(about))
     return table
 
 

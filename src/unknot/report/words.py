@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from pathlib import PurePath
+from typing import Any
 
 from unknot.federation import History, Served
 from unknot.federation.clustered import JOINT
 from unknot.federation.history import Recovery
 from unknot.report.activity import lanes
+
+MOST = 7
+"""So many layers are named."""
 
 
 def size(count: float) -> str:
@@ -21,6 +27,30 @@ def size(count: float) -> str:
 def counted(number: int, what: str) -> str:
     """``1 round``, ``2,000 rounds``."""
     return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
+def model_name(name: str, path: object) -> str:
+    """``mlp``; of one that was read from a file, also which: ``pretrained (tinyllama)``."""
+    return f"{name} ({PurePath(str(path)).stem})" if path else name
+
+
+def trained_part(model: Mapping[str, Any]) -> str:
+    """``63,610 parameters``; ``1,344 parameters trained`` where others are frozen."""
+    return f"{model['parameters']:,} parameters{' trained' if model.get('base') else ''}"
+
+
+def adapters_of(model: Mapping[str, Any]) -> str:
+    """``LoRA of rank 4 on q_proj, v_proj``; nothing where there are no adapters."""
+    if not (found := model.get("adapters")):
+        return ""
+    on = found["on"]
+    more = f" and {len(on) - MOST} more" if len(on) > MOST else ""
+    return f"LoRA of rank {found['rank']} on {', '.join(on[:MOST])}{more}"
+
+
+def frozen_part(model: Mapping[str, Any]) -> str:
+    """``86,064 frozen, base 2c1cecdc``; nothing where nothing is frozen."""
+    return f"{model['frozen']:,} frozen, base {model['base'][:8]}" if model.get("base") else ""
 
 
 def where(served: Served, several: bool) -> str:

@@ -81,8 +81,9 @@ class Panel:
 
     A panel with `at` belongs to that scale alone; one that is `off` is run only when it is named;
     one with `not_run` is never run, and says why. `without` names lines that it does without; `lines`
-    has what is different for a line in this panel: sections of an experiment, by line. Its figure
-    ends at `until`, where the rest of a run is of no interest.
+    has what is different for a line in this panel: sections of an experiment, by line. `drops` are
+    settings of the layers below that it has no use for: ``model.hidden``. Its figure ends at `until`,
+    where the rest of a run is of no interest.
     """
 
     name: str
@@ -92,6 +93,7 @@ class Panel:
     metric: str = "accuracy"
     published: Mapping[str, int | float | str] = field(default_factory=dict)
     without: tuple[str, ...] = ()
+    drops: tuple[str, ...] = ()
     not_run: str | None = None
     lines: Mapping[str, Table] = field(default_factory=dict)
     off: bool = False

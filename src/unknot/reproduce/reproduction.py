@@ -145,7 +145,7 @@ class Reproduction:
         merged: dict[str, Any] = {}
         for layer in layers:
             merged = merge(merged, {key: value for key, value in layer.items() if key != "scale"})
-        for section, key in (setting.split(".", 1) for setting in line.drops):
+        for section, key in (setting.split(".", 1) for setting in (*panel.drops, *line.drops)):
             merged[section] = {name: value for name, value in merged[section].items() if name != key}
         table = _resolve(merged, f"{self.name}/{panel.name}/{line.name}", seed)
         if self.draws is None:

@@ -6,18 +6,22 @@ import dataclasses
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
+from unknot.core.data import FederatedData
 from unknot.core.errors import ConfigError, nearest
+from unknot.core.places import VARIABLE, located
 from unknot.core.requests import Erase, Join
+from unknot.data.dataset import Dataset
 from unknot.data.registry import catalogue
 from unknot.experiments.config import Experiment
 from unknot.experiments.exposed import Exposed
-from unknot.experiments.simulate import run as run_experiment
+from unknot.experiments.simulate import assemble, dealt, go, read
 from unknot.federation import Observer
 from unknot.reproduce import records
 from unknot.reproduce.games import GameReproduction
 from unknot.reproduce.played import play_draws
 from unknot.reproduce.records import Record
 from unknot.reproduce.reproduction import Reproduction, Run
+from unknot.text.tokenizer import NAMES
 from unknot.topology import aggregated
 from unknot.unlearn.bmt_mmt import InfluenceTree
 
@@ -59,7 +63,7 @@ def reproduce(
         tell(f"left out {name}: {reason}")
     waiting = [run for run in wanted if run.panel.name not in absent]
     stores = [records.read(path) for path in (file, *used_files(plan, scale, file))]
-    exposed = Exposed()
+    sources, exposed = Sources(), Exposed()
     for number, run in enumerate(waiting, start=1):
         if records.find(run, stores):
             continue
@@ -68,7 +72,7 @@ def reproduce(
         if records.find(run, stores):
             continue
         tell(f"{number} of {len(waiting)}: {run.key}")
-        records.add(file, _record(run, exposed, device, threads, rows, observers))
+        records.add(file, _record(run, sources, exposed, device, threads, rows, observers))
     return file
 
 
@@ -107,11 +111,39 @@ def missing_data(runs: Iterable[Run]) -> dict[str, str]:
         entry = next((entry for entry in catalogue(spec.root) if entry.name == spec.name), None)
         if entry is not None and not entry.present:
             absent[run.panel.name] = f"{spec.name} is not here; `unknot data` says how to get it."
+        elif lost := [path for path in _also_read(run.experiment) if not located(path).exists()]:
+            absent[run.panel.name] = (
+                f"{lost[0]} is not here: files of language models go below a folder that ${VARIABLE} names."
+            )
     return absent
+
+
+def _also_read(experiment: Experiment) -> list[str]:
+    """The files and folders of a language model that a run reads, as they are named."""
+    named = (experiment.model.options.get("path"), experiment.data.options.get("tokenizer"))
+    return [str(path) for path in named if path is not None and path not in NAMES]
+
+
+class Sources:
+    """The data set that was read last: the next run is often of the same, and texts take seconds to read."""
+
+    def __init__(self) -> None:
+        self._last: tuple[object, Dataset] | None = None
+
+    def data(self, experiment: Experiment) -> FederatedData:
+        """Who holds what when the experiment begins."""
+        spec = experiment.data
+        wanted = (spec.name, spec.root, dict(spec.options))
+        if self._last is not None and self._last[0] == wanted:
+            return dealt(experiment, self._last[1])
+        source = read(experiment)
+        self._last = (wanted, source) if isinstance(source, Dataset) else None
+        return dealt(experiment, source)
 
 
 def _record(
     run: Run,
+    sources: Sources,
     exposed: Exposed,
     device: str | None,
     threads: int | None,
@@ -129,7 +161,7 @@ def _record(
     placed = dataclasses.replace(experiment, engine=engine)
     found: dict[str, float] = {}
     if run.exposure is None:
-        history = run_experiment(placed, observers)
+        history = go(assemble(placed, sources.data(placed), observers), placed)
     else:
         history, found = exposed.run(placed, run.exposure, observers)
     return Record.of(run, history, {**_extra(experiment), **found})

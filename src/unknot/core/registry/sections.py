@@ -132,7 +132,10 @@ def shared(
 
 
 def whole_paths(options: Options, values: Values, inside: Names | None = None) -> dict[str, object]:
-    """The same values, those of options whose type names `Path` absolute: they lead there from anywhere."""
+    """The same values, those of options whose type names `Path` absolute: they lead there from anywhere.
+
+    Where some words have a meaning of their own (`Literal`), a text is a path if there is something at it.
+    """
     parts = _parts(options, values, "", inside)
     found = dict(values)
     for name, part in parts.items():
@@ -147,7 +150,8 @@ def whole_paths(options: Options, values: Values, inside: Names | None = None) -
 
 def _whole(value: object, hint: Any) -> object:
     if isinstance(value, str) and Path in union(hint):
-        return str(Path(value).absolute())
+        worded = any(typing.get_origin(kind) is typing.Literal for kind in union(hint))
+        return value if worded and not Path(value).exists() else str(Path(value).absolute())
     registry = registry_of(hint)
     if registry is not None and isinstance(value, Mapping) and "name" in value:
         return whole_paths(registry.options_of(registry.get(value["name"])), value, registry)

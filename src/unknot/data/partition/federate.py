@@ -37,8 +37,9 @@ def federate(
     2. `public` further ones give up their targets and are nobody's: inputs that the server may use.
     3. The `partition` deals the rest.
     4. Each client gets a test share with its own label distribution (`test_samples` of them, by
-       default its part of the test samples; natural clients have their own). Natural clients'
-       own rows are erased with them; rows that are only drawn to measure with are nobody's, and stay.
+       default its part of the test samples; natural clients have their own, of which `test_samples` are
+       drawn). Natural clients' own rows are erased with them; rows that are only drawn to measure with
+       are nobody's, and stay.
 
     `key` is a key or a seed. What is held out depends on the key and the data alone, not on the clients.
     """
@@ -51,7 +52,7 @@ def federate(
             f"{partition.kind} goes by labels, and {dataset.name} has "
             f"{_INSTEAD[dataset.train.kind]} instead. Use iid or by-owner"
         )
-    _check_test_samples(partition, test_samples)
+    _check_test_samples(test_samples)
     held = _validation_rows(dataset, validation, base.child("validation"))
     free = np.ones(len(dataset.train), dtype=np.bool_)
     free[held] = False
@@ -63,6 +64,8 @@ def federate(
     shares = deal.test_rows
     if shares is None:
         shares = matching_rows(dataset, deal.rows, test_samples, base.child("test"))
+    elif test_samples is not None:
+        shares = [base.child("test", k).smallest(own, test_samples) for k, own in enumerate(shares)]
     if deal.held_out is not None and len(deal.held_out):
         test = test.extended(dataset.train.subset(deal.held_out))
     owners = _held_out_owners(dataset, deal, held)
@@ -75,8 +78,17 @@ def federate(
         dataset.name,
         validation_owner=owners.get("validation_owner"),
         test_owner=owners.get("test_owner"),
+        names=_names(dataset, deal),
         public=dataset.train.x[torch.from_numpy(shared)] if public else None,
+        wording=None if dataset.tokenizer is None else dataset.tokenizer.wording(dataset.labels),
     )
+
+
+def _names(dataset: Dataset, deal: Deal) -> dict[int, str]:
+    """What natural clients are called, where their owners' names are more than numbers."""
+    if not dataset.by_name or deal.owners is None:
+        return {}
+    return {client: dataset.owner_names[owner] for client, owner in enumerate(deal.owners.tolist())}
 
 
 def _loaded(given: object) -> Dataset:
@@ -105,13 +117,11 @@ def _held_out_owners(dataset: Dataset, deal: Deal, validation: Ints) -> dict[str
     return owners | ({"validation_owner": client[dataset.train_owner[validation]]} if len(validation) else {})
 
 
-def _check_test_samples(partition: Partition, test_samples: int | None) -> None:
+def _check_test_samples(test_samples: int | None) -> None:
     if test_samples is None:
         return
     if isinstance(test_samples, bool) or not isinstance(test_samples, int) or test_samples < 1:
         raise ConfigError(f"test_samples must be a whole number of at least 1, not {test_samples!r}")
-    if partition.kind == "by-owner":
-        raise ConfigError("by-owner: a natural client's test share is its own rows. Leave test_samples out")
 
 
 def _public_rows(partition: Partition, public: int, free: Ints, key: Key) -> Ints:

@@ -21,7 +21,8 @@ class ByOwner(Partition):
     A client's test rows are its owner's in the test part; an owner who is not in there gives a share of its
     training rows (rounded, one at least if it has two) to be tested with, and these are appended to the test
     samples. Whatever is held out of an owner's rows, for validation
-    or for testing, belongs to its client and is erased with it.
+    or for testing, belongs to its client and is erased with it. With `samples`, what an owner has beyond
+    them takes no part.
     """
 
     kind: ClassVar[str] = "by-owner"
@@ -33,11 +34,19 @@ class ByOwner(Partition):
     """Owners with fewer samples to train with are left out."""
     test_share: float = 0.1
     """Of an owner who is not in the test part: the share of rows to be tested with, in [0, 1)."""
+    samples: int | None = None
+    """Samples a client at most, drawn from its owner's; left out: all of them."""
 
     def __post_init__(self) -> None:
         if self.clients is not None:
             whole(self, clients=self.clients)
         whole(self, min_samples=self.min_samples)
+        if self.samples is not None:
+            whole(self, samples=self.samples)
+            if self.samples < self.min_samples:
+                raise ConfigError(
+                    f"ByOwner: samples = {self.samples} is less than min_samples = {self.min_samples}"
+                )
         number(self, test_share=self.test_share)
         if not 0 <= self.test_share < 1:
             raise ConfigError(f"ByOwner: test_share must be at least 0 and below 1, not {self.test_share}")
@@ -58,7 +67,8 @@ class ByOwner(Partition):
         order = np.lexsort((key.child("rows").words(pool.rows), mine))
         rows, ends = pool.rows[order], np.cumsum(left)
         starts = ends - left
-        shares = [np.sort(rows[starts[o] + held[o] : ends[o]]) for o in chosen]
+        last = ends if self.samples is None else np.minimum(ends, starts + held + self.samples)
+        shares = [np.sort(rows[starts[o] + held[o] : last[o]]) for o in chosen]
         aside = [np.sort(rows[starts[o] : starts[o] + held[o]]) for o in chosen]
 
         own = by_class(np.arange(len(test_owner)), test_owner, owners)
@@ -84,6 +94,6 @@ def _owners(dataset: Dataset) -> tuple[Ints, Ints]:
     if dataset.train_owner is None or dataset.test_owner is None:
         raise ConfigError(
             f"{dataset.name} does not say whose its samples are. Use another partition, or a data set with "
-            "owners: digits, mnist-writers, femnist, shakespeare"
+            "owners: digits, mnist-writers, femnist, shakespeare, sentiments, texts"
         )
     return dataset.train_owner, dataset.test_owner

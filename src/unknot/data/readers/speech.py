@@ -1,4 +1,4 @@
-"""Tiny Shakespeare as next-character samples, each from one speaker's lines."""
+"""Tiny Shakespeare as next-token samples (tokens are characters or others), each from one speaker's lines."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from unknot.core.data import Samples
 from unknot.core.errors import ConfigError
 from unknot.data.dataset import Dataset, Ints
 from unknot.data.files import read_bytes, wrong
+from unknot.data.text import Named, check_context, tokenizer_of
 
 Files = Mapping[str, Path]
 
@@ -55,22 +56,25 @@ def _encode(path: Path, text: str) -> NDArray[np.int64]:
 
 
 def _windows(tokens: NDArray[np.int64], context: int) -> tuple[Ints, Ints]:
-    """Windows of `context` characters side by side, and the same moved on by one: the targets."""
+    """Windows of `context` tokens side by side, and the same moved on by one: the targets."""
     count = max(0, (len(tokens) - 1) // context)
     size = count * context
     return tokens[:size].reshape(count, context), tokens[1 : size + 1].reshape(count, context)
 
 
-def shakespeare(files: Files, *, context: int = 80, test_share: float = 0.1) -> Dataset:
+def shakespeare(
+    files: Files, *, context: int = 80, test_share: float = 0.1, tokenizer: Named = "characters"
+) -> Dataset:
     """The last of a speaker's windows are the test part: it follows the training part.
 
     A speaker with two windows or more has one at least in the test part; a speaker with less than
     a window is left out.
 
-    `context`: characters a window. `test_share`: the share of a speaker's windows that is the test part.
+    `context`: tokens a window. `test_share`: the share of a speaker's windows that is the test part.
+    `tokenizer`: "characters", the 65 that there are; "bytes"; or a file or folder of one; with a pretrained
+    model, left out: the model's own.
     """
-    if isinstance(context, bool) or not isinstance(context, int) or context < 1:
-        raise ConfigError(f"shakespeare: context must be a whole number of at least 1, not {context!r}")
+    check_context("shakespeare", context)
     if not 0 < test_share < 1:
         raise ConfigError(f"shakespeare: test_share must lie between 0 and 1, not {test_share}")
     path = files["shakespeare/tinyshakespeare.txt"]
@@ -82,11 +86,16 @@ def shakespeare(files: Files, *, context: int = 80, test_share: float = 0.1) -> 
     if not said:
         raise wrong(path, "blocks of a speaker's name with a colon, then lines", "none")
 
+    made = None if tokenizer == "characters" else tokenizer_of(tokenizer, path.parents[1])
+    if made is None:
+        spoken = [_encode(path, words) for words in said.values()]
+    else:
+        spoken = [np.asarray(tokens, dtype=np.int64) for tokens in made.encode_all(said.values())]
     names: list[str] = []
     parts: dict[str, list[tuple[Ints, Ints]]] = {"train": [], "test": []}
     owners: dict[str, list[Ints]] = {"train": [], "test": []}
-    for name, words in said.items():
-        x, y = _windows(_encode(path, words), context)
+    for name, tokens in zip(said, spoken, strict=True):
+        x, y = _windows(tokens, context)
         if not len(x):
             continue
         held = min(len(x) - 1, max(1, int(len(x) * test_share + 0.5)))
@@ -96,16 +105,17 @@ def shakespeare(files: Files, *, context: int = 80, test_share: float = 0.1) -> 
             owners[part].append(np.full(len(x[rows]), len(names), dtype=np.int64))
         names.append(name)
     if not names:
-        longest = max(map(len, said.values()))
+        longest = max(map(len, spoken))
+        units = "characters" if made is None else "tokens"
         raise ConfigError(
-            f"shakespeare: nobody says {context + 1} characters (context + 1) in {path}; "
+            f"shakespeare: nobody says {context + 1} {units} (context + 1) in {path}; "
             f"the most are {longest}. Lower context"
         )
     train, test = (
         Samples(
             torch.from_numpy(np.concatenate([x for x, _ in parts[part]])),
             torch.from_numpy(np.concatenate([y for _, y in parts[part]])),
-            len(VOCABULARY),
+            len(VOCABULARY) if made is None else made.size,
         )
         for part in ("train", "test")
     )
@@ -116,5 +126,6 @@ def shakespeare(files: Files, *, context: int = 80, test_share: float = 0.1) -> 
         np.concatenate(owners["train"]),
         np.concatenate(owners["test"]),
         tuple(names),
-        VOCABULARY,
+        VOCABULARY if made is None else None,
+        tokenizer=made,
     )

@@ -59,7 +59,9 @@ class Outcome:
 class Course(ABC):
     """Where stacks of up to `rows` jobs of one recipe are trained, for up to `steps` steps.
 
-    `steady` says that a step is the same whatever its number: then one graph serves them all.
+    `steady` says that a step is the same whatever its number: then one graph serves them all. Where it is
+    not, each number has a graph; but a long step, which takes long to be captured, may be taken in two parts
+    (`in_parts`): gradients, which one graph serves, and then what is done with them.
     """
 
     def __init__(self, rows: int, steps: int, batch: int, samples: Samples, setting: Stacking) -> None:
@@ -75,9 +77,12 @@ class Course(ABC):
         self._shares = torch.cat([counts.new_zeros(1), 1 / counts]).to(device=device, dtype=setting.dtype)
         self._graphs: dict[tuple[int, int | None], torch.cuda.CUDAGraph | None] = {}
         self._pool: Any = None
+        self._gradients: Any = None  # of a step in parts, as it was taken last
+        self._left: dict[tuple[int, int | None], Any] = {}  # where a graph leaves them
         self.why_not_captured = ""
 
     steady: bool
+    in_parts: bool = False
 
     @abstractmethod
     def begin(self, starts: Tensor) -> None:
@@ -90,6 +95,10 @@ class Course(ABC):
         What a sample counts in its batch is in `weights`. Nothing in it may depend on the numbers, or wait
         for them: it is written down once, and played again.
         """
+
+    def finish(self, number: int, gradients: Any) -> None:
+        """The second part of a step: what is done with the gradients that `take` left in `_gradients`."""
+        raise NotImplementedError
 
     @abstractmethod
     def vectors(self, rows: slice) -> Tensor:
@@ -122,15 +131,19 @@ class Course(ABC):
 
     def _step(self, width: int, number: int) -> None:
         """As it comes at first, which also makes the libraries ready; then it is captured and played."""
-        key = width, None if self.steady else number
+        key = width, None if self.steady or self.in_parts else number
         came_before = key in self._graphs
         graph = self._graphs.setdefault(key, None)
         if graph is None and came_before and not self.why_not_captured and len(self._graphs) <= MOST_GRAPHS:
             graph = self._graphs[key] = self._captured(width, number)
+            self._left[key] = self._gradients
         if graph is None or self.why_not_captured:
             self._eagerly(width, number)
         else:
             graph.replay()
+            self._gradients = self._left[key]
+        if self.in_parts:
+            self.finish(number, self._gradients)
 
     def _eagerly(self, width: int, number: int) -> None:
         reads = self._reads[:, :width].index_select(0, self._now).squeeze(0)

@@ -21,6 +21,8 @@ from unknot.engine.layers.program import Forward
 from unknot.engine.outputs import fitted
 from unknot.engine.ways.stack import Parameters, Stacking, differentiate_twice
 
+MANY = 32  # parameters: a step with so many takes longer to be captured than to be asked for in parts
+
 
 class ProgramCourse(Course):
     """Stacks of a model, for any recipe."""
@@ -40,6 +42,7 @@ class ProgramCourse(Course):
     ) -> None:
         super().__init__(rows, steps, batch, samples, setting)
         self.forward, self.loss, self.steady = forward, loss, recipe.steady
+        self.in_parts = not recipe.steady and len(setting.layout.names) >= MANY
         nothing = torch.zeros(rows, setting.layout.size, dtype=setting.dtype, device=setting.device)
         self._parameters = Parameters(nothing, setting, forward)
         trained = [self._parameters.tensors[name] for name in setting.layout.names]
@@ -83,8 +86,14 @@ class ProgramCourse(Course):
                 with self._careful(width):
                     losses = self.loss.stacked(outputs, y)
                     gradients, products = differentiate_twice((losses * weights).sum(), active, signs)
-        self._rule.take(number, gradients, products, signs)
+        if self.in_parts:
+            self._gradients = gradients, products, signs
+        else:
+            self._rule.take(number, gradients, products, signs)
         return losses.detach()
+
+    def finish(self, number: int, gradients: tuple[Tensors, list[Tensor], list[Tensor]]) -> None:
+        self._rule.take(number, *gradients)
 
     def vectors(self, rows: slice) -> Tensor:
         return self._parameters.vectors(rows)

@@ -12,10 +12,13 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor, fx, nn
 
+from unknot.engine.layers import language
 from unknot.engine.layers.forms import Layer, Unsupported, to_rows
 from unknot.engine.layers.functions import FUNCTIONS, METHODS, PLAIN_MODULES
 from unknot.engine.layers.rules import KINDS, MODULES
 from unknot.engine.outputs import unwrapped
+
+KNOWN = {**KINDS, **language.KINDS}
 
 
 class Forward(Protocol):
@@ -57,12 +60,17 @@ class Program:
     stored: Mapping[str, tuple[int, ...]]
     base: Mapping[str, Tensor] = field(default_factory=dict)
     """What is frozen, one copy for all rows, in the order of axes in which it is stored."""
+    tied: Mapping[str, tuple[str, tuple[int, ...]]] = field(default_factory=dict)
+    """Uses of parameters that layers share: the parameter, and the order of axes that this use has."""
 
     def __call__(self, parameters: Mapping[str, Tensor], x: Tensor) -> Tensor:
         values: dict[str, Any] = {self.source: x}
         if self.base:
             rows = len(x)
             parameters = {**parameters, **{n: p.expand(rows, *p.shape) for n, p in self.base.items()}}
+        if self.tied:
+            uses = {n: parameters[p].permute(0, *(a + 1 for a in o)) for n, (p, o) in self.tied.items()}
+            parameters = {**parameters, **uses}
 
         def look_up(node: fx.Node) -> Any:
             return values[node.name]
@@ -118,14 +126,18 @@ class _Tracer(fx.Tracer):
 
 
 class _Compiler:
-    def __init__(self, model: nn.Module, graph: fx.Graph, twice: bool) -> None:
+    def __init__(
+        self, model: nn.Module, graph: fx.Graph, twice: bool, shared: frozenset[str] = frozenset()
+    ) -> None:
         self.twice = twice
+        self.shared = shared  # parameters that layers share of which one wants them in another order of axes
         self.model = model
         self.graph = graph
         self.canonical = {id(parameter): name for name, parameter in model.named_parameters()}
         self.uses: dict[str, int] = {}
         self.stored: dict[str, tuple[int, ...]] = {}
         self.base: dict[str, Tensor] = {}
+        self.tied: dict[str, str] = {}
 
     def program(self) -> Program:
         instructions: list[Instruction] = []
@@ -145,13 +157,16 @@ class _Compiler:
                 result = node.args[0].name
             else:
                 instructions.append(self._instruction(node))
-        if shared := [name for name, uses in self.uses.items() if uses > 1 and name in self.stored]:
-            raise Unsupported(f"{shared[0]!r} is used by more than one layer")
-        base = {
-            name: p.permute(self.stored.get(name, tuple(range(p.dim())))) for name, p in self.base.items()
-        }
-        stored = {name: order for name, order in self.stored.items() if name not in base}
-        return Program(source, tuple(_pool_before_relu(instructions)), result, stored, base)
+        if shared := {name for name, uses in self.uses.items() if uses > 1 and name in self.stored}:
+            return _Compiler(self.model, self.graph, self.twice, frozenset(shared)).program()
+        base = {name: p.permute(self._order(name, p)) for name, p in self.base.items()}
+        named = dict(self.model.named_parameters())
+        tied = {use: (name, self._order(use, named[name])) for use, name in self.tied.items()}
+        stored = {n: order for n, order in self.stored.items() if n not in base and n not in tied}
+        return Program(source, tuple(_pool_before_relu(instructions)), result, stored, base, tied)
+
+    def _order(self, name: str, parameter: Tensor) -> tuple[int, ...]:
+        return self.stored.get(name, tuple(range(parameter.dim())))
 
     def _instruction(self, node: fx.Node) -> Instruction:
         target, module = node.target, None
@@ -176,11 +191,11 @@ class _Compiler:
             raise Unsupported(f"{node.name} overwrites a value that is used elsewhere")
 
     def _module(self, module: nn.Module, node: fx.Node) -> tuple[str, Any]:
-        if module._forward_hooks or module._forward_pre_hooks or module._backward_hooks:
+        if any(_hooked(part) for part in module.modules()):
             raise Unsupported(f"{node.target} has hooks")
         kind = getattr(module, "batched_kind", None)
         if kind is not None or type(module) in MODULES:
-            build = MODULES.get(type(module)) if kind is None else KINDS.get(kind)
+            build = MODULES.get(type(module)) if kind is None else KNOWN.get(kind)
             if build is None:
                 raise Unsupported(f"{node.target} is of the unknown kind {kind!r}")
             layer: Layer = build(module, self._names(module), self.twice)
@@ -202,13 +217,19 @@ class _Compiler:
         return {own: self._name(p) for own, p in module.named_parameters()}
 
     def _name(self, parameter: nn.Parameter) -> str:
-        """What a use of a parameter is known by: each of a frozen one has a name, and axes, of its own."""
+        """What a use of a parameter is known by.
+
+        Each of a frozen one, and of one that layers share, has a name, and axes, of its own.
+        """
         name = self.canonical[id(parameter)]
         self.uses[name] = self.uses.get(name, 0) + 1
-        if parameter.requires_grad:
-            return name
         alias = f"{name} ({self.uses[name]})"
-        self.base[alias] = parameter.detach()
+        if not parameter.requires_grad:
+            self.base[alias] = parameter.detach()
+        elif name in self.shared:
+            self.tied[alias] = name
+        else:
+            return name
         return alias
 
     def _constant(self, target: str) -> Any:
@@ -226,6 +247,11 @@ class _Compiler:
             return constant.expand(len(any_parameter), *constant.shape)
 
         return rule
+
+
+def _hooked(module: nn.Module) -> bool:
+    kinds = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+    return any(getattr(module, kind) for kind in kinds)
 
 
 def _with_options(rule: Any, options: dict[str, Any]) -> Any:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from unknot.core.base import HALVES, in_full
 from unknot.engine.bits import stable
-from unknot.engine.cuda import convolution, linear
+from unknot.engine.cuda import convolution, half, language, linear
 from unknot.engine.cuda.kernels import ready
 from unknot.engine.layers.forms import Image, Layer, Parameters, Unsupported, Value, to_image, to_rows
 from unknot.engine.layers.stage import Stage
@@ -22,6 +23,10 @@ FEW_WORDS = 1024  # up to so many, a product with zeros and ones is no waste on 
 def _affine(x: Tensor, weight: Tensor, bias: Tensor | None, twice: bool) -> Tensor:
     """``[rows, ..., in]`` by a stack of ``[in, out]`` matrices."""
     flat = x.reshape(x.shape[0], -1, x.shape[-1])
+    if weight.dtype != x.dtype:  # trained in full, on numbers in half precision
+        weight, bias = weight.to(x.dtype), None if bias is None else bias.to(x.dtype)
+    elif x.is_cuda and x.dtype in HALVES and weight.stride(0) == 0:  # frozen, one for all rows
+        return F.linear(x, weight[0].t(), None if bias is None else bias[0])
     if not twice and linear.taken(flat, weight.transpose(1, 2)):
         product: Tensor = linear.Linear.apply(flat, weight.transpose(1, 2), bias)  # type: ignore[no-untyped-call]
         return product.reshape(*x.shape[:-1], weight.shape[-1])
@@ -175,46 +180,98 @@ def _position_embedding(module: nn.Module, names: Mapping[str, str], twice: bool
 
 
 def _causal_self_attention(module: nn.Module, names: Mapping[str, str], twice: bool) -> Layer:
-    heads = module.heads
+    heads, parts = module.heads, getattr(module, "parts", ("qkv", "out"))
     if not isinstance(heads, int):
         raise Unsupported("an attention layer without a number of heads")
-    qkv, out = (_within(module, part, names, twice) for part in ("qkv", "out"))
+    qkv, out = (linears_within(module, (part,), names, twice) for part in parts)
 
     def rule(parameters: Parameters, x: Value) -> Tensor:
         x = to_rows(x)
         width, length = x.shape[-1], x.shape[-2]
-        parts = qkv.rule(parameters, x).view(-1, length, 3, heads, width // heads)
+        (given,) = qkv.rule(parameters, x)
+        parts = given.view(-1, length, 3, heads, width // heads)
         q, k, v = parts.permute(2, 0, 3, 1, 4).reshape(3, -1, length, width // heads).unbind(0)
-        scores = stable.bmm(q, k.transpose(1, 2)) * (1 / math.sqrt(width // heads))
-        later = torch.ones(length, length, dtype=torch.bool, device=x.device).triu(1)
-        mixed = stable.bmm(scores.masked_fill(later, -math.inf).softmax(-1), v)
+        mixed = attended(q, k, v)
         merged = mixed.view(-1, heads, length, width // heads).transpose(1, 2).reshape(x.shape)
-        return out.rule(parameters, merged)  # type: ignore[no-any-return]
+        (given,) = out.rule(parameters, merged)
+        return given  # type: ignore[no-any-return]
 
     return Layer("causal_self_attention", rule, {**qkv.stored, **out.stored})
 
 
-def _within(module: nn.Module, part: str, names: Mapping[str, str], twice: bool) -> Layer:
-    """A linear layer within another layer, with or without an adapter."""
-    own = {name.removeprefix(f"{part}."): n for name, n in names.items() if name.startswith(f"{part}.")}
-    inner = module.get_submodule(part)
+def attended(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    """Causal attention of ``[any, length, width]``, each of the first axis for itself."""
+    length, width = q.shape[1:]
+    scores = stable.bmm(q, k.transpose(1, 2)) * (1 / math.sqrt(width))
+    later = torch.ones(length, length, dtype=torch.bool, device=q.device).triu(1)
+    shares = in_full(scores).masked_fill(later, -math.inf).softmax(-1)
+    return stable.bmm(shares.to(q.dtype), v)
+
+
+def linears_within(module: nn.Module, parts: Sequence[str], names: Mapping[str, str], twice: bool) -> Layer:
+    """Linear layers within another layer that take the same numbers, with or without adapters.
+
+    Its rule gives a tuple: what each of them gives.
+    """
+    inner = [module.get_submodule(part) for part in parts]
+    own = [
+        {name.removeprefix(f"{part}."): n for name, n in names.items() if name.startswith(f"{part}.")}
+        for part in parts
+    ]
+    alone = [
+        _linear_within(layer, part, mine, twice) for layer, part, mine in zip(inner, parts, own, strict=True)
+    ]
+
+    def rule(parameters: Parameters, x: Value) -> tuple[Tensor, ...]:
+        x = to_rows(x)
+        if not twice and half.taken(x):
+            found = [_projection(layer, mine, parameters) for layer, mine in zip(inner, own, strict=True)]
+            together = [layer for layer in found if layer is not None]
+            if len(together) == len(found):
+                return language.projected(x, together)
+        return tuple(layer.rule(parameters, x) for layer in alone)
+
+    return Layer("linears", rule, {name: axes for layer in alone for name, axes in layer.stored.items()})
+
+
+def _linear_within(inner: nn.Module, part: str, names: Mapping[str, str], twice: bool) -> Layer:
     if type(inner) is nn.Linear:
-        return _linear(inner, own, twice)
+        return _linear(inner, names, twice)
     if getattr(inner, "batched_kind", None) == "lora_linear":
-        return _lora_linear(inner, own, twice)
+        return _lora_linear(inner, names, twice)
     raise Unsupported(f"{part} is a {type(inner).__name__}, which has no batched rule within another layer")
 
 
-def _lora_linear(module: nn.Module, names: Mapping[str, str], twice: bool) -> Layer:
-    base, first, second = (_within(module, part, names, twice) for part in ("base_layer", "lora_A", "lora_B"))
-    scaling = module.scaling
+def _projection(layer: Any, names: Mapping[str, str], parameters: Parameters) -> language.Projection | None:
+    """A layer that is frozen in half precision, and its adapters; None for another."""
+    adapter = None
+    if type(layer) is not nn.Linear:
+        first, second = (parameters[names[f"lora_{part}.weight"]] for part in "AB")
+        adapter = language.Adapter(first, second, layer.scaling)
+        names = {name.removeprefix("base_layer."): n for name, n in names.items()}
+        layer = layer.base_layer
+    if layer.weight.requires_grad or layer.weight.dtype != half.HALF:
+        return None
+    bias = parameters[names["bias"]][0] if "bias" in names else None
+    return language.Projection(parameters[names["weight"]][0].t(), bias, adapter)
+
+
+def _lora_linear(module: Any, names: Mapping[str, str], twice: bool) -> Layer:
+    parts = linears_within(module, ("base_layer",), names, twice)
+    (first, second) = (linears_within(module, (part,), names, twice) for part in ("lora_A", "lora_B"))
+    scaling, full = module.scaling, module.lora_A.weight.dtype
 
     def rule(parameters: Parameters, x: Value) -> Tensor:
-        beside: Tensor = second.rule(parameters, first.rule(parameters, x)) * scaling
-        plain: Tensor = base.rule(parameters, x)
-        return plain + beside
+        x = to_rows(x)
+        if not twice and half.taken(x) and (whole := _projection(module, names, parameters)) is not None:
+            return language.projected(x, [whole])[0]
+        (plain,) = parts.rule(parameters, x)
+        (between,) = first.rule(parameters, x.to(full))
+        (beside,) = second.rule(parameters, between)
+        both: Tensor = plain + beside * scaling
+        return both.to(plain.dtype)
 
-    return Layer("lora_linear", rule, {**base.stored, **first.stored, **second.stored})
+    return Layer("lora_linear", rule, {**parts.stored, **first.stored, **second.stored})
 
 
 Builder = Callable[[Any, Mapping[str, str], bool], Layer]  # (module, its parameters' names, twice)

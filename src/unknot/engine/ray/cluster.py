@@ -30,7 +30,7 @@ IN_MEMORY = {
 SMALL, LARGE, USUAL = 100 << 20, 4 << 30, 0.3
 """Bytes of the smallest object store that Ray starts with, and of one that is large enough; the share of the
 memory that Ray gives it."""
-ROOMS, CODE = ("core", "engine", "models"), (".py", ".cu")
+ROOMS, CODE = ("core", "engine", "models"), (".py", ".cu", ".cuh")
 """Where the code is that bits depend on, and how its files end."""
 QUIET = {
     "RAY_USAGE_STATS_ENABLED": "0",

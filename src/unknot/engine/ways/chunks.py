@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
+from unknot.core.base import HALVES
 from unknot.core.training import Recipe
 from unknot.engine.ways.lessons import Lesson
 
@@ -25,7 +26,7 @@ def row_bytes(layout_size: int, activations: int, inputs: int, recipe: Recipe, i
 
 
 def activations_of(model: nn.Module, sample: Tensor, patches: bool = False) -> int:
-    """How many numbers the layers of a model give for one sample.
+    """How many numbers the layers of a model give for one sample; two in half precision count as one.
 
     With `patches`, convolutions are products with the patches that their kernels lie on, which count, too.
     """
@@ -33,7 +34,8 @@ def activations_of(model: nn.Module, sample: Tensor, patches: bool = False) -> i
 
     def count(module: nn.Module, inputs: object, output: object) -> None:
         nonlocal total
-        total += output.numel() if isinstance(output, Tensor) else 0
+        if isinstance(output, Tensor):
+            total += output.numel() // (2 if output.dtype in HALVES else 1)
         if patches and isinstance(module, nn.Conv2d) and isinstance(output, Tensor):
             total += module.in_channels * math.prod(module.kernel_size) * math.prod(output.shape[-2:])
 

@@ -37,6 +37,10 @@ class Fused(Way):
     strength = "a chain of layers with plain SGD"
 
     def lacks(self, traits: Traits) -> str:
+        if traits.chain is None and traits.layout.base:
+            return "some of it is frozen"
+        if traits.chain is None and not traits.convolutions:
+            return "it is no chain of Linear and ReLU (or Tanh)"
         if traits.chain is None:
             return "it is for chains of Conv2d, MaxPool2d, ReLU, then Flatten, Linear and ReLU (or Tanh)"
         if traits.precision.lowered:
@@ -110,7 +114,7 @@ class Vmapped(Way):
     strength = "torch.vmap can run it"
 
     def lacks(self, traits: Traits) -> str:
-        return ""
+        return "backward hooks are not run under it" if traits.hooked else ""
 
     def unwise(self, traits: Traits, loss: Loss | None = None) -> str:
         slow = "it slows convolutions" if traits.on_cpu and traits.convolutions else ""

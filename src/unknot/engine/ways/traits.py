@@ -28,6 +28,7 @@ class Traits:
     layout: Layout
     kernels: int  # in its largest convolution: pairs of an input channel and an output channel
     precision: Precision
+    hooked: bool  # a hook of its own has a say in the backward pass
 
     @staticmethod
     def of(model: nn.Module, device: torch.device, dtype: torch.dtype, precision: Precision = FULL) -> Traits:
@@ -40,7 +41,10 @@ class Traits:
         convolutions = [m for m in model.modules() if isinstance(m, nn.modules.conv._ConvNd)]
         kernels = max((m.weight.shape[0] * m.weight.shape[1] for m in convolutions), default=0)
         layout = Layout.of(model)
-        found = bool(convolutions), layout, kernels, precision
+        hooked = any(m._backward_hooks or m._backward_pre_hooks for m in model.modules())
+        if hooked:
+            program, twice, chain, why_not = None, None, None, "it has backward hooks"
+        found = bool(convolutions), layout, kernels, precision, hooked
         return Traits(device, dtype, program, twice, chain, why_not, *found)
 
     @property
