@@ -7,11 +7,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from exact_sequences import DATA, Sequence, catch_up, interference_of, sequences, serve_all, without_leavers
-from support import ToyEngine, grid, toy_federation, watch
+from support import Keeps, ToyEngine, grid, toy_federation, watch
 from unknot.core.errors import ConfigError, RequestError, StoreFullError
 from unknot.core.requests import erase, join
 from unknot.core.training import Recipe
-from unknot.federation import Buffered, Clock, FedBuff, Guarantee, Method, Pareto, Served, Synchronous
+from unknot.federation import Buffered, Clock, FedBuff, Guarantee, Pareto, Served, Synchronous
 from unknot.unlearn import (
     BMT,
     FATS,
@@ -126,18 +126,6 @@ def test_exact_fun_serves_the_same_once_it_has_caught_up(name, pace, sequence):
     """How far it goes back depends on what was erased; the model at a given version does not."""
     report = interference_of(opened(GOES_BACK[name], pace), sequence, until=sequence.rounds)
     assert report.none, report.gaps
-
-
-class Keeps(Method):
-    """Broken on purpose: the old numbers under a clean lineage."""
-
-    name = "keeps"
-    guarantee = Guarantee.EXACT
-
-    def forget(self, fed, request, touched):
-        for lane in touched:
-            for node in lane.nodes.values():
-                node.weights = fed.initial.like(node.weights.vector)
 
 
 class HalfForgets(MMT):

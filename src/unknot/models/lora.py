@@ -58,9 +58,9 @@ def lora(
     `rank`: how many columns an adapter's matrices have. `alpha`: adapters count ``alpha / rank``; left out:
     twice the rank. `targets`: which `nn.Linear` layers get one, by their names or the last part of these
     (``["q_proj", "v_proj"]``), or one pattern for the whole name (a regular expression); left out: all but
-    the head of a language model. `also`: layers that
-    are trained as a whole; the new head of a pretrained model is, without being named. `seed`: of the
-    adapters' start; the other matrix is zero, so that the model begins as it was.
+    the head of a language model. `also`: layers that are trained as a whole; the new head of a pretrained
+    model is, without being named. `seed`: of the adapters' start; the other matrix is zero, so that the model
+    begins as it was.
     """
     if isinstance(rank, bool) or not isinstance(rank, int) or rank < 1:
         raise ConfigError(f"lora: rank must be a whole number of at least 1, not {rank!r}")
