@@ -258,3 +258,24 @@ def test_a_run_with_thresholds_shows_them(tmp_path):
 )
 def test_a_verdict_says_where_the_seeds_do_not_agree_with_the_means(held, held_in, unit, words):
     assert verdict({"held": held, "held_in": held_in, "seeds": 3}, unit) == words
+
+
+@pytest.mark.parametrize(("values", "top"), [([9.0, 60.0, 1e22], 300.0), ([9.0, 60.0, 5000.0], 1e4)])
+def test_a_line_that_diverges_leaves_the_figure_so_that_the_others_can_be_read(values, top):
+    figure_of, style = plots.load_matplotlib()
+    with style:
+        axes = figure_of().subplots()
+        axes.plot(values)
+        plots._logarithmic(axes)
+    assert axes.get_ylim()[1] < top
+    assert axes.get_ylim()[1] > 60.0
+
+
+def test_an_axis_of_less_than_a_decade_has_several_ticks():
+    figure_of, style = plots.load_matplotlib()
+    with style:
+        axes = figure_of().subplots()
+        axes.plot([56.0, 105.0])
+        plots._logarithmic(axes)
+    low, high = axes.get_ylim()
+    assert sum(low <= tick <= high for tick in axes.get_yticks()) >= 3

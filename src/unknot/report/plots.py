@@ -49,7 +49,11 @@ MEASURES = {
 QUALITIES = ("recovering", "first", "end", "final")
 ARRIVALS = ("rounds", "seconds", "total", "kept", "stopped")
 WIDTH, HEIGHT = 3.2, 2.7  # inches an axes: three in a row can still be read at 800 pixels
-PLAIN = 1e4  # from one end of an axis to the other, and then plain numbers no longer fit
+DIVERGED, SHOWN, FEW = (
+    1e4,
+    30.0,
+    4.0,
+)  # from one end of an axis to the other: too far, what is shown then, near
 GREY = "#555555"
 NEVER: Any = {"marker": "x", "markersize": 7, "markeredgewidth": 1.8, "linestyle": "none"}
 AT_ONCE: Any = {"marker": "o", "markersize": 6, "markerfacecolor": "white", "linestyle": "none"}
@@ -194,15 +198,18 @@ def _curves(axes: Any, panel: Shown, looks: Mapping[str, Any], over_time: bool) 
 def _logarithmic(axes: Any) -> None:
     """Perplexities begin in the thousands and end in the tens; ticks are plain numbers all the same.
 
-    Those of a model that has diverged have no end: then ticks are powers of ten.
+    One that has diverged has no end: its line leaves the figure, so that the others can be read.
     """
     from matplotlib.ticker import LogLocator, NullFormatter, ScalarFormatter
 
     axes.set_yscale("log")
     low, high = axes.get_ylim()
-    if high / low > PLAIN:
-        return
-    axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    if high / low > DIVERGED:
+        low = 0.9 * axes.dataLim.ymin  # not the axis': its margins grow with what diverges
+        high = SHOWN * low
+        axes.set_ylim(low, high)
+    steps = (1.0, 2.0, 5.0) if high / low > FEW else tuple(range(1, 10))
+    axes.yaxis.set_major_locator(LogLocator(subs=steps))
     axes.yaxis.set_major_formatter(ScalarFormatter())
     axes.yaxis.set_minor_formatter(NullFormatter())
 
