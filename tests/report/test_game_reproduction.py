@@ -31,7 +31,7 @@ def line(name, label, beside, level):
 def found(over="periods"):
     lines = [line("evolutionary", "the game", None, 914.4), line("greedy", "greedy (a)", [1, 2, 1], -140.8)]
     panel = {"name": "p", "title": "total", "over": over, "places": [1, 2], "lines": lines}
-    verdict = {"says": "It is best", "measure": "p", "panel": "against greedy", "held": False}
+    verdict = {"says": "It is best", "measure": "p", "panel": "against greedy", "outcome": "does not hold"}
     return {
         "name": "game-figx",
         "title": "A title",
@@ -41,7 +41,15 @@ def found(over="periods"):
         "scale": "small",
         "axis": "game",
         "panels": [{**panel, "reason": None, "note": ""}],
-        "verdicts": [{**verdict, "held_in": 1, "seeds": 4, "detail": "914.4 against −140.8"}],
+        "verdicts": [
+            {
+                **verdict,
+                "why": "in 1 of 40 draws",
+                "seeds": 40,
+                "detail": "914.4 against −140.8",
+                "comparisons": [],
+            }
+        ],
         "machines": ["a machine"],
         "commits": ["abc"],
     }
@@ -71,10 +79,10 @@ def test_over_rates_and_clients_a_table_says_how_often_it_falls_and_rises():
 
 def test_the_page_counts_draws_not_seeds():
     page = markdown(found(), "unknot reproduce game-figx", "game-figx-small.png")
-    verdict = "did not hold (in 1 of 4 draws)"
+    verdict = "does not hold: in 1 of 40 draws"
     assert f"| It is best | against greedy | {verdict} | 914.4 against −140.8 |" in page
     assert "![A title](game-figx-small.png)" in page
-    assert "A claim *held* if it holds in more than half" in " ".join(page.split())
+    assert "A claim *holds* if it is so in more than half" in " ".join(page.split())
     assert "seeds" not in page
 
 
@@ -112,7 +120,7 @@ def test_nothing_to_draw_is_no_figure(tmp_path):
 def test_the_command_plays_shows_and_writes(tmp_path):
     output = call("incentive-fig4c", "--seeds", "0,1", "--out", tmp_path)
     assert "2 of 2 draws" in output
-    assert "held (in 2 of 2 draws): The average utility falls as clients become more" in output
+    assert "not shown: in 2 of 2 draws | The average utility falls as clients become more" in output
     assert "--seeds 0,1" in (tmp_path / "incentive-fig4c-small.md").read_text()
     assert "2 of 2 draws\n" not in call("incentive-fig4c", "--seeds", "0,1", "--out", tmp_path)
     assert "without --only" in call("incentive-fig4c", "--only", "greedy", "--out", tmp_path, code=2)

@@ -7,11 +7,16 @@ from typer.testing import CliRunner
 from unknot.cli import app
 from unknot.report import plots
 from unknot.report.cells import count, percent
-from unknot.report.reproduction import markdown, tables, verdict, write
+from unknot.report.reproduction import differences, markdown, tables, verdict, write
 
 
 def stat(mean, std=None, n=1, asked=None):
     return {"mean": mean, "std": std, "n": n, "asked": n if asked is None else asked}
+
+
+def compared(what, mean, low, high, so):
+    found = {"mean": mean, "low": low, "high": high, "n": 3}
+    return {"what": what, "difference": found, "so": so, "contrary": "", "level": ""}
 
 
 def line(name, label, rounds, level):
@@ -94,10 +99,11 @@ FOUND = {
         {
             "says": "MMT does better than RFS",
             "panel": "digits",
-            "held": True,
-            "held_in": 1,
+            "outcome": "holds in part",
+            "why": "MMT level with RFS",
             "seeds": 2,
             "detail": "MMT 60.0 %, RFS 50.0 %",
+            "comparisons": [compared("MMT − RFS", 10.0, -1.25, 21.25, 0)],
         }
     ],
     "machines": ["A chip, 2 cores"],
@@ -121,7 +127,7 @@ def test_the_page_has_published_figures_beside_ours():
     assert "| FATS | not run | never |" in page
     assert "Figure X of *A paper*, at small scale. The paper finds a thing." in page
     assert "| RFS | not run | 54 |" in page
-    assert "| MMT does better than RFS | digits | held by the means (in 1 of 2 seeds) |" in page
+    assert "| MMT does better than RFS | digits | holds in part: MMT level with RFS |" in page
     for text in (
         "$ unknot reproduce exact-figx",
         "- commit abc",
@@ -146,7 +152,7 @@ def test_the_terminal_shows_the_same():
         "26.0±2.0",
         "51",
         "cifar100 is not here",
-        "held by the means (in 1 of 2",
+        "holds in part: MMT level with RFS",
     ):
         assert part in text
 
@@ -245,19 +251,32 @@ def test_a_run_with_thresholds_shows_them(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("held", "held_in", "unit", "words"),
+    ("seeds", "outcome", "why", "words"),
     [
-        (True, 3, "seeds", "held (in 3 of 3 seeds)"),
-        (True, 2, "seeds", "held by the means (in 2 of 3 seeds)"),
-        (True, 0, "seeds", "by the means alone (in 0 of 3 seeds)"),
-        (False, 0, "seeds", "did not hold (in 0 of 3 seeds)"),
-        (False, 1, "seeds", "did not hold by the means (held in 1 of 3 seeds)"),
-        (True, 2, "draws", "held (in 2 of 3 draws)"),
-        (False, 1, "draws", "did not hold (in 1 of 3 draws)"),
+        (3, "holds", "", "holds"),
+        (3, "holds in part", "a level with b", "holds in part: a level with b"),
+        (3, "does not hold", "b before a", "does not hold: b before a"),
+        (1, "holds", "", "one seed, as published"),
+        (1, "does not hold", "b before a", "one seed, not as published: b before a"),
+        (1, "at chance", "chance is 10 %", "at chance: chance is 10 %"),
     ],
 )
-def test_a_verdict_says_where_the_seeds_do_not_agree_with_the_means(held, held_in, unit, words):
-    assert verdict({"held": held, "held_in": held_in, "seeds": 3}, unit) == words
+def test_a_verdict_is_one_line(seeds, outcome, why, words):
+    assert verdict({"outcome": outcome, "why": why, "seeds": seeds}) == words
+
+
+def test_the_least_clear_differences_stand_beside_a_verdict():
+    several = [compared(f"a − {i}", 10.0 * i, 10.0 * i - 5, 10.0 * i + 5, 1) for i in range(1, 6)]
+    reversed_ = compared("a − z", -8.0, -9.0, -7.0, -1)
+    told = differences({"seeds": 3, "comparisons": [*several, reversed_]})
+    assert told == "a − z −8.0 [−9.0, −7.0]; a − 1 +10.0 [+5.0, +15.0]; a − 2 +20.0 [+15.0, +25.0]; " + (
+        "a − 3 +30.0 [+25.0, +35.0]"
+    )
+    tie, close = compared("a − b", 0.0, 0.0, 0.0, 0), compared("a − c", 0.5, 0.04, 0.96, 1)
+    told = differences({"seeds": 3, "comparisons": [close, tie]})
+    assert told == "a − b 0 in every seed; a − c +0.50 [+0.04, +0.96]"
+    assert differences({"seeds": 1, "comparisons": several}) == ""
+    assert differences({"seeds": 3, "comparisons": [{**reversed_, "difference": None}]}) == ""
 
 
 @pytest.mark.parametrize(("values", "top"), [([9.0, 60.0, 1e22], 300.0), ([9.0, 60.0, 5000.0], 1e4)])

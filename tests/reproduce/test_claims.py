@@ -1,4 +1,4 @@
-"""Whether a claim held, from a line's values by seed."""
+"""What becomes of a claim, from a line's values by seed."""
 
 from types import SimpleNamespace
 
@@ -7,13 +7,16 @@ import pytest
 from unknot.core.errors import ConfigError
 from unknot.experiments.seeds import Stat
 from unknot.reproduce.claims import judge
+from unknot.reproduce.intervals import Interval, share
 from unknot.reproduce.parts import Claim
 
+END = 100.0
 
-def judged(claim: Claim, values: dict[str, list[float | None]], metric="accuracy", **other) -> list:
+
+def judged(claim: Claim, values, metric="accuracy", chance=None, ends=None, **other):
     """The verdicts on a claim, with a line's values by seed in place of runs."""
 
-    def panel(title, values):
+    def panel(title, values, without=()):
         lines = [
             SimpleNamespace(
                 name=name,
@@ -21,84 +24,156 @@ def judged(claim: Claim, values: dict[str, list[float | None]], metric="accuracy
                 seeds=tuple(range(len(found))),
                 measures={claim.measure: Stat.of(found)} if Stat.of(found) else {},
                 by_seed={claim.measure: dict(enumerate(found))},
+                ends={claim.measure: (ends or {}).get(name, END)},
             )
             for name, found in values.items()
         ]
-        shown = {"name": title, "title": title, "lines": lines, "metric": metric}
-        return SimpleNamespace(**shown, thresholds=(0.5,), without=())
+        shown = {"name": title, "title": title, "lines": lines, "metric": metric, "chance": chance}
+        published = {"a": "3"} if "a" in values else {}
+        return SimpleNamespace(**shown, thresholds=(0.5,), without=without, published=published)
 
-    return judge(claim, [panel("p", values), *(panel(title, v) for title, v in other.items())])
+    without = other.pop("without", ())
+    return judge(claim, [panel("p", values, without), *(panel(title, v) for title, v in other.items())])
 
 
-def test_whether_an_order_held_is_computed():
-    claim = Claim("a, then b, then c", order=(("a",), ("b",), ("c",)))
-    (clear,) = judged(claim, {"a": [0.9, 0.92], "b": [0.7, 0.72], "c": [0.1, 0.1]})
-    assert (clear.held, clear.held_in, clear.seeds) == (True, 2, 2)
+def outcome(claim, values, **options):
+    (verdict,) = judged(claim, values, **options)
+    return verdict.outcome
+
+
+ORDER = Claim("a, then b, then c", order=(("a",), ("b",), ("c",)))
+PAIR = Claim("a before b", order=(("a",), ("b",)))
+
+
+def test_an_order_holds_where_every_difference_leaves_the_spread_behind():
+    (clear,) = judged(ORDER, {"a": [0.9, 0.92, 0.91], "b": [0.7, 0.73, 0.7], "c": [0.1, 0.1, 0.1]})
+    assert (clear.outcome, clear.why, clear.seeds) == ("holds", "", 3)
     assert clear.detail == "a 91.0 %, b 71.0 %, c 10.0 %"
-    (close,) = judged(claim, {"a": [0.9, 0.5], "b": [0.69, 0.7], "c": [0.1, 0.1]})
-    assert (close.held, close.held_in) == (True, 1)  # by the means, 0.7 and 0.695; not with seed 1
-    (wrong,) = judged(claim, {"a": [0.6, 0.6], "b": [0.7, 0.7], "c": [0.1, 0.1]})
-    assert (wrong.held, wrong.held_in) == (False, 0)
-    assert judged(claim, {"a": [0.9], "b": [0.7]}) == []  # a line that was not run: no verdict
+    assert [c.what for c in clear.comparisons] == ["a − b", "a − c", "b − c"]
+    (wrong,) = judged(ORDER, {"a": [0.6, 0.61, 0.6], "b": [0.7, 0.71, 0.71], "c": [0.1, 0.1, 0.1]})
+    assert (wrong.outcome, wrong.why) == ("does not hold", "b before a")
+    assert judged(ORDER, {"a": [0.9], "b": [0.7]}) == []  # a line that was not run: no verdict
 
 
-def test_never_is_later_than_any_round():
+def test_a_tie_is_level_and_so_is_what_the_spread_may_have_made():
+    (tie,) = judged(ORDER, {"a": [0.9, 0.9, 0.9], "b": [0.9, 0.9, 0.9], "c": [0.1, 0.2, 0.1]})
+    assert (tie.outcome, tie.why) == ("holds in part", "a level with b")
+    # Ahead in two of three seeds, and by the means; but the third might as well have been the rule.
+    assert outcome(PAIR, {"a": [0.9, 0.9, 0.6], "b": [0.7, 0.72, 0.7]}) == "not shown"
+
+
+def test_seeds_are_compared_one_by_one():
+    # The seeds differ by far more than the lines do, and yet a is ahead in each.
+    assert outcome(PAIR, {"a": [0.52, 0.72, 0.91], "b": [0.5, 0.7, 0.89]}) == "holds"
+    assert outcome(PAIR, {"a": [0.72, 0.52, 0.91], "b": [0.5, 0.7, 0.89]}) == "not shown"
+
+
+def test_one_seed_decides_nothing():
+    (verdict,) = judged(PAIR, {"a": [0.9], "b": [0.7]})
+    assert verdict.seeds == 1
+    assert verdict.comparisons[0].difference == Interval(pytest.approx(20.0), None, None, 1)
+
+
+def test_a_difference_is_never_made_larger_than_what_was_seen():
+    order = Claim("a before b", measure="seconds", order=(("a",), ("b",)))
+    seen = {"a": [50.0, 51.0], "b": [None, None]}
+    (verdict,) = judged(order, seen, ends={"b": 80.0})
+    assert verdict.comparisons[0].difference.mean == pytest.approx(50.5 - 80.0)
+    # b was given less time than a took: nobody knows.
+    assert outcome(order, {"a": [90.0, 91.0], "b": [None, None]}, ends={"b": 80.0}) == "not shown"
+    assert outcome(order, {"a": [None, None], "b": [90.0, 91.0]}, ends={"a": 80.0}) == "not shown"
+    assert outcome(order, {"a": [None, None], "b": [None, None]}, ends={"a": 80.0}) == "not shown"
+
+
+def test_who_never_arrives_counts_as_arriving_at_the_end_of_its_run():
     claim = Claim("a, then b and c", measure="rounds", order=(("a",), ("b", "c")))
-    (held,) = judged(claim, {"a": [3.0, 4.0], "b": [None, None], "c": [9.0, None]})
-    assert (held.held, held.held_in) == (True, 2)
-    assert held.detail == "a 3.5, b never, c 9.0 (in 1 of 2 seeds)"
-    (not_held,) = judged(claim, {"a": [None], "b": [3.0], "c": [None]})
-    assert not not_held.held
-    (nobody,) = judged(claim, {"a": [None], "b": [None], "c": [None]})
-    assert not nobody.held
+    (held,) = judged(claim, {"a": [3.0, 4.0, 4.0], "b": [None, None, None], "c": [90.0, None, None]})
+    assert held.outcome == "holds"
+    assert held.detail == "a 3.7, b never, c 90.0 (in 1 of 3 seeds)"
+    assert held.published == "a 3"
+    assert held.comparisons[0].difference.mean == pytest.approx(3.67 - END, abs=0.01)
+    (not_held,) = judged(claim, {"a": [None, None], "b": [3.0, 3.0], "c": [None, None]})
+    assert (not_held.outcome, not_held.why) == ("does not hold", "b before a")
+    (nobody,) = judged(claim, {"a": [None, None], "b": [None, None], "c": [None, None]})
+    assert (nobody.outcome, nobody.why) == ("not shown", "nobody gets there")
+
+
+def test_where_all_are_at_chance_there_is_nothing_to_judge():
+    values = {"a": [0.102, 0.1, 0.101], "b": [0.1, 0.098, 0.099]}
+    (verdict,) = judged(PAIR, values, chance=0.1)
+    assert (verdict.outcome, verdict.why) == ("at chance", "chance is 10 %")
+    assert outcome(PAIR, values) == "holds"  # of what nobody knows the chance
+    assert outcome(PAIR, {"a": [0.9, 0.91], "b": [0.1, 0.11]}, chance=0.1) == "holds"
 
 
 LESS = Claim("at least 45 % less", measure="seconds", less=0.45, lines=("a",), than="base")
 
 
 def test_less_is_a_share_of_what_the_other_takes():
-    # 30.1 of 108.2 is 72.2 % less; seed by seed 30/100 and 30.2/116.4.
-    (saved,) = judged(LESS, {"base": [100.0, 116.4], "a": [30.0, 30.2]})
-    assert (saved.held, saved.held_in, saved.seeds) == (True, 2, 2)
-    assert saved.detail == "base 108.2, a 30.1 (72 % less)"
-    (exactly,) = judged(LESS, {"base": [100.0], "a": [55.0]})
-    assert exactly.held
-    # By the means 56 of 100; with the first seed alone 52 of 100.
-    (short,) = judged(LESS, {"base": [100.0, 100.0], "a": [52.0, 60.0]})
-    assert (short.held, short.held_in) == (False, 1)
-    assert short.detail == "base 100.0, a 56.0 (44 % less)"
-    (longer,) = judged(LESS, {"base": [50.0], "a": [56.0]})
-    assert (longer.held, longer.detail) == (False, "base 50.0, a 56.0 (12 % more)")
-
-
-def test_less_than_one_who_never_arrives():
-    (alone,) = judged(LESS, {"base": [None, None], "a": [30.0, 32.0]})
-    assert (alone.held, alone.held_in, alone.detail) == (True, 2, "base never, a 31.0")
-    (never,) = judged(LESS, {"base": [100.0], "a": [None]})
-    assert (never.held, never.held_in, never.detail) == (False, 0, "base 100.0, a never")
-    assert not judged(LESS, {"base": [None], "a": [None]})[0].held
-    # Who misses a seed has missed the mean; the others are judged one by one.
-    (part,) = judged(LESS, {"base": [100.0, 100.0], "a": [10.0, None]})
-    assert (part.held, part.held_in) == (False, 1)
-    assert part.detail == "base 100.0, a 10.0 (in 1 of 2 seeds)"
-    # There is nothing to save from who is there at once.
-    assert not judged(LESS, {"base": [0.0], "a": [0.0]})[0].held
+    (saved,) = judged(LESS, {"base": [80.0, 90.0, 85.0], "a": [30.0, 30.2, 31.0]})
+    assert (saved.outcome, saved.detail) == ("holds", "base 85.0, a 30.4")
+    assert saved.comparisons[0].difference.mean == pytest.approx(64.2, abs=0.1)
+    assert outcome(LESS, {"base": [100.0, 100.0], "a": [55.0, 55.0]}) == "holds"  # just so
+    assert outcome(LESS, {"base": [100.0, 100.0], "a": [52.0, 60.0]}) == "not shown"
+    assert outcome(LESS, {"base": [50.0, 50.0], "a": [56.0, 55.0]}) == "does not hold"
+    assert outcome(LESS, {"base": [None, None], "a": [30.0, 30.0]}) == "holds"  # of the whole run
+    assert outcome(LESS, {"base": [90.0, 90.0], "a": [None, None]}) == "does not hold"
+    assert outcome(LESS, {"base": [0.0, 0.0], "a": [0.0, 0.0]}) == "does not hold"  # nothing to save
     assert judged(LESS, {"a": [1.0]}) == []
 
 
 def test_time_is_better_when_it_is_less_and_so_is_perplexity():
     order = Claim("a before b", measure="total", order=(("a",), ("b",)))
-    assert judged(order, {"a": [170.0], "b": [208.0]})[0].held
-    assert not judged(order, {"a": [170.0], "b": [130.0]})[0].held
+    assert outcome(order, {"a": [17.0, 18.0], "b": [20.8, 21.8]}) == "holds"
+    assert outcome(order, {"a": [17.0, 18.0], "b": [13.0, 14.0]}) == "does not hold"
     end = Claim("a ends better than b", measure="end", order=(("a",), ("b",)))
-    (verdict,) = judged(end, {"a": [80.0], "b": [95.5]}, metric="perplexity")
-    assert (verdict.held, verdict.detail) == (True, "a 80.0, b 95.5")
-    assert not judged(end, {"a": [0.5], "b": [0.8]})[0].held
+    assert outcome(end, {"a": [80.0, 81.0], "b": [95.5, 96.5]}, metric="perplexity") == "holds"
+    assert outcome(end, {"a": [0.5, 0.5], "b": [0.8, 0.8]}) == "does not hold"
+
+
+def test_a_bound_is_passed_by_more_than_the_spread():
     faster = Claim("a is twice as fast", measure="speedup", above=2.0, lines=("a",))
-    (verdict,) = judged(faster, {"a": [2.5, 2.1]}, metric="perplexity")
-    assert (verdict.held, verdict.detail) == (True, "a 2.30 ×")
-    never = Claim("a never keeps it", measure="kept", never=True, lines=("a",))
-    assert judged(never, {"a": [None]})[0].held
+    (verdict,) = judged(faster, {"a": [2.5, 2.51]})
+    assert (verdict.outcome, verdict.detail) == ("holds", "a 2.50 ×")
+    assert outcome(faster, {"a": [2.5, 1.9]}) == "not shown"
+    assert outcome(faster, {"a": [None, None]}) == "does not hold"
+    high = Claim("a is above 45 %", measure="end", above=0.45, lines=("a",))
+    assert outcome(high, {"a": [0.5, 0.501]}) == "holds"
+    assert outcome(high, {"a": [0.4, 0.401]}) == "does not hold"
+
+
+def test_never_is_said_of_every_seed():
+    never = Claim("a never keeps it", measure="kept", never=True, lines=("a", "b"))
+    assert outcome(never, {"a": [None, None], "b": [None, None]}) == "holds"
+    (some,) = judged(never, {"a": [None, None], "b": [None, 3.0]})
+    assert (some.outcome, some.why) == ("holds in part", "b gets there in 1 of 2 seeds")
+    (all_,) = judged(never, {"a": [None, None], "b": [3.0, 3.0]})
+    assert (all_.outcome, all_.why) == ("does not hold", "b gets there")
+
+
+def test_alike_is_within_the_bound_and_not_merely_undecided():
+    alike = Claim("all alike", measure="end", alike=0.03, lines=("a", "b", "c"))
+    near = {"a": [0.80, 0.81, 0.80], "b": [0.81, 0.82, 0.81]}
+    assert outcome(alike, {**near, "c": [0.80, 0.80, 0.80]}) == "holds"
+    (wide,) = judged(alike, {**near, "c": [0.60, 0.99, 0.80]})
+    assert (wide.outcome, wide.why) == ("holds in part", "a and c undecided, b and c undecided")
+    assert outcome(alike, {**near, "c": [0.60, 0.61, 0.60]}) == "does not hold"
+
+
+def test_a_gap_shrinks_from_panel_to_panel():
+    claim = Claim("closer and closer", gap=("a", "b"))
+    wide, close = {"a": [0.9, 0.91], "b": [0.5, 0.51]}, {"a": [0.9, 0.91], "b": [0.8, 0.81]}
+    (shrinks,) = judged(claim, wide, q=close)
+    assert (shrinks.outcome, shrinks.detail) == ("holds", "p +40.0, q +10.0")
+    (grows,) = judged(claim, close, q=wide)
+    assert (grows.outcome, grows.why) == ("does not hold", "wider in q than in p")
+    assert judged(claim, wide) == []
+
+
+def test_a_panel_that_does_without_a_side_of_a_comparison_has_no_verdict():
+    assert judged(PAIR, {"a": [0.9, 0.9]}, without=("b",)) == []
+    three = {"a": [0.9, 0.9], "b": [0.5, 0.5]}
+    assert outcome(ORDER, three, without=("c",)) == "holds"
 
 
 @pytest.mark.parametrize(
@@ -106,31 +181,34 @@ def test_time_is_better_when_it_is_less_and_so_is_perplexity():
 )
 def test_a_model_is_better_when_an_attack_does_worse_on_it(measure):
     order = Claim("a shows less than b", measure=measure, order=(("a",), ("b",)))
-    (verdict,) = judged(order, {"a": [0.25, 0.6], "b": [0.5, 0.5]})
-    assert (verdict.held, verdict.held_in, verdict.detail) == (True, 1, "a 0.42, b 0.50")
-    assert not judged(order, {"a": [0.6], "b": [0.5]})[0].held
+    assert outcome(order, {"a": [0.25, 0.26], "b": [0.5, 0.5]}) == "holds"
+    assert outcome(order, {"a": [0.6, 0.6], "b": [0.5, 0.5]}) == "does not hold"
     high = Claim("a shows much", measure=measure, above=0.5, lines=("a",))
-    assert [judged(high, {"a": [value]})[0].held for value in (0.6, 0.4)] == [True, False]
+    assert [outcome(high, {"a": [v, v]}) for v in (0.6, 0.4)] == ["holds", "does not hold"]
 
 
-@pytest.mark.parametrize("measure", ["sees", "flagged", "over_forgotten"])
-def test_a_model_is_better_when_it_is_not_told_from_its_controls(measure):
+@pytest.mark.parametrize(
+    ("measure", "better", "worse"),
+    [
+        *((name, 0.0, 1.0) for name in ("sees", "flagged", "over_forgotten")),
+        *((name, 0.6, 0.05) for name in ("p_before", "p_after")),
+        ("f1_fall", 0.5, 0.2),
+    ],
+)
+def test_which_way_is_better_is_known_of_every_measure(measure, better, worse):
     order = Claim("a before b", measure=measure, order=(("a",), ("b",)))
-    assert judged(order, {"a": [0.0], "b": [1.0]})[0].held
-    assert not judged(order, {"a": [1.0], "b": [0.0]})[0].held
+    assert outcome(order, {"a": [better] * 2, "b": [worse] * 2}) == "holds"
+    assert outcome(order, {"a": [worse] * 2, "b": [better] * 2}) == "does not hold"
 
 
-@pytest.mark.parametrize("measure", ["p_before", "p_after"])
-def test_a_model_is_better_the_likelier_it_is_by_chance_alone(measure):
-    order = Claim("a before b", measure=measure, order=(("a",), ("b",)))
-    assert judged(order, {"a": [0.6], "b": [0.05]})[0].held
-    assert not judged(order, {"a": [0.05], "b": [0.6]})[0].held
-
-
-def test_the_more_an_f1_falls_the_better():
-    order = Claim("a falls more than b", measure="f1_fall", order=(("a",), ("b",)))
-    assert judged(order, {"a": [0.5], "b": [0.2]})[0].held
-    assert not judged(order, {"a": [0.2], "b": [0.5]})[0].held
+def test_intervals_are_students_and_wilsons():
+    stats = pytest.importorskip("scipy.stats")
+    for values in ([1.0, 2.0], [1.0, 2.0, 4.0], [0.1 * i**1.5 for i in range(12)], list(range(60))):
+        low, high = stats.t.interval(0.95, len(values) - 1, sum(values) / len(values), stats.sem(values))
+        found = Interval.of([float(value) for value in values])
+        assert (found.low, found.high) == (pytest.approx(low, rel=2e-3), pytest.approx(high, rel=2e-3))
+    exact = stats.binomtest(97, 100).proportion_ci(method="wilson")
+    assert share(97, 100) == (pytest.approx(exact.low, abs=1e-4), pytest.approx(exact.high, abs=1e-4))
 
 
 @pytest.mark.parametrize(
@@ -153,34 +231,8 @@ def test_a_claim_that_cannot_be_put_to_the_question(options, message):
         Claim("it says", **{"measure": "seconds", **options})
 
 
-def test_bounds_and_gaps():
-    never = Claim("they never do", measure="rounds", never=True, lines=("a", "b"))
-    assert judged(never, {"a": [None, None], "b": [None, None]})[0].held
-    assert not judged(never, {"a": [None, None], "b": [None, 9.0]})[0].held
-    above = Claim("it rises", measure="rise", above=0.0, lines=("a", "b"))
-    assert judged(above, {"a": [0.1], "b": [0.02]})[0].held
-    assert not judged(above, {"a": [0.1], "b": [-0.02]})[0].held
-    gap = Claim("the gap shrinks", gap=("a", "b"))
-    (shrinks,) = judged(gap, {"a": [0.9], "b": [0.5]}, q={"a": [0.9], "b": [0.8]})
-    assert shrinks.held
-    assert shrinks.detail == "p +40.0, q +10.0"
-    (grows,) = judged(gap, {"a": [0.9], "b": [0.8]}, q={"a": [0.9], "b": [0.5]})
-    assert (grows.held, grows.held_in, grows.seeds) == (False, 0, 1)
-    assert judged(gap, {"a": [0.9], "b": [0.8]}) == []
-
-
-def test_lines_are_alike_within_a_bound():
-    claim = Claim("alike", measure="f1_after", alike=0.05, lines=("a", "b", "c"))
-    (held,) = judged(claim, {"a": [0.30, 0.3], "b": [0.34, 0.3], "c": [0.32, 0.4]})
-    assert (held.held, held.held_in) == (False, 1)  # means 0.30, 0.32, 0.36
-    assert held.detail == "a 0.30, b 0.32, c 0.36"
-    assert judged(claim, {"a": [0.3], "b": [0.34], "c": [0.32]})[0].held
-
-
 def test_how_far_an_f1_falls_is_judged_where_it_was_measured():
     claim = Claim("falls by 45 %", measure="f1_fall", above=0.45, lines=("a", "b"))
-    (held,) = judged(claim, {"a": [0.5], "b": [0.6], "c": [None]})
-    assert held.held
-    assert held.detail == "a 50 %, b 60 %"
-    assert not judged(claim, {"a": [0.5], "b": [0.4]})[0].held
+    (held,) = judged(claim, {"a": [0.5, 0.5], "b": [0.6, 0.6], "c": [None, None]})
+    assert (held.outcome, held.detail) == ("holds", "a 50 %, b 60 %")
     assert judged(claim, {"a": [0.5], "b": [None]}) == []  # a run without an audit

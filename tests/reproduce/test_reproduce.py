@@ -206,9 +206,9 @@ def test_a_panel_may_do_without_a_line(tmp_path):
     plan = tiny(lambda table: table["panel"][0].update(without=["slow"]))
     assert {run.line.name for run in plan.runs("small") if run.panel.name == "digits"} == {"fast"}
     file = reproduce(plan, out=tmp_path, seeds=[0])
-    (verdict,) = findings(plan, "small", file, [0]).verdicts
-    assert verdict.detail.startswith("Fast")
-    assert "Slow" not in verdict.detail
+    found = findings(plan, "small", file, [0])
+    assert [line.name for line in found.panels[0].lines] == ["fast"]
+    assert found.verdicts == ()  # what is before what was not run, nobody can say
 
 
 def test_draws_count_how_often_each_client_leaves():
@@ -295,7 +295,8 @@ def test_from_a_file_to_findings_and_on_where_it_stopped(tmp_path):
     assert "femnist is not here" in letters.reason
     assert words.reason == "Not run: needs language models."
     (verdict,) = found.verdicts
-    assert verdict.held
+    assert verdict.outcome in ("holds", "not shown")  # two seeds: an interval is wide
+    assert verdict.comparisons[0].difference.mean > 0
     assert "Fast" in verdict.detail
     assert found.machines
 

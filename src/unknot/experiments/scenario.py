@@ -166,6 +166,11 @@ class LearningCurve:
         chosen = metric or self.main
         return tuple(self._outcome(i, thresholds, window, chosen) for i in range(len(self.requests)))
 
+    def lasted(self, index: int) -> tuple[int, float]:
+        """For how many rounds and seconds the run went on after a request, until the next or its end."""
+        after = self._between(index)
+        return (after[-1].rounds, after[-1].seconds) if after else (0, 0.0)
+
     def curve(self, metric: Metric | None = None) -> dict[tuple[int, int], float]:
         """The metric by (round, step): step 0 is the end of a round, step k right after the k-th request."""
         metric = metric or self.main

@@ -6,6 +6,7 @@ the one that made them.
 
 from __future__ import annotations
 
+import math
 import textwrap
 from collections.abc import Sequence
 from pathlib import Path
@@ -38,22 +39,61 @@ MADE = (
 )
 
 SUBTITLES = {"rounds": SUBTITLE, "time": times.SUBTITLE, "game": utilities.SUBTITLE}
-UNITS = {"rounds": "seeds", "time": "seeds", "game": "draws"}
-"""What there are several of, and how often a claim held is counted in."""
+COLOURS = {"holds": "green", "does not hold": "red"}
+FEW = 4
+"""How many differences stand beside a verdict."""
+RULE = (
+    "*Verdicts* are by one rule. A claim is as many comparisons as it has pairs of lines (or lines and "
+    "bounds); each is made seed by seed, and its mean difference has a 95 % interval (Student's t). A "
+    "claim *holds* where every interval lies on the paper's side of 0, *does not hold* where one lies on "
+    "the other, and in between *holds in part* or is *not shown*: what is level is named. Who never "
+    "arrives counts as arriving when its own run ends, or with the other where that is later. Of one seed "
+    "there is no interval, and nothing is decided."
+)
 
 
-def verdict(item: Shown, unit: str = "seeds") -> str:
-    """``held by the means (in 2 of 3 seeds)``: what the means say, and where the seeds differ that they do.
+def verdict(item: Shown) -> str:
+    """``holds in part: MMT level with BMT``; of one seed: whether it was as published there."""
+    why = f": {item['why']}" if item["why"] else ""
+    if item["seeds"] > 1 or item["outcome"] == "at chance":
+        return f"{item['outcome']}{why}"
+    as_published = item["outcome"] == "holds"
+    return f"one seed, {'as published' if as_published else 'not as published'}{why}"
 
-    Of draws there are no means: most of them decide.
-    """
-    some = f"in {item['held_in']} of {item['seeds']} {unit}"
-    agree = item["held_in"] == (item["seeds"] if item["held"] else 0)
-    if unit != "seeds" or agree:
-        return f"{'held' if item['held'] else 'did not hold'} ({some})"
-    if not item["held"]:
-        return f"did not hold by the means (held {some})"
-    return f"held by the means ({some})" if item["held_in"] else f"by the means alone ({some})"
+
+def differences(item: Shown, most: int = FEW) -> str:
+    """``MMT − BMT +3.5 [−1.2, +8.2]``: a few comparisons, what speaks against the claim first."""
+
+    def doubt(comparison: Shown) -> float:
+        found = comparison["difference"]
+        half = float(found["high"] - found["low"]) / 2
+        sure = abs(float(found["mean"])) / half if half else math.inf
+        return comparison["so"] * sure if comparison["so"] else 0.0
+
+    known = [comparison for comparison in item["comparisons"] if comparison["difference"]]
+    if item["seeds"] < 2:
+        return ""
+    few = sorted(known, key=doubt)[:most]
+    return "; ".join(f"{c['what']} {_interval(c['difference'])}" for c in few)
+
+
+def verdict_rows(verdicts: Sequence[Shown]) -> tuple[list[str], Rows]:
+    """A row a claim and panel; differences where there are any."""
+    rows = [[item["says"], item["panel"], verdict(item), item["detail"]] for item in verdicts]
+    told = [differences(item) for item in verdicts]
+    header = ["the paper says", "where", "verdict", "figures"]
+    if not any(told):
+        return header, rows
+    return [*header, "differences"], [[*row, text] for row, text in zip(rows, told, strict=True)]
+
+
+def _interval(found: Shown) -> str:
+    values = [found[name] for name in ("mean", "low", "high")]
+    if not any(values):
+        return "0 in every seed"
+    digits = 2 if any(0 < abs(value) < 1 for value in values) else 1
+    mean, low, high = (f"{value:+.{digits}f}".replace("-", "−") for value in values)
+    return f"{mean} [{low}, {high}]"
 
 
 # Tables, as rows of texts ------------------------------------------------------------------------
@@ -140,10 +180,11 @@ def tables(findings: Shown) -> RenderableType:
         if panel["reason"]:
             parts.append(Text(panel["reason"], style="yellow"))
         parts += [_rich(*table) for table in panel_tables(panel, findings)]
-    unit = UNITS[findings["axis"]]
     for item in findings["verdicts"]:
-        colour = "green" if item["held"] else "red"
-        text = f"[{colour}]{verdict(item, unit)}[/]: {escape(item['says'])} [dim]({escape(item['panel'])}: "
+        colour = COLOURS.get(item["outcome"], "yellow")
+        text = (
+            f"[{colour}]{escape(verdict(item))}[/] | {escape(item['says'])} [dim]({escape(item['panel'])}: "
+        )
         parts.append(Text.from_markup(f"{text}{escape(item['detail'])})[/]"))
     return Padding(Group(*parts), (1, 0))
 
@@ -226,19 +267,13 @@ def markdown(findings: Shown, command: str, figure: str | None) -> str:
         lines += [f"![{what}]({figure})", ""]
     if findings["verdicts"]:
         lines += ["## Did it hold?", ""]
-        lines += _markdown_table(
-            ["the paper says", "where", "here", "figures"],
-            [
-                [item["says"], item["panel"], verdict(item, UNITS[findings["axis"]]), item["detail"]]
-                for item in findings["verdicts"]
-            ],
-        )
+        lines += markdown_table(*verdict_rows(findings["verdicts"]))
     for panel in findings["panels"]:
         lines += [f"## {panel['title']}", ""]
         lines += [text + "\n" for text in (panel["note"], panel["reason"]) if text]
         lines += [f"{line['label']}: {line['note']}\n" for line in panel["lines"] if line["note"]]
         for table in panel_tables(panel, findings):
-            lines += _markdown_table(*table)
+            lines += markdown_table(*table)
     return "\n".join([*lines, *_made(findings, command)])
 
 
@@ -267,6 +302,8 @@ def _made(findings: Shown, command: str) -> list[str]:
         texts = [times.made(findings)]
     if findings["axis"] != "game" and any(exposure.exposed(panel) for panel in findings["panels"]):
         texts.append(exposure.MADE)
+    if findings["verdicts"] and findings["axis"] != "game":
+        texts.append(RULE)
     return [
         "## How it was made",
         "",
@@ -281,7 +318,7 @@ def _made(findings: Shown, command: str) -> list[str]:
     ]
 
 
-def _markdown_table(header: Sequence[str], rows: Rows) -> list[str]:
+def markdown_table(header: Sequence[str], rows: Rows) -> list[str]:
     def line(cells: Sequence[str]) -> str:
         return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 

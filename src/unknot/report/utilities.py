@@ -8,13 +8,13 @@ SUBTITLE = "Utilities: mean ± standard deviation over the draws."
 MADE = (
     "Each draw is a game of its own, its numbers drawn evenly from the ranges in `[draw]`; draw 3 is the "
     "same on every page that has the same ranges. Mean ± sample standard deviation over the n draws. A "
-    "claim *held* if it holds in more than half of them. *Above*, *level*, *below*: in how many draws the "
-    "game's total is so in the last period; level is within 0.001. *All*: the mean over all periods. "
-    "*Settled*: the first period from which a total stays within 1 % of its last; the median. *Falls*, "
-    "*rises*: in how many draws it does so from each column to the next. In the figure, lines are means, "
-    "bands the middle half of the draws. *One by one*: each client in turn goes where the reward is "
-    "highest, given those who chose before it; *highest offer*: all go where the most is paid, whoever "
-    "else is there."
+    "claim *holds* if it is so in more than half of them, by the 95 % interval (Wilson's) of that share, "
+    "and *does not hold* if in less. *Above*, *level*, *below*: in how many draws the game's total is so "
+    "in the last period; level is within 0.001. *All*: the mean over all periods. *Settled*: the first "
+    "period from which a total stays within 1 % of its last; the median. *Falls*, *rises*: in how many "
+    "draws it does so from each column to the next. In the figure, lines are means, bands the middle half "
+    "of the draws. *One by one*: each client in turn goes where the reward is highest, given those who "
+    "chose before it; *highest offer*: all go where the most is paid, whoever else is there."
 )
 ALONG = {"periods": "period", "rates": "learning rate δ", "settling": "learning rate δ", "clients": "clients"}
 

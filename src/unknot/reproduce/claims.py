@@ -1,31 +1,55 @@
-"""Whether what a paper says held: computed from the measures, never written down."""
+"""Whether what a paper says held: computed from the measures by one rule, never written down.
+
+A claim comes apart into comparisons: of two lines, of a line and a bound. Each is made seed by seed, since
+both lines of a seed have the same data and the same draws, and has the 95 % interval of its mean over the
+seeds. A comparison is as the paper says, or the contrary, where that interval leaves 0 out; else the two are
+level: a tie is, and so is what the spread over the seeds may have made. Who does not reach a threshold
+counts as reaching it when its own run ends, or with the other where that is later still: a difference is
+never made larger than what was seen.
+"""
 
 from __future__ import annotations
 
 import itertools
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from unknot.core.metrics import METRICS
+from unknot.reproduce.intervals import Interval
 from unknot.reproduce.measures import LineFindings, PanelFindings
 from unknot.reproduce.parts import ARRIVALS, BETRAYALS, EXPOSURES, QUALITIES, Claim
 
-Scores = Mapping[str, float]
-"""By line; the higher, the better."""
+HOLDS, PARTLY, LEVEL, FAILS, CHANCE = "holds", "holds in part", "not shown", "does not hold", "at chance"
+NEAR_CHANCE = 0.01
+"""A model that is no further above chance than that has learned nothing that a claim could be about."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A part of a claim: as the paper has it (`so` is 1), the contrary (-1), or neither is shown (0)."""
+
+    what: str
+    """``MMT − BMT``: whose difference it is."""
+    difference: Interval | None
+    so: int
+    contrary: str
+    level: str
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """Whether a claim of the paper held in a panel: by the means, and in how many of the seeds."""
+    """What became of a claim of the paper in a panel."""
 
     says: str
     measure: str
     panel: str
-    held: bool
-    held_in: int
+    outcome: str
+    why: str
     seeds: int
     detail: str
+    comparisons: tuple[Comparison, ...] = ()
+    published: str = ""
+    """The paper's own figures, where it gives any for these lines."""
 
 
 def judge(claim: Claim, panels: Sequence[PanelFindings]) -> list[Verdict]:
@@ -39,84 +63,259 @@ def judge(claim: Claim, panels: Sequence[PanelFindings]) -> list[Verdict]:
         and claim.than not in panel.without
         and (claim.measure not in EXPOSURES or _audited(claim, panel))
         and not (claim.lines and set(claim.lines) <= set(panel.without))
+        and not (claim.order and len([g for g in claim.order if set(g) - set(panel.without)]) < 2)
     ]
     if claim.gap:
-        return [_verdict(claim, about, "across the panels")] if len(about) > 1 else []
-    return [_verdict(claim, [panel], panel.title) for panel in about]
+        return [_gap_verdict(claim, about)] if len(about) > 1 else []
+    return [_Panel(claim, panel).verdict() for panel in about]
 
 
-def _verdict(claim: Claim, panels: Sequence[PanelFindings], where: str) -> Verdict:
-    lines = [{line.name: line for line in panel.lines if line.name in claim.names} for panel in panels]
-    falls = _falls(claim, panels[0].metric)
-    means = [{name: _score(_whole_mean(claim, line), falls) for name, line in p.items()} for p in lines]
-    seeds = sorted(set.intersection(*(set(line.seeds) for part in lines for line in part.values())))
-    agree = [
-        _holds(
-            claim,
-            [{n: _score(line.by_seed[claim.measure][seed], falls) for n, line in p.items()} for p in lines],
+def outcome_of(signs: Iterable[int]) -> str:
+    """Of a claim, by what became of its comparisons."""
+    signs = list(signs)
+    if -1 in signs:
+        return FAILS
+    if not any(signs):
+        return LEVEL
+    return HOLDS if all(signs) else PARTLY
+
+
+def _why(outcome: str, comparisons: Sequence[Comparison]) -> str:
+    if outcome == FAILS:
+        return ", ".join(dict.fromkeys(c.contrary for c in comparisons if c.so < 0))
+    return ", ".join(dict.fromkeys(c.level for c in comparisons if c.so == 0)) if outcome != HOLDS else ""
+
+
+class _Panel:
+    """A claim, put to one panel."""
+
+    def __init__(self, claim: Claim, panel: PanelFindings) -> None:
+        self.claim, self.panel = claim, panel
+        self.lines = {line.name: line for line in panel.lines if line.name in claim.names}
+        self.factor = _factor(claim, panel)
+        self.sign = -1 if _falls(claim, panel.metric) else 1
+
+    def verdict(self) -> Verdict:
+        claim = self.claim
+        comparisons = tuple(self.comparisons())
+        outcome = outcome_of(c.so for c in comparisons)
+        why = _why(outcome, comparisons)
+        if outcome != FAILS and (level := self.panel.chance) is not None and self.at_chance(level):
+            outcome, why = CHANCE, f"chance is {100 * level:.3g} %"
+        elif outcome == LEVEL and self.nobody():
+            why = "nobody gets there"
+        seeds = max((c.difference.n for c in comparisons if c.difference), default=self.most_seeds())
+        return Verdict(
+            claim.says,
+            claim.measure,
+            self.panel.title,
+            outcome,
+            why,
+            seeds,
+            self.figures(self.show),
+            comparisons,
+            self.figures(lambda line: self.panel.published.get(line.name)) if self.told else "",
         )
-        for seed in seeds
-    ]
-    if claim.gap:
-        detail = ", ".join(
-            f"{p.title} {_factor(claim, p) * _gap(claim, m):+.1f}" for p, m in zip(panels, means, strict=True)
+
+    def comparisons(self) -> Iterable[Comparison]:
+        claim = self.claim
+        named = [self.lines[name] for name in claim.lines if name in self.lines]
+        if claim.never:
+            return [self.never(line) for line in named]
+        if claim.above is not None:
+            return [self.above(line, claim.above) for line in named]
+        if claim.alike is not None:
+            pairs = itertools.combinations(named, 2)
+            return [self.alike(a, b, claim.alike) for a, b in pairs]
+        if claim.less is not None and claim.than is not None:
+            return [self.less(line, self.lines[claim.than], claim.less) for line in named]
+        groups = [[self.lines[n] for n in group if n in self.lines] for group in claim.order]
+        return [
+            self.before(better, worse)
+            for i, group in enumerate(groups)
+            for better in group
+            for worse in itertools.chain(*groups[i + 1 :])
+        ]
+
+    # Comparisons ---------------------------------------------------------------------------------
+
+    def before(self, better: LineFindings, worse: LineFindings) -> Comparison:
+        found = self.paired(lambda a, b: a - b, better, worse)
+        return Comparison(
+            f"{better.label} − {worse.label}",
+            found,
+            self.sign * found.sign if found else 0,
+            contrary=f"{worse.label} before {better.label}",
+            level=f"{better.label} level with {worse.label}",
         )
-    else:
-        named = [n for n in (claim.than, *itertools.chain(*claim.order), *claim.lines) if n in lines[0]]
-        shown = {name: f"{lines[0][name].label} {_show(claim, panels[0], lines[0][name])}" for name in named}
-        detail = ", ".join(text + _saved(claim, means[0], name) for name, text in shown.items())
-    return Verdict(claim.says, claim.measure, where, _holds(claim, means), sum(agree), len(seeds), detail)
+
+    def above(self, line: LineFindings, bound: float) -> Comparison:
+        found = self.paired(lambda a: a - self.factor * bound, line)
+        shown = f"{self.factor * bound:g}"
+        return Comparison(
+            f"{line.label} − {shown}",
+            found,
+            found.sign if found else 0,
+            contrary=f"{line.label} below {shown}",
+            level=f"{line.label} level with {shown}",
+        )
+
+    def alike(self, a: LineFindings, b: LineFindings, most: float) -> Comparison:
+        found = self.paired(lambda x, y: x - y, a, b)
+        so, names = 0, f"{a.label} and {b.label}"
+        if found is not None:
+            low, high = _bounds(found)
+            bound = self.factor * most + 1e-9
+            so = 1 if -bound <= low and high <= bound else -1 if low > bound or high < -bound else 0
+        return Comparison(
+            f"{a.label} − {b.label}", found, so, contrary=f"{names} apart", level=f"{names} undecided"
+        )
+
+    def less(self, line: LineFindings, than: LineFindings, share: float) -> Comparison:
+        def saved(mine: float, other: float) -> float:
+            if other:
+                return 100 * (1 - mine / other)
+            return 0.0 if not mine else -100.0  # from who is there at once, there is nothing to save
+
+        found = self.paired(saved, line, than)
+        so = 0
+        if found is not None:
+            low, high = _bounds(found)
+            # A hair is allowed: 45 of 100 is 55 % less, whatever the last digit of 1 - 0.45 is.
+            so = 1 if low >= 100 * share - 1e-7 else -1 if high < 100 * share - 1e-7 else 0
+        return Comparison(
+            f"{line.label} saves",
+            found,
+            so,
+            contrary=f"{line.label} saves less than that",
+            level=f"{line.label} undecided",
+        )
+
+    def never(self, line: LineFindings) -> Comparison:
+        values = line.by_seed[self.claim.measure].values()
+        there = sum(value is not None for value in values)
+        return Comparison(
+            f"{line.label} never",
+            None,
+            1 if not there else -1 if there == len(values) else 0,
+            contrary=f"{line.label} gets there",
+            level=f"{line.label} gets there in {there} of {len(values)} seeds",
+        )
+
+    # Values --------------------------------------------------------------------------------------
+
+    def value(self, line: LineFindings, seed: int) -> float | None:
+        found = line.by_seed[self.claim.measure].get(seed)
+        if found is not None:
+            return self.factor * found
+        return 0.0 if self.claim.measure == "speedup" else None
+
+    def row(self, lines: Sequence[LineFindings], seed: int) -> list[float | None]:
+        """The lines' values of one seed; of arrivals, something for those too that never do."""
+        values = [self.value(line, seed) for line in lines]
+        if self.claim.measure not in ARRIVALS or None not in values:
+            return values
+        ends = [line.ends[self.claim.measure] for line in lines]
+        seen = max(end if value is None else value for value, end in zip(values, ends, strict=True))
+        return [seen if value is None else value for value in values]
+
+    def paired(self, of: Callable[..., float], *lines: LineFindings) -> Interval | None:
+        """By seed, for those seeds that all of the lines have a value of."""
+        seeds = sorted(set.intersection(*(set(line.seeds) for line in lines)))
+        rows = [self.row(lines, seed) for seed in seeds]
+        values = [of(*row) for row in rows if None not in row]
+        return Interval.of(values) if values else None
+
+    def at_chance(self, level: float) -> bool:
+        """Whether no line of the claim is above chance."""
+        if self.claim.measure not in QUALITIES or self.claim.measure == "rise":
+            return False
+        found = [self.paired(lambda a: a - self.factor * level, line) for line in self.lines.values()]
+        near = self.factor * NEAR_CHANCE
+        return all(gap is not None and (gap.sign <= 0 or gap.mean < near) for gap in found)
+
+    def nobody(self) -> bool:
+        values = [v for line in self.lines.values() for v in line.by_seed[self.claim.measure].values()]
+        return self.claim.measure in ARRIVALS and not any(v is not None for v in values)
+
+    def most_seeds(self) -> int:
+        return max((len(line.seeds) for line in self.lines.values()), default=0)
+
+    # Words ---------------------------------------------------------------------------------------
+
+    @property
+    def told(self) -> bool:
+        """Whether the published figures, which are of the first threshold, are of this measure."""
+        return self.claim.measure in ("rounds", "total")
+
+    def figures(self, of: Callable[[LineFindings], str | None]) -> str:
+        """``MMT 3, BMT 5``: of the claim's lines, in its order."""
+        claim = self.claim
+        order = (claim.than, *itertools.chain(*claim.order), *claim.lines)
+        named = [self.lines[name] for name in dict.fromkeys(order) if name in self.lines]
+        return ", ".join(f"{line.label} {text}" for line in named if (text := of(line)) is not None)
+
+    def show(self, line: LineFindings) -> str:
+        measure, stat = self.claim.measure, line.measures.get(self.claim.measure)
+        if measure in ARRIVALS:
+            if stat is None:
+                return "never"
+            part = "" if stat.n == stat.asked else f" (in {stat.n} of {stat.asked} seeds)"
+            return f"{stat.mean:.1f}{part}"
+        if stat is None:
+            return "–"
+        if measure in ("ids", "speedup"):
+            return f"{stat.mean:.2f}{' ×' if measure == 'speedup' else ''}"
+        if measure == "f1_fall":
+            return f"{100 * stat.mean:.0f} %"
+        if measure in EXPOSURES:
+            return f"{stat.mean:.2f}"
+        if measure == "rise":
+            return f"{self.factor * stat.mean:+.1f}"
+        return f"{self.factor * stat.mean:.1f}{' %' if self.factor > 1 else ''}"
 
 
-def _holds(claim: Claim, panels: Sequence[Scores]) -> bool:
-    if claim.gap:
-        gaps = [_gap(claim, scores) for scores in panels]
-        return all(a >= b for a, b in itertools.pairwise(gaps))
-    (scores,) = panels
-    if claim.never:
-        return all(score == -math.inf for score in scores.values())
-    if claim.above is not None:
-        return all(score > claim.above for score in scores.values())
-    if claim.alike is not None:
-        return max(scores.values()) - min(scores.values()) <= claim.alike
-    if claim.less is not None and claim.than is not None:
-        named = [name for name in claim.lines if name in scores]
-        # A hair is allowed: 45 of 100 is 55 % less, whatever the last digit of 1 - 0.45 is.
-        return all(_saving(scores, name, claim.than) >= claim.less - 1e-9 for name in named)
-    return all(
-        # What never gets there is not better than anything, not even than what never does either.
-        scores[better] >= scores[worse] and scores[better] > -math.inf
-        for i, group in enumerate(claim.order)
-        for better in group
-        for worse in itertools.chain(*claim.order[i + 1 :])
-        if better in scores and worse in scores
-    )
+def _gap_verdict(claim: Claim, panels: Sequence[PanelFindings]) -> Verdict:
+    """Whether the distance of two lines shrinks from panel to panel."""
+    parts = [_Panel(claim, panel) for panel in panels]
+    first, second = claim.gap
+
+    def gap(part: _Panel, seed: int) -> float | None:
+        mine, other = part.row([part.lines[first], part.lines[second]], seed)
+        return None if mine is None or other is None else part.sign * (mine - other)
+
+    seeds = set.intersection(*(set(line.seeds) for part in parts for line in part.lines.values()))
+    gaps = [{s: g for s in seeds if (g := gap(part, s)) is not None} for part in parts]
+    comparisons = []
+    for (one, a), (two, b) in itertools.pairwise(zip(panels, gaps, strict=True)):
+        both = sorted(a.keys() & b.keys())
+        found = Interval.of([a[seed] - b[seed] for seed in both]) if both else None
+        comparisons.append(
+            Comparison(
+                f"gap in {one.title} − {two.title}",
+                found,
+                found.sign if found else 0,
+                contrary=f"wider in {two.title} than in {one.title}",
+                level=f"{one.title} level with {two.title}",
+            )
+        )
+    outcome = outcome_of(c.so for c in comparisons)
+    shown = [(p.title, sum(g.values()) / len(g)) for p, g in zip(panels, gaps, strict=True) if g]
+    detail = ", ".join(f"{title} {mean:+.1f}" for title, mean in shown)
+    why = _why(outcome, comparisons)
+    where = "across the panels"
+    return Verdict(claim.says, claim.measure, where, outcome, why, len(seeds), detail, tuple(comparisons))
+
+
+def _bounds(found: Interval) -> tuple[float, float]:
+    if found.low is None or found.high is None:
+        return found.mean, found.mean
+    return found.low, found.high
 
 
 def _audited(claim: Claim, panel: PanelFindings) -> bool:
     """What nobody measured neither holds nor fails."""
     return all(claim.measure in line.measures for line in panel.lines if line.name in claim.names)
-
-
-def _gap(claim: Claim, scores: Scores) -> float:
-    return scores[claim.gap[0]] - scores[claim.gap[1]]
-
-
-def _saving(scores: Scores, name: str, than: str) -> float:
-    """The share of what another takes that is saved. Who never arrives saves nothing from anybody."""
-    mine, other = -scores[name], -scores[than]
-    if math.isinf(mine):
-        return -math.inf
-    if math.isinf(other):
-        return math.inf
-    return 1 - mine / other if other else (0.0 if not mine else -math.inf)
-
-
-def _saved(claim: Claim, scores: Scores, name: str) -> str:
-    """`` (72 % less)``, of a line that a claim says takes less than another."""
-    if claim.than in (None, name) or math.isinf(share := _saving(scores, name, str(claim.than))):
-        return ""
-    return f" ({abs(100 * share):.0f} % {'less' if share >= 0 else 'more'})"
 
 
 def _falls(claim: Claim, metric: str) -> bool:
@@ -130,36 +329,3 @@ def _falls(claim: Claim, metric: str) -> bool:
 def _factor(claim: Claim, panel: PanelFindings) -> float:
     """Accuracies are shown in per cent, everything else as it is."""
     return 100.0 if claim.measure in QUALITIES and METRICS[panel.metric].share else 1.0
-
-
-def _score(value: float | None, falls: bool) -> float:
-    if value is None:
-        return -math.inf
-    return -value if falls else value
-
-
-def _whole_mean(claim: Claim, line: LineFindings) -> float | None:
-    """A threshold that some seed misses counts as missed; as reached where the claim is "never"."""
-    stat = line.measures.get(claim.measure)
-    return stat.mean if stat is not None and (claim.never or stat.n == stat.asked) else None
-
-
-def _show(claim: Claim, panel: PanelFindings, line: LineFindings) -> str:
-    stat = line.measures.get(claim.measure)
-    if claim.measure in ARRIVALS:
-        if stat is None:
-            return "never"
-        part = "" if stat.n == stat.asked else f" (in {stat.n} of {stat.asked} seeds)"
-        return f"{stat.mean:.1f}{part}"
-    if stat is None:
-        return "–"
-    if claim.measure in ("ids", "speedup"):
-        return f"{stat.mean:.2f}{' ×' if claim.measure == 'speedup' else ''}"
-    if claim.measure == "f1_fall":
-        return f"{100 * stat.mean:.0f} %"
-    if claim.measure in EXPOSURES:
-        return f"{stat.mean:.2f}"
-    factor = _factor(claim, panel)
-    if claim.measure == "rise":
-        return f"{factor * stat.mean:+.1f}"
-    return f"{factor * stat.mean:.1f}{' %' if factor > 1 else ''}"

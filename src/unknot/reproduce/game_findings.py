@@ -13,8 +13,9 @@ import numpy as np
 from unknot.experiments.seeds import Stat
 from unknot.incentive import beside, settling
 from unknot.incentive.game import Floats
-from unknot.reproduce.claims import Verdict
+from unknot.reproduce.claims import Verdict, outcome_of
 from unknot.reproduce.games import GameClaim, GameReproduction, Sweep
+from unknot.reproduce.intervals import share
 from unknot.reproduce.measures import Curve
 from unknot.reproduce.page import Page, foot, head
 from unknot.reproduce.played import GameRecord, found_draws
@@ -138,7 +139,10 @@ def _median_settling(curves: Floats) -> float:
 
 
 def _verdicts(plan: GameReproduction, found: Mapping[int, GameRecord]) -> list[Verdict]:
-    """A verdict a claim and line (or group of lines): held where it holds in more than half of the draws."""
+    """A verdict a claim and line (or group of lines), by the share of draws in which it is so.
+
+    It holds where that is more than half by its 95 % interval, and does not where it is less.
+    """
     if not found:
         return []
     panels = {panel.name: _values(plan, panel, found) for panel in plan.panels}
@@ -147,9 +151,11 @@ def _verdicts(plan: GameReproduction, found: Mapping[int, GameRecord]) -> list[V
     for claim in plan.claims:
         values = panels[claim.panel]
         for where, holds, detail in _answers(claim, values, labels, [r.stable for r in found.values()]):
-            count = sum(holds)
-            held = 2 * count > len(holds)
-            verdicts.append(Verdict(claim.says, claim.panel, where, held, count, len(holds), detail))
+            count, draws = sum(holds), len(holds)
+            low, high = share(count, draws)
+            outcome = outcome_of([(low > 0.5) - (high < 0.5)])
+            why = f"in {count} of {draws} draws"
+            verdicts.append(Verdict(claim.says, claim.panel, where, outcome, why, draws, detail))
     return verdicts
 
 

@@ -17,6 +17,15 @@ from unknot.reproduce.reproduction import Reproduction, Run
 
 Pair = tuple[Run, Record]
 
+CLASSES = {
+    **dict.fromkeys(("digits", "mnist", "mnist-writers", "fashion-mnist", "cifar10"), 10),
+    "femnist": 62,
+    "cifar100": 100,
+    "purchase100": 100,
+    "location30": 30,
+}
+"""Of the data sets that reproductions use: pages are drawn where the data is not."""
+
 
 @dataclass(frozen=True)
 class After:
@@ -72,6 +81,8 @@ class LineFindings:
     measures: Mapping[str, Stat]
     by_seed: Mapping[str, Mapping[int, float | None]]
     """The same, before the mean is taken."""
+    ends: Mapping[str, float]
+    """Until when a threshold could have been reached, by the measure of arrival: the longest run's end."""
     choices: Mapping[str, Stat]
     """How each model that could have been served did at the end, on test data."""
     lanes: bool
@@ -89,6 +100,8 @@ class PanelFindings:
     """What is trained on what, by their names: of what was run."""
     thresholds: tuple[float, ...]
     metric: str
+    chance: float | None
+    """The accuracy of who guesses; None of other metrics."""
     split: str
     lines: tuple[LineFindings, ...]
     published: Mapping[str, str]
@@ -119,6 +132,7 @@ def panel_findings(
         trained=_trained(pairs[0][0].experiment) if pairs else "",
         thresholds=panel.thresholds,
         metric=panel.metric,
+        chance=chance(pairs[0][0].experiment) if pairs and panel.metric == "accuracy" else None,
         split=pairs[0][1].trace.split if pairs else "test",
         lines=tuple(_with_speedups(lines, plan.baseline)),
         published={name: str(value) for name, value in panel.published.items()},
@@ -128,6 +142,13 @@ def panel_findings(
         until=panel.until,
         note=panel.note,
     )
+
+
+def chance(experiment: Experiment) -> float | None:
+    """The accuracy of who guesses; None where nobody knows how many classes there are."""
+    answers = experiment.model.options.get("answers")
+    classes = len(answers) if isinstance(answers, Sequence) else CLASSES.get(experiment.data.name)
+    return None if classes is None else 1 / classes
 
 
 def _trained(experiment: Experiment) -> str:
@@ -154,6 +175,7 @@ def _line(panel: Panel, pairs: Sequence[Pair], plain: Rates | None, over_time: b
         seconds=Stat.of(r.seconds for _, r in pairs),
         measures=_stats(values),
         by_seed=values,
+        ends=_ends(pairs),
         choices=_stats(choices),
         lanes=lanes,
         note=line.note,
@@ -237,6 +259,18 @@ def _measures(
         kept = _ratio(record.extra.get("f1_after"), record.extra.get("f1_before"))
         values["f1_fall"][run.key] = None if kept is None else 1 - kept
     return {name: by_seed(pairs, value) for name, value in values.items()}
+
+
+def _ends(pairs: Sequence[Pair]) -> dict[str, float]:
+    rounds, seconds, total = 0.0, 0.0, 0.0
+    for _, record in pairs:
+        asked = record.trace.requests
+        leave = next((i for i, request in enumerate(asked) if request.kind == "erase"), None)
+        if leave is not None:
+            went = record.trace.lasted(leave)
+            rounds, seconds = max(rounds, went[0]), max(seconds, went[1])
+            total = max(total, asked[leave].time + went[1])
+    return {"rounds": rounds, "total": total, **dict.fromkeys(("seconds", "kept", "stopped"), seconds)}
 
 
 def _choices(pairs: Sequence[Pair], metric: Metric) -> dict[str, dict[int, float | None]]:

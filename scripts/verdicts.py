@@ -1,0 +1,105 @@
+"""Write what the records show into ``docs/reproductions.md``: ``python scripts/verdicts.py``.
+
+A table a paper of what became of its claims, between the comments that name it; and every figure in the
+text that a comment behind it gives a source: ``83.7<!--exact-table1 mnist mmt first-->`` is the mean of that
+measure of that line in that panel of that page. Fields of what followed a request are named with its
+number, ``after.0.before``. Figures of the paper have ``<!--paper-->``, settings ``<!--set-->``.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[1]
+RESULTS = ROOT / "docs" / "results"
+PAGE = ROOT / "docs" / "reproductions.md"
+sys.path[:0] = [str(ROOT)]
+
+from benchmarks import parts  # noqa: E402
+from unknot import reproduce  # noqa: E402
+from unknot.report.verdicts import verdicts_table  # noqa: E402
+
+PAPERS = ("exact", "knot", "incentive")
+FIGURE = re.compile(r"(?P<number>\d[\d,]*(?:\.\d+)?)<!--(?P<source>[^>]+)-->")
+UNSOURCED = re.compile(r"(?<![\d.,])(\d+\.\d+|\d[\d,]*(?= (?:%|s|rounds|points)\b| %))(?!<!--|[\d.])")
+"""Figures that say nothing of where they are from: with a decimal, or of something that is measured."""
+
+
+@cache
+def shown(name: str) -> Mapping[str, Any]:
+    """What the page of a reproduction shows, from its records."""
+    plan = reproduce.load(name)
+    return reproduce.findings(plan, "paper", reproduce.records_file(plan, "paper", RESULTS)).to_dict()
+
+
+def tables() -> dict[str, str]:
+    """The table of each paper, by the name that its reproductions begin with."""
+    names = [name for name in reproduce.names() if (RESULTS / f"{name}-paper.md").exists()]
+    return {
+        paper: verdicts_table(
+            [(shown(name), f"results/{name}-paper.md") for name in names if name.startswith(f"{paper}-")]
+        )
+        for paper in PAPERS
+    }
+
+
+def figure(source: str) -> float:
+    """The value that a comment names."""
+    name, panel, line, field = source.split()
+    found = _named(_named(shown(name)["panels"], panel)["lines"], line)
+    value: Any = found["measures"].get(field) or found["choices"].get(field)
+    if value is None:
+        value = found
+        for step in field.split("."):
+            value = value[int(step)] if isinstance(value, Sequence) else value[step]
+    if isinstance(value, Mapping):
+        value = value["mean"]
+    percent = shown(name)["axis"] != "game" and _named(shown(name)["panels"], panel)["metric"] == "accuracy"
+    quality = field.rpartition(".")[2] in QUALITIES or field in found["choices"]
+    return float(value) * (100 if percent and quality else 1)
+
+
+QUALITIES = ("first", "recovering", "end", "final", "before", "rise")
+
+
+def _named(items: Sequence[Mapping[str, Any]], name: str) -> Mapping[str, Any]:
+    by_name = {item["name"]: item for item in items}
+    if name not in by_name:
+        raise LookupError(f"there is no {name} among {', '.join(by_name)}")
+    return by_name[name]
+
+
+def refreshed(text: str) -> str:
+    """The text with every sourced figure as its record has it, to as many digits as it was written with."""
+
+    def put(found: re.Match[str]) -> str:
+        number, source = found["number"], found["source"].strip()
+        if source in ("paper", "set"):
+            return found[0]
+        digits = len(number.partition(".")[2])
+        return f"{figure(source):,.{digits}f}<!--{found['source']}-->"
+
+    return FIGURE.sub(put, text)
+
+
+def unsourced(text: str) -> list[str]:
+    """Figures in what was found that name no record, each with what stands around it."""
+    found = []
+    for section in re.findall(r"^### What we found$(.*?)(?=^##|\Z)", text, re.MULTILINE | re.DOTALL):
+        prose = re.sub(r"<!-- (\w+): begin -->.*?<!-- \1: end -->", "", section, flags=re.DOTALL)
+        plain = re.sub(r"\]\([^)]*\)", "]", prose)
+        for match in UNSOURCED.finditer(plain):
+            found.append(plain[max(0, match.start() - 40) : match.end() + 10].replace("\n", " "))
+    return found
+
+
+if __name__ == "__main__":
+    parts.write(PAGE, **tables())
+    PAGE.write_text(refreshed(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
+    for text in unsourced(PAGE.read_text(encoding="utf-8")):
+        sys.stdout.write(f"no source: {text}\n")

@@ -1,0 +1,50 @@
+"""Intervals for means over seeds and for shares of draws: what a difference may be without being one."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+LEVEL = 0.95
+T = (
+    *(12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228),
+    *(2.201, 2.179, 2.160, 2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086),
+    *(2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042),
+)
+"""Student's t at 97.5 %, by degrees of freedom from 1."""
+Z = 1.95996
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A mean over `n` seeds and its 95 % interval (Student's t); of one seed there is none."""
+
+    mean: float
+    low: float | None
+    high: float | None
+    n: int
+
+    @staticmethod
+    def of(values: Sequence[float]) -> Interval:
+        mean, n = statistics.fmean(values), len(values)
+        if n == 1:
+            return Interval(mean, None, None, 1)
+        t = T[n - 2] if n - 2 < len(T) else Z + 2.4 / (n - 1)  # beyond the table: within 0.001
+        half = t * statistics.stdev(values) / math.sqrt(n)
+        return Interval(mean, mean - half, mean + half, n)
+
+    @property
+    def sign(self) -> int:
+        """1 or -1 where 0 lies outside the interval, else 0. Of one seed: that of its value."""
+        low, high = (self.mean, self.mean) if self.low is None or self.high is None else (self.low, self.high)
+        return (low > 0) - (high < 0)
+
+
+def share(count: int, n: int) -> tuple[float, float]:
+    """Wilson's 95 % interval for a share of which `count` of `n` draws were seen."""
+    p, weight = count / n, Z * Z / n
+    middle = p + weight / 2
+    half = Z * math.sqrt(p * (1 - p) / n + weight / (4 * n))
+    return (middle - half) / (1 + weight), (middle + half) / (1 + weight)

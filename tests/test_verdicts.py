@@ -1,0 +1,44 @@
+"""What docs/reproductions.md says of the papers is what the records in docs/results show."""
+
+import importlib.util
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+
+spec = importlib.util.spec_from_file_location("verdicts", ROOT / "scripts" / "verdicts.py")
+verdicts = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(verdicts)
+
+PAGE = (ROOT / "docs" / "reproductions.md").read_text(encoding="utf-8")
+
+
+def test_every_figure_in_the_text_is_that_of_its_record():
+    written, shown = PAGE.splitlines(), verdicts.refreshed(PAGE).splitlines()
+    assert [a for a, b in zip(written, shown, strict=True) if a != b] == []
+    assert len(verdicts.FIGURE.findall(PAGE)) > 20
+
+
+def test_no_figure_of_what_was_found_comes_without_its_record():
+    assert verdicts.unsourced(PAGE) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("MMT serves 83.7 % at once", 1),
+        ("it takes 94 s, or 12 rounds", 2),
+        ("83.7<!--exact-table1 mnist mmt first--> % and 3 seeds in Figure 4", 0),
+    ],
+)
+def test_a_figure_without_a_source_is_found(text, found):
+    assert len(verdicts.unsourced(f"### What we found\n\n{text}\n\n## Next\n")) == found
+
+
+@pytest.mark.parametrize("paper", verdicts.PAPERS)
+def test_the_table_of_a_paper_is_what_its_records_give(paper):
+    (part,) = re.findall(f"<!-- {paper}: begin -->\n(.*?)<!-- {paper}: end -->", PAGE, re.DOTALL)
+    assert part.strip().splitlines() == verdicts.tables()[paper].strip().splitlines()
