@@ -202,6 +202,16 @@ def test_layers_are_merged_section_by_section():
     assert {run.seed for run in tiny().runs("paper")} == {7}
 
 
+def test_a_panel_may_have_seeds_of_its_own():
+    plan = tiny(lambda table: table["panel"][0].update(seeds=[5]))
+    seeds = {
+        name: [run.seed for run in plan.runs("small") if run.panel.name == name]
+        for name in ("digits", "more")
+    }
+    assert seeds == {"digits": [5, 5], "more": [0, 0, 1, 1]}
+    assert {run.seed for run in plan.runs("small", [3])} == {3}
+
+
 def test_a_panel_may_do_without_a_line(tmp_path):
     plan = tiny(lambda table: table["panel"][0].update(without=["slow"]))
     assert {run.line.name for run in plan.runs("small") if run.panel.name == "digits"} == {"fast"}

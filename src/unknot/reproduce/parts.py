@@ -83,7 +83,7 @@ class Panel:
     one with `not_run` is never run, and says why. `without` names lines that it does without; `lines`
     has what is different for a line in this panel: sections of an experiment, by line. `drops` are
     settings of the layers below that it has no use for: ``model.hidden``. Its figure ends at `until`,
-    where the rest of a run is of no interest.
+    where the rest of a run is of no interest. `seeds` are its own, where it is dearer than the others.
     """
 
     name: str
@@ -98,6 +98,7 @@ class Panel:
     lines: Mapping[str, Table] = field(default_factory=dict)
     off: bool = False
     until: float | None = None
+    seeds: tuple[int, ...] | None = None
     note: str = ""
     layer: Table = field(default_factory=dict)
 

@@ -128,11 +128,15 @@ class Reproduction:
     ) -> list[Run]:
         """Every run there is at a scale, those that are off included, seed by seed."""
         runs: list[Run] = []
-        for seed in self.seeds_at(scale) if seeds is None else seeds:
-            for panel in self.panels_at(scale):
-                if panel.not_run is None:
-                    for line in (line for line in self.lines if line.name not in panel.without):
-                        runs += self._cases(scale, panel, line, seed, overrides)
+        panels = [panel for panel in self.panels_at(scale) if panel.not_run is None]
+        own = {panel.name: panel.seeds or self.seeds_at(scale) for panel in panels}
+        asked = dict.fromkeys(seed for some in own.values() for seed in some) if seeds is None else seeds
+        for seed in asked:
+            for panel in panels:
+                if seeds is None and seed not in own[panel.name]:
+                    continue
+                for line in (line for line in self.lines if line.name not in panel.without):
+                    runs += self._cases(scale, panel, line, seed, overrides)
         return runs
 
     def _cases(

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 
 
 spec = importlib.util.spec_from_file_location("verdicts", ROOT / "scripts" / "verdicts.py")
