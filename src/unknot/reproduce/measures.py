@@ -22,8 +22,8 @@ Pair = tuple[Run, Record]
 class After:
     """What followed one request, over the seeds; None is never.
 
-    `rounds` and `seconds` have an item a threshold. `total` (seconds from the start of the run), `kept`
-    and `stopped` are about the first.
+    `rounds` and `seconds` have an item a threshold; what follows them is about the first. `total` and
+    `finished` are seconds from the start of the run, the others from the request.
     """
 
     request: str
@@ -42,6 +42,10 @@ class After:
     total: Stat | None
     kept: Stat | None
     stopped: Stat | None
+    """Until KNOT's stopping rule was met."""
+    finished: Stat | None
+    aggregated: Stat | None
+    """How what was served then did: with clusters, their last aggregation."""
 
 
 @dataclass(frozen=True)
@@ -76,6 +80,8 @@ class LineFindings:
     """How each model that could have been served did at the end, on test data."""
     lanes: bool
     """Whether the curve's band is of its lanes, and not of the seeds."""
+    judged: bool
+    """Whether the runs were measured on validation data, which KNOT's stopping rule goes by."""
     note: str
 
 
@@ -156,6 +162,7 @@ def _line(panel: Panel, pairs: Sequence[Pair], plain: Rates | None, over_time: b
         by_seed=values,
         choices=_stats(choices),
         lanes=lanes,
+        judged=all(r.trace.judged for _, r in pairs),
         note=line.note,
     )
 
@@ -211,6 +218,8 @@ def _after(
         total=arrival("seconds", whole=True),
         kept=arrival("kept"),
         stopped=arrival("stopped"),
+        finished=arrival("stopped", whole=True),
+        aggregated=arrival("aggregated"),
     )
 
 
@@ -222,14 +231,15 @@ def _measures(
     for run, record in pairs:
         left = [outcome for outcome in outcomes[run.key] if outcome.kind == "erase"]
         values["recovering"][run.key] = _mean([outcome.recovering for outcome in left])
+        values["before"][run.key] = _mean([outcome.before for outcome in left])
         values["first"][run.key] = _mean([outcome.after for outcome in left])
         values["end"][run.key] = _mean([outcome.end for outcome in left])
         values["rise"][run.key] = _mean([_less(outcome.end, outcome.before) for outcome in left])
         first = left[0].reached[0] if left and left[0].reached else None
-        for name in ("rounds", "seconds", "kept", "stopped"):
+        for name in ("rounds", "seconds", "kept", "stopped", "aggregated"):
             values[name][run.key] = getattr(first, name, None)
-        passed = values["seconds"][run.key]
-        values["total"][run.key] = None if passed is None else left[0].time + passed
+        for name, passed in (("total", values["seconds"][run.key]), ("finished", values["stopped"][run.key])):
+            values[name][run.key] = None if passed is None else left[0].time + passed
         values["ids"][run.key] = record.extra.get("ids")
         values["final"][run.key] = _final(record, "final", metric)
         for name in EXPOSURES:
