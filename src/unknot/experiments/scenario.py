@@ -6,10 +6,10 @@ when it was there for good; and when the rule by which KNOT's authors stop was m
 to the next one only. Where less of the metric is better, "reached" means at most.
 
 The rule (section III, "Criteria for terminating the training session"): as soon as the highest *validation*
-accuracy across clusters is above one threshold and the standard deviation over a recent history of such accuracies
-is below another, training ends, and one last aggregation over the clusters gives the model. The paper has no
-values for any of it. Ours: the target that is asked for is the first threshold, `STEADY_DEVIATION` the second,
-the last `STEADY_WINDOW` reports of any cluster are the recent history, and it begins anew with a request.
+accuracy across clusters is above one threshold, and the standard deviation over a recent history of them
+below another, training ends, and one last aggregation over the clusters gives the model. The paper has no
+values for any of it. Ours: the target that is asked for is the first threshold, `STEADY_DEVIATION` the
+second, the last `STEADY_WINDOW` reports of any cluster are the recent history; it begins anew with a request.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ class Since:
 
 @dataclass(frozen=True)
 class Steady:
-    """A moment, in seconds after a request, at which the best lane was steady: how it did, what was served."""
+    """A moment at which the best lane was steady: seconds after a request, how it did, what was served."""
 
     seconds: float
     best: float
@@ -246,7 +246,8 @@ class LearningCurve:
                     threshold,
                     *_first(asked, first, after, threshold, metric),
                     kept=_kept(first, after, threshold, metric),
-                    **_stop(steady, threshold, metric),
+                    stopped=stop.seconds if (stop := _stop(steady, threshold, metric)) else None,
+                    aggregated=stop.served if stop else None,
                 )
                 for threshold in thresholds
             ),
@@ -418,10 +419,9 @@ def _kept(first: float | None, after: After, threshold: float, metric: Metric) -
     return reached
 
 
-def _stop(steady: Sequence[Steady], threshold: float, metric: Metric) -> dict[str, float | None]:
-    """When the stopping rule was first met, and how what was served then did."""
-    met = next((moment for moment in steady if metric.reached(moment.best, threshold)), None)
-    return {} if met is None else {"stopped": met.seconds, "aggregated": met.served}
+def _stop(steady: Sequence[Steady], threshold: float, metric: Metric) -> Steady | None:
+    """When the stopping rule was first met."""
+    return next((moment for moment in steady if metric.reached(moment.best, threshold)), None)
 
 
 def _point(record: Round, split: str, several: bool) -> Point:

@@ -67,7 +67,7 @@ def start_rows(panel: Shown, baseline: str | None) -> tuple[list[str], Rows]:
 
 
 def request_rows(panel: Shown, baseline: str | None) -> tuple[list[str], Rows]:
-    """How soon each line was there again after the request: at each target, for good, by the stopping rule."""
+    """How soon each line was there again after the request: at each target, for good, by the rule."""
     beside = [f"beside {panel['labels'][baseline]}"] if baseline else []
     first, *more = [f"from request {target(goal, panel['metric'])}" for goal in panel["thresholds"]]
     header = ["", "request", first, *beside, "for good", "from request to stopping rule", *more]
