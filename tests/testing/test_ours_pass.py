@@ -64,7 +64,7 @@ OTHERS = {
     "knot, random, mmt": KNOT(2, by="random", retrain=MMT()),
 }
 ALL = {**NEVER_HAD, **ISOLATED, **OTHERS}
-OTHER_NODES = {"fedcio", "knot, random", "knot, random, mmt", "mmt"}
+OTHER_NODES = {*ISOLATED, "knot, random, mmt", "mmt"}
 """Of these the nodes themselves would be others without the client."""
 
 

@@ -32,6 +32,8 @@ MEASURES = {
     "aggregated": "accuracy of what is served when KNOT's stopping rule is met (%)",
     "speedup": "times as fast as {baseline}, from the start to the threshold",
     "final": "test accuracy at the end (%)",
+    "memory": "copies of the model that a client holds in training",
+    "peak": "GiB of GPU memory",
     "f1_before": "F1 of the attack before the request",
     "f1_after": "F1 of the attack on the erased data",
     "f1_control": "F1 of the attack on the controls",

@@ -8,6 +8,7 @@ from unknot.report.cells import NONE, Rows, Shown, against, count, not_run, qual
 
 SUBTITLE = "Simulated seconds to a threshold, and accuracies in %: mean ± standard deviation over n seeds."
 NO_REQUEST = {"request": NONE, "time": None, "before": None, "first": None, "end": None}
+MEMORY = {"memory": ("model copies in training", ""), "peak": ("GPU memory", " GiB")}
 COSTS = {"client_epochs": "client epochs a second", "bytes_sent": "sent a second"}
 MADE = (
     "Mean ± sample standard deviation over n seeds; accuracies in per cent, times in simulated seconds. The "
@@ -23,7 +24,10 @@ MADE = (
     "model right after the request. *End*: the last measurement before the next request. *Test*: "
     "what was served at the end of the run, on test data; beside it what the clusters' mean, the best "
     "of them or all together would have given, where that was a choice. Costs are those of a simulated "
-    "second, over the whole run, as multiples of {baseline}'s before its first request. {band}"
+    "second, over the whole run, as multiples of {baseline}'s before its first request; *stored* is the peak "
+    "of what the server keeps. *Model copies in training*: vectors as long as the model that a client holds "
+    "while it trains: weights, gradient, what the optimiser keeps and, where it wants the curvature, a draw "
+    "and its product with the Hessian; activations are not in it. {band}"
 )
 BAND = (
     "In the figure, the band of a line with clusters is from the worst to the best of them (mean over the "
@@ -115,7 +119,9 @@ def quality_rows(panel: Shown) -> tuple[list[str], Rows]:
 
 def costs_rows(panel: Shown) -> tuple[list[str], Rows]:
     """What each line costs a simulated second: rounds of clusters are not those of a federation."""
-    header = ["", *COSTS.values(), "stored", "real seconds", "guarantee"]
+    measured = [name for name in MEMORY if any(name in line["measures"] for line in panel["lines"])]
+    memory = [MEMORY[name][0] for name in measured]
+    header = ["", *COSTS.values(), "stored", *memory, "real seconds", "guarantee"]
     rows = []
     for line in panel["lines"]:
         costs = line["costs"]
@@ -123,8 +129,14 @@ def costs_rows(panel: Shown) -> tuple[list[str], Rows]:
         if costs is not None:
             values = [*(costs[name] / costs["seconds"] for name in COSTS), costs["bytes_stored"]]
             shown = [f"{value:.2f} ×" for value in values]
+        shown += [_memory(line, name) for name in measured]
         rows.append([line["label"], *shown, count(line["seconds"]), line["guarantee"]])
     return header, rows
+
+
+def _memory(line: Shown, name: str) -> str:
+    stat = line["measures"].get(name)
+    return NONE if stat is None else count(stat) + MEMORY[name][1]
 
 
 def _requests(lines: Sequence[Shown], otherwise: Sequence[Shown] = ()) -> Iterator[tuple[Shown, int, Shown]]:

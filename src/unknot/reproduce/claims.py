@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from unknot.core.metrics import METRICS
 from unknot.reproduce.measures import LineFindings, PanelFindings
-from unknot.reproduce.parts import ARRIVALS, BETRAYALS, EXPOSURES, QUALITIES, Claim
+from unknot.reproduce.parts import ARRIVALS, BETRAYALS, EXPOSURES, FOOTPRINTS, QUALITIES, Claim
 
 Scores = Mapping[str, float]
 """By line; the higher, the better."""
@@ -37,7 +37,7 @@ def judge(claim: Claim, panels: Sequence[PanelFindings]) -> list[Verdict]:
         and claim.names - set(panel.without) <= {line.name for line in panel.lines}
         and (claim.measure not in (*ARRIVALS, "speedup") or panel.thresholds)
         and claim.than not in panel.without
-        and (claim.measure not in EXPOSURES or _audited(claim, panel))
+        and (claim.measure not in (*EXPOSURES, *FOOTPRINTS) or _audited(claim, panel))
         and not (claim.lines and set(claim.lines) <= set(panel.without))
     ]
     if claim.gap:
@@ -123,7 +123,7 @@ def _falls(claim: Claim, metric: str) -> bool:
     """Whether less is better. What is above a bound is so whether that is good or not."""
     if claim.above is not None:
         return False
-    less = (*ARRIVALS, *BETRAYALS, "ids")
+    less = (*ARRIVALS, *BETRAYALS, *FOOTPRINTS, "ids")
     return claim.measure in less or (METRICS[metric].falls and claim.measure in QUALITIES)
 
 
@@ -157,7 +157,7 @@ def _show(claim: Claim, panel: PanelFindings, line: LineFindings) -> str:
         return f"{stat.mean:.2f}{' ×' if claim.measure == 'speedup' else ''}"
     if claim.measure == "f1_fall":
         return f"{100 * stat.mean:.0f} %"
-    if claim.measure in EXPOSURES:
+    if claim.measure in (*EXPOSURES, *FOOTPRINTS):
         return f"{stat.mean:.2f}"
     factor = _factor(claim, panel)
     if claim.measure == "rise":

@@ -11,7 +11,7 @@ from unknot.experiments.config import Experiment
 from unknot.experiments.courses import grid_of, lanes_between, on_grid, served
 from unknot.experiments.scenario import Outcome, Rates
 from unknot.experiments.seeds import Stat
-from unknot.reproduce.parts import EXPOSURES, MEASURES, Panel
+from unknot.reproduce.parts import EXPOSURES, FOOTPRINTS, MEASURES, Panel
 from unknot.reproduce.records import Record
 from unknot.reproduce.reproduction import Reproduction, Run
 
@@ -242,7 +242,7 @@ def _measures(
             values[name][run.key] = None if passed is None else left[0].time + passed
         values["ids"][run.key] = record.extra.get("ids")
         values["final"][run.key] = _final(record, "final", metric)
-        for name in EXPOSURES:
+        for name in (*EXPOSURES, *FOOTPRINTS):
             values[name][run.key] = record.extra.get(name)
         kept = _ratio(record.extra.get("f1_after"), record.extra.get("f1_before"))
         values["f1_fall"][run.key] = None if kept is None else 1 - kept

@@ -29,6 +29,8 @@ MEASURES = {
     "aggregated": "accuracy of what is served when it is met: with clusters, of their last aggregation",
     "speedup": "the baseline's total, as a multiple of the line's",
     "final": "accuracy at the end of the run, on test data",
+    "memory": "copies of the model that a client holds in training: weights, gradient, the optimiser's",
+    "peak": "GiB of a GPU's memory that the run took at most; of runs on one",
     "f1_before": "F1 of the attack on the erased data, the model before the request",
     "f1_after": "the same, the model after the unlearning",
     "f1_control": "the same, the median of models that never had the data",
@@ -57,6 +59,9 @@ ARRIVALS = ("rounds", "seconds", "total", "kept", "stopped", "finished")
 """Measures of when a threshold is reached: the sooner, the better, and never is worst."""
 QUALITIES = ("before", "recovering", "first", "end", "rise", "final", "aggregated")
 """Measures of how well a model does: in accuracy, or in the panel's metric."""
+
+FOOTPRINTS = ("memory", "peak")
+"""Measures of how much memory training takes: the less, the better; older records have none."""
 
 SCALES = ("small", "paper")
 
