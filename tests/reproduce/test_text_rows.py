@@ -86,6 +86,7 @@ def test_text_by_byte_pairs_is_trained_in_clusters(here, panel, model):
     chosen["clock"] = {"seconds_per_sample": 2.0}
     chosen["engine"] = {"threads": 1}
     table["panel"] = [chosen]
+    table["claims"] = []
     plan = Reproduction.of(table, "knot-fig6a")
     file = reproduce(plan, "paper", out=here, seeds=[0], only=["random"])
     (found,) = findings(plan, "paper", file, [0]).panels

@@ -48,7 +48,11 @@ NEVER_HAD = {
     "exact-fun": ExactFun(),
     "fats": FATS(rho_client=5, rounds=20, local_steps=3, clients=8),
 }
-ISOLATED = {"fedcio": FedCIO(2), "knot, random": KNOT(3, by="random")}
+ISOLATED = {
+    "fedcio": FedCIO(2),
+    "knot, random": KNOT(3, by="random"),
+    "knot, random, goes back": KNOT(3, by="random", restart="before"),
+}
 OTHERS = {
     "rapid": Rapid(),
     "bmt": BMT(),
@@ -60,7 +64,7 @@ OTHERS = {
     "knot, random, mmt": KNOT(2, by="random", retrain=MMT()),
 }
 ALL = {**NEVER_HAD, **ISOLATED, **OTHERS}
-OTHER_NODES = {"fedcio", "knot, random", "knot, random, mmt", "mmt"}
+OTHER_NODES = {*ISOLATED, "knot, random, mmt", "mmt"}
 """Of these the nodes themselves would be others without the client."""
 
 

@@ -4,6 +4,12 @@ For every request: the accuracy (or another metric) before it, right after it (r
 rounds, simulated seconds and client epochs it took until the served model first reached each threshold;
 when it was there for good; and when the rule by which KNOT's authors stop was met. A request is followed up
 to the next one only. Where less of the metric is better, "reached" means at most.
+
+The rule (section III, "Criteria for terminating the training session"): as soon as the highest *validation*
+accuracy across clusters is above one threshold, and the standard deviation over a recent history of them
+below another, training ends, and one last aggregation over the clusters gives the model. The paper has no
+values for any of it. Ours: the target that is asked for is the first threshold, `STEADY_DEVIATION` the
+second, the last `STEADY_WINDOW` reports of any cluster are the recent history; it begins anew with a request.
 """
 
 from __future__ import annotations
@@ -20,9 +26,9 @@ from unknot.federation.history import History, Round
 WINDOW = 20
 """Rounds after a request over which its mean accuracy is taken."""
 STEADY_WINDOW = 5
-"""Measurements over which the best lane must be steady for the stopping rule to be met."""
+"""Reports over which the best lane must be steady for the stopping rule to be met: ours."""
 STEADY_DEVIATION = 0.01
-"""The most that its standard deviation may be over them."""
+"""The most that its standard deviation may be over them: ours, too."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +36,8 @@ class Point:
     """One measurement: what had been reached, and what it had cost, when a round was over.
 
     `value` is the main metric's, as a rule accuracy. `round` is the lane's own count. Where there are
-    several lanes, `lane` says which, and `own` is the value of its own model.
+    several lanes, `lane` says which, and `own` is the value of its own model. `judged` is what the stopping
+    rule goes by: the lane's own model, or the served one of a single lane, on validation data.
     """
 
     round: int
@@ -41,6 +48,8 @@ class Point:
     lane: str | None = None
     own: float | None = None
     own_loss: float | None = None
+    judged: float | None = None
+    judged_loss: float | None = None
 
 
 @dataclass(frozen=True)
@@ -70,7 +79,9 @@ class Reached:
     """What it took to reach a threshold; None where it was not reached.
 
     `kept` is the seconds until it was reached for good: until the end, or the next request. `stopped`
-    is the seconds until the stopping rule was met: the best lane's own model is there, and was steady.
+    is the seconds until the stopping rule was met: the best lane's own model is there on validation data, and
+    was steady; `aggregated` is how what was served just then did, which is the last aggregation over the
+    clusters where their mean is served.
     """
 
     threshold: float
@@ -79,6 +90,7 @@ class Reached:
     client_epochs: float | None = None
     kept: float | None = None
     stopped: float | None = None
+    aggregated: float | None = None
 
 
 @dataclass(frozen=True)
@@ -109,6 +121,15 @@ class Since:
     rounds: int
     seconds: float
     point: Point
+
+
+@dataclass(frozen=True)
+class Steady:
+    """A moment at which the best lane was steady: seconds after a request, how it did, what was served."""
+
+    seconds: float
+    best: float
+    served: float | None
 
 
 @dataclass(frozen=True)
@@ -158,6 +179,11 @@ class LearningCurve:
     def several(self) -> bool:
         """Whether there are lanes with models of their own."""
         return any(point.own is not None for point in self.points)
+
+    @property
+    def judged(self) -> bool:
+        """Whether anything was measured that the stopping rule can go by; older records have nothing."""
+        return any(point.judged is not None for point in self.points)
 
     def outcomes(
         self, thresholds: Sequence[float] = (), window: int = WINDOW, metric: Metric | None = None
@@ -225,32 +251,32 @@ class LearningCurve:
                     threshold,
                     *_first(asked, first, after, threshold, metric),
                     kept=_kept(first, after, threshold, metric),
-                    stopped=next((t for t, best in steady if metric.reached(best, threshold)), None),
+                    stopped=stop.seconds if (stop := _stop(steady, threshold, metric)) else None,
+                    aggregated=stop.served if stop else None,
                 )
                 for threshold in thresholds
             ),
         )
 
-    def _steady(self, index: int, metric: Metric) -> list[tuple[float, float]]:
-        """The seconds after a request at which the best lane was steady, and how well it then did.
+    def _steady(self, index: int, metric: Metric) -> list[Steady]:
+        """When the best lane was steady after a request, on validation data.
 
-        At every report: the best of the lanes that have reported since the request, by their latest
-        models. A single lane is measured by what is served.
+        At every report: the best of the lanes that have reported since the request, by their latest models.
         """
-        several = self.several
         latest: dict[str | None, float] = {}
         best: list[float] = []
         found = []
         for since in self._between(index):
             p = since.point
-            value = self.of_metric(metric, *((p.own, p.own_loss) if several else (p.value, p.loss)))
+            value = self.of_metric(metric, p.judged, p.judged_loss)
             if value is None:
                 continue
             latest[p.lane] = value
             best.append(metric.best(latest.values()))
             last = best[-STEADY_WINDOW:]
             if len(last) == STEADY_WINDOW and metric.spread(last) <= STEADY_DEVIATION:
-                found.append((since.seconds, last[-1]))
+                served = self.of_metric(metric, p.value, p.loss)
+                found.append(Steady(since.seconds, last[-1], served))
         return found
 
     def _between(self, index: int) -> list[Since]:
@@ -398,6 +424,11 @@ def _kept(first: float | None, after: After, threshold: float, metric: Metric) -
     return reached
 
 
+def _stop(steady: Sequence[Steady], threshold: float, metric: Metric) -> Steady | None:
+    """When the stopping rule was first met."""
+    return next((moment for moment in steady if metric.reached(moment.best, threshold)), None)
+
+
 def _point(record: Round, split: str, several: bool) -> Point:
     return Point(
         record.round,
@@ -408,6 +439,8 @@ def _point(record: Round, split: str, several: bool) -> Point:
         record.lane if several else None,
         _value(record.own, split),
         _loss(record.own, split),
+        _value(record.own or record.scores, "validation"),
+        _loss(record.own or record.scores, "validation"),
     )
 
 

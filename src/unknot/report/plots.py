@@ -17,6 +17,7 @@ Shown = Mapping[str, Any]
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#8C6D31")
 DASHES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 1)), (0, (6, 2, 2, 2)))
 MEASURES = {
+    "before": "accuracy before a leave (%)",
     "recovering": "mean accuracy over the 20 rounds after a leave (%)",
     "first": "accuracy in round 0 after a leave (%)",
     "end": "accuracy at the end of a phase after a leave (%)",
@@ -26,9 +27,13 @@ MEASURES = {
     "seconds": "simulated seconds from the leave to the threshold",
     "total": "simulated seconds from the start to the threshold, after the leave",
     "kept": "simulated seconds from the leave until the threshold is kept",
-    "stopped": "simulated seconds from the leave until the paper's stopping rule",
+    "stopped": "simulated seconds from the leave until KNOT's stopping rule",
+    "finished": "simulated seconds from the start until KNOT's stopping rule, after the leave",
+    "aggregated": "accuracy of what is served when KNOT's stopping rule is met (%)",
     "speedup": "times as fast as {baseline}, from the start to the threshold",
     "final": "test accuracy at the end (%)",
+    "memory": "copies of the model that a client holds in training",
+    "peak": "GiB of GPU memory",
     "f1_before": "F1 of the attack before the request",
     "f1_after": "F1 of the attack on the erased data",
     "f1_control": "F1 of the attack on the controls",
@@ -46,8 +51,8 @@ MEASURES = {
     "p_before": "p of the model before the request among its controls",
     "p_after": "p of the model after the unlearning among its controls",
 }
-QUALITIES = ("recovering", "first", "end", "final")
-ARRIVALS = ("rounds", "seconds", "total", "kept", "stopped")
+QUALITIES = ("before", "recovering", "first", "end", "final", "aggregated")
+ARRIVALS = ("rounds", "seconds", "total", "kept", "stopped", "finished")
 WIDTH, HEIGHT = 3.2, 2.7  # inches an axes: three in a row can still be read at 800 pixels
 DIVERGED, SHOWN, FEW = (
     1e4,

@@ -150,12 +150,9 @@ def panel_tables(panel: Shown, findings: Shown) -> list[tuple[list[str], Rows]]:
     if findings["axis"] == "game":
         return utilities.tables(panel)
     over_time = findings["axis"] == "time"
-    found = []
-    if panel["lines"] or panel["published"]:
-        if over_time:
-            found.append(times.time_rows(panel, findings["baseline"]))
-        else:
-            found.append(requests_rows(panel, findings["counted"]))
+    found = times.tables(panel, findings["baseline"]) if over_time else []
+    if not over_time and (panel["lines"] or panel["published"]):
+        found.append(requests_rows(panel, findings["counted"]))
     if panel["lines"]:
         if over_time:
             found.append(times.quality_rows(panel))

@@ -8,18 +8,26 @@ from unknot.report.cells import NONE, Rows, Shown, against, count, not_run, qual
 
 SUBTITLE = "Simulated seconds to a threshold, and accuracies in %: mean ± standard deviation over n seeds."
 NO_REQUEST = {"request": NONE, "time": None, "before": None, "first": None, "end": None}
+MEMORY = {"memory": ("model copies in training", ""), "peak": ("GPU memory", " GiB")}
 COSTS = {"client_epochs": "client epochs a second", "bytes_sent": "sent a second"}
 MADE = (
-    "Mean ± sample standard deviation over n seeds; accuracies in per cent, times in simulated seconds. "
-    "*To 75 %*: seconds from the request until the served model first reached it. *Total*: the same from the "
-    "start of the run, from where the *paper* counts too. *Beside*: what of the time is saved, by the "
-    "means, beside {baseline}. *For good*: until it was reached and not lost again before the end, or the "
-    "next request. *Paper's rule*: until the best cluster's own model was there and steady, its standard "
-    "deviation over 5 reports at most 0.01; one lane is measured by what is served. *Right after*: the "
+    "Mean ± sample standard deviation over n seeds; accuracies in per cent, times in simulated seconds. The "
+    "first table counts *from the start* of the run, as the published figures do, which stand beside ours; "
+    "the second *from the request*, for which nothing is published. *To 75 %*: until the served model first "
+    "was there after the request. *Stopping rule*: until the rule was met by which the KNOT paper ends "
+    "training: the best cluster's own model is there on validation data, and steady (standard deviation over "
+    "5 reports at most 0.01; target, window and deviation are ours, the paper names none; one lane is "
+    "measured by what is served; – where validation data was not looked at). *Served then*: how what was "
+    "served at that moment did; where the clusters' mean is served, that is the paper's last aggregation. "
+    "*Beside*: what of the time is saved, by the means, beside {baseline}. *For good*: until the target was "
+    "reached and not lost again before the end, or the next request. *Right after*: the "
     "model right after the request. *End*: the last measurement before the next request. *Test*: "
     "what was served at the end of the run, on test data; beside it what the clusters' mean, the best "
     "of them or all together would have given, where that was a choice. Costs are those of a simulated "
-    "second, over the whole run, as multiples of {baseline}'s before its first request. {band}"
+    "second, over the whole run, as multiples of {baseline}'s before its first request; *stored* is the peak "
+    "of what the server keeps. *Model copies in training*: vectors as long as the model that a client holds "
+    "while it trains: weights, gradient, what the optimiser keeps and, where it wants the curvature, a draw "
+    "and its product with the Hessian; activations are not in it. {band}"
 )
 BAND = (
     "In the figure, the band of a line with clusters is from the worst to the best of them (mean over the "
@@ -37,27 +45,54 @@ def made(findings: Shown) -> str:
     return text.strip()
 
 
-def time_rows(panel: Shown, baseline: str | None) -> tuple[list[str], Rows]:
-    """How soon each line was there again, the published figure and the baseline beside it."""
-    published = ["paper"] if panel["published"] else []
+def start_rows(panel: Shown, baseline: str | None) -> tuple[list[str], Rows]:
+    """How soon each line was there from the start of the run: what the published figures compare with."""
+    published = ["published"] if panel["published"] else []
     beside = [f"beside {panel['labels'][baseline]}"] if baseline else []
-    first, *more = [target(threshold, panel["metric"]) for threshold in panel["thresholds"]] or [NONE]
-    times = [first, *beside, "total", *beside, "for good", "paper's rule"] if panel["thresholds"] else []
-    header = ["", "request", *published, *times, *more, "n"]
-    base: Sequence[Shown] = next((line["after"] for line in panel["lines"] if line["name"] == baseline), [])
+    times = []
+    if panel["thresholds"]:
+        goal = target(panel["thresholds"][0], panel["metric"])
+        times = [f"from start {goal}", *beside, "from start to stopping rule", *beside, "served then"]
+    # Of a single request the next table says when it came: here is little room.
+    lead = 2 if any(len(line["after"]) > 1 for line in panel["lines"]) else 1
+    header = [*("", "request")[:lead], *published, *times, "n"]
     rows: Rows = []
-    for line, i, after in _requests(panel["lines"]):
+    for line, i, after, other in _beside(panel, baseline):
         told = panel["published"].get(line["name"], NONE) if i == _first_leave(line) else ""
-        other = base[i] if i < len(base) and line["name"] != baseline else None
-        row = [*_lead(line, i, after), *[told for _ in published]]
+        row = [*_lead(line, i, after)[:lead], *[told for _ in published]]
         if panel["thresholds"]:
-            soon, *later = after["seconds"]
-            row += [count(soon), *[against(soon, other["seconds"][0]) if other else "" for _ in beside]]
-            row += [count(after["total"])]
-            row += [against(after["total"], other["total"]) if other else "" for _ in beside]
-            row += [count(stat) for stat in (after["kept"], after["stopped"], *later)]
+            for name, known in (("total", True), ("finished", line["judged"])):
+                row += [count(after[name]) if known else NONE]
+                row += [against(after[name], other[name]) if other else "" for _ in beside]
+            row += [quality(after["aggregated"], panel["metric"])]
         rows.append([*row, str(len(line["seeds"])) if i == 0 else ""])
-    return header, [*rows, *not_run(panel, len(header))]
+    absent = ([label, told, "not run"] for label, _, told, *_ in not_run(panel, 3))
+    return header, [*rows, *([*row, *[""] * (len(header) - len(row))] for row in absent)]
+
+
+def request_rows(panel: Shown, baseline: str | None) -> tuple[list[str], Rows]:
+    """How soon each line was there again after the request: at each target, for good, by the rule."""
+    beside = [f"beside {panel['labels'][baseline]}"] if baseline else []
+    first, *more = [f"from request {target(goal, panel['metric'])}" for goal in panel["thresholds"]]
+    header = ["", "request", first, *beside, "for good", "from request to stopping rule", *more]
+    rows: Rows = []
+    for line, i, after, other in _beside(panel, baseline):
+        soon, *later = after["seconds"]
+        row = [*_lead(line, i, after), count(soon)]
+        row += [against(soon, other["seconds"][0]) if other else "" for _ in beside]
+        row += [count(after["kept"]), count(after["stopped"]) if line["judged"] else NONE]
+        rows.append([*row, *(count(stat) for stat in later)])
+    return header, rows
+
+
+def tables(panel: Shown, baseline: str | None) -> list[tuple[list[str], Rows]]:
+    """From the start, then from the request; nothing of what there is nothing of."""
+    found = []
+    if panel["lines"] or panel["published"]:
+        found.append(start_rows(panel, baseline))
+    if panel["thresholds"] and any(line["after"] for line in panel["lines"]):
+        found.append(request_rows(panel, baseline))
+    return found
 
 
 def quality_rows(panel: Shown) -> tuple[list[str], Rows]:
@@ -84,7 +119,9 @@ def quality_rows(panel: Shown) -> tuple[list[str], Rows]:
 
 def costs_rows(panel: Shown) -> tuple[list[str], Rows]:
     """What each line costs a simulated second: rounds of clusters are not those of a federation."""
-    header = ["", *COSTS.values(), "stored", "real seconds", "guarantee"]
+    measured = [name for name in MEMORY if any(name in line["measures"] for line in panel["lines"])]
+    memory = [MEMORY[name][0] for name in measured]
+    header = ["", *COSTS.values(), "stored", *memory, "real seconds", "guarantee"]
     rows = []
     for line in panel["lines"]:
         costs = line["costs"]
@@ -92,14 +129,27 @@ def costs_rows(panel: Shown) -> tuple[list[str], Rows]:
         if costs is not None:
             values = [*(costs[name] / costs["seconds"] for name in COSTS), costs["bytes_stored"]]
             shown = [f"{value:.2f} ×" for value in values]
+        shown += [_memory(line, name) for name in measured]
         rows.append([line["label"], *shown, count(line["seconds"]), line["guarantee"]])
     return header, rows
+
+
+def _memory(line: Shown, name: str) -> str:
+    stat = line["measures"].get(name)
+    return NONE if stat is None else count(stat) + MEMORY[name][1]
 
 
 def _requests(lines: Sequence[Shown], otherwise: Sequence[Shown] = ()) -> Iterator[tuple[Shown, int, Shown]]:
     for line in lines:
         for i, after in enumerate(line["after"] or otherwise):
             yield line, i, after
+
+
+def _beside(panel: Shown, baseline: str | None) -> Iterator[tuple[Shown, int, Shown, Shown | None]]:
+    """The requests of each line, and what followed them in the baseline, where that is another."""
+    base: Sequence[Shown] = next((line["after"] for line in panel["lines"] if line["name"] == baseline), [])
+    for line, i, after in _requests(panel["lines"]):
+        yield line, i, after, base[i] if i < len(base) and line["name"] != baseline else None
 
 
 def _lead(line: Shown, index: int, after: Shown) -> list[str]:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from unknot.core.metrics import METRICS
 from unknot.reproduce.intervals import Interval
 from unknot.reproduce.measures import LineFindings, PanelFindings
-from unknot.reproduce.parts import ARRIVALS, BETRAYALS, EXPOSURES, QUALITIES, Claim
+from unknot.reproduce.parts import ARRIVALS, BETRAYALS, EXPOSURES, FOOTPRINTS, QUALITIES, RULED, Claim
 
 HOLDS, PARTLY, LEVEL, FAILS, CHANCE = "holds", "holds in part", "not shown", "does not hold", "at chance"
 NEAR_CHANCE = 0.01
@@ -61,7 +61,8 @@ def judge(claim: Claim, panels: Sequence[PanelFindings]) -> list[Verdict]:
         and claim.names - set(panel.without) <= {line.name for line in panel.lines}
         and (claim.measure not in (*ARRIVALS, "speedup") or panel.thresholds)
         and claim.than not in panel.without
-        and (claim.measure not in EXPOSURES or _audited(claim, panel))
+        and (claim.measure not in (*EXPOSURES, *FOOTPRINTS) or _measured(claim, panel))
+        and (claim.measure not in RULED or all(line.judged for line in panel.lines))
         and not (claim.lines and set(claim.lines) <= set(panel.without))
         and not (claim.order and len([g for g in claim.order if set(g) - set(panel.without)]) < 2)
     ]
@@ -268,7 +269,7 @@ class _Panel:
             return f"{stat.mean:.2f}{' ×' if measure == 'speedup' else ''}"
         if measure == "f1_fall":
             return f"{100 * stat.mean:.0f} %"
-        if measure in EXPOSURES:
+        if measure in (*EXPOSURES, *FOOTPRINTS):
             return f"{stat.mean:.2f}"
         if measure == "rise":
             return f"{self.factor * stat.mean:+.1f}"
@@ -313,7 +314,7 @@ def _bounds(found: Interval) -> tuple[float, float]:
     return found.low, found.high
 
 
-def _audited(claim: Claim, panel: PanelFindings) -> bool:
+def _measured(claim: Claim, panel: PanelFindings) -> bool:
     """What nobody measured neither holds nor fails."""
     return all(claim.measure in line.measures for line in panel.lines if line.name in claim.names)
 
@@ -322,7 +323,7 @@ def _falls(claim: Claim, metric: str) -> bool:
     """Whether less is better. What is above a bound is so whether that is good or not."""
     if claim.above is not None:
         return False
-    less = (*ARRIVALS, *BETRAYALS, "ids")
+    less = (*ARRIVALS, *BETRAYALS, *FOOTPRINTS, "ids")
     return claim.measure in less or (METRICS[metric].falls and claim.measure in QUALITIES)
 
 

@@ -11,7 +11,7 @@ from unknot.experiments.config import Experiment
 from unknot.experiments.courses import grid_of, lanes_between, on_grid, served
 from unknot.experiments.scenario import Outcome, Rates
 from unknot.experiments.seeds import Stat
-from unknot.reproduce.parts import EXPOSURES, MEASURES, Panel
+from unknot.reproduce.parts import EXPOSURES, FOOTPRINTS, MEASURES, Panel
 from unknot.reproduce.records import Record
 from unknot.reproduce.reproduction import Reproduction, Run
 
@@ -31,8 +31,8 @@ CLASSES = {
 class After:
     """What followed one request, over the seeds; None is never.
 
-    `rounds` and `seconds` have an item a threshold. `total` (seconds from the start of the run), `kept`
-    and `stopped` are about the first.
+    `rounds` and `seconds` have an item a threshold; what follows them is about the first. `total` and
+    `finished` are seconds from the start of the run, the others from the request.
     """
 
     request: str
@@ -51,6 +51,10 @@ class After:
     total: Stat | None
     kept: Stat | None
     stopped: Stat | None
+    """Until KNOT's stopping rule was met."""
+    finished: Stat | None
+    aggregated: Stat | None
+    """How what was served then did: with clusters, their last aggregation."""
 
 
 @dataclass(frozen=True)
@@ -87,6 +91,8 @@ class LineFindings:
     """How each model that could have been served did at the end, on test data."""
     lanes: bool
     """Whether the curve's band is of its lanes, and not of the seeds."""
+    judged: bool
+    """Whether the runs were measured on validation data, which KNOT's stopping rule goes by."""
     note: str
 
 
@@ -178,6 +184,7 @@ def _line(panel: Panel, pairs: Sequence[Pair], plain: Rates | None, over_time: b
         ends=_ends(pairs),
         choices=_stats(choices),
         lanes=lanes,
+        judged=all(r.trace.judged for _, r in pairs),
         note=line.note,
     )
 
@@ -233,6 +240,8 @@ def _after(
         total=arrival("seconds", whole=True),
         kept=arrival("kept"),
         stopped=arrival("stopped"),
+        finished=arrival("stopped", whole=True),
+        aggregated=arrival("aggregated"),
     )
 
 
@@ -244,17 +253,18 @@ def _measures(
     for run, record in pairs:
         left = [outcome for outcome in outcomes[run.key] if outcome.kind == "erase"]
         values["recovering"][run.key] = _mean([outcome.recovering for outcome in left])
+        values["before"][run.key] = _mean([outcome.before for outcome in left])
         values["first"][run.key] = _mean([outcome.after for outcome in left])
         values["end"][run.key] = _mean([outcome.end for outcome in left])
         values["rise"][run.key] = _mean([_less(outcome.end, outcome.before) for outcome in left])
         first = left[0].reached[0] if left and left[0].reached else None
-        for name in ("rounds", "seconds", "kept", "stopped"):
+        for name in ("rounds", "seconds", "kept", "stopped", "aggregated"):
             values[name][run.key] = getattr(first, name, None)
-        passed = values["seconds"][run.key]
-        values["total"][run.key] = None if passed is None else left[0].time + passed
+        for name, passed in (("total", values["seconds"][run.key]), ("finished", values["stopped"][run.key])):
+            values[name][run.key] = None if passed is None else left[0].time + passed
         values["ids"][run.key] = record.extra.get("ids")
         values["final"][run.key] = _final(record, "final", metric)
-        for name in EXPOSURES:
+        for name in (*EXPOSURES, *FOOTPRINTS):
             values[name][run.key] = record.extra.get(name)
         kept = _ratio(record.extra.get("f1_after"), record.extra.get("f1_before"))
         values["f1_fall"][run.key] = None if kept is None else 1 - kept
@@ -270,7 +280,11 @@ def _ends(pairs: Sequence[Pair]) -> dict[str, float]:
             went = record.trace.lasted(leave)
             rounds, seconds = max(rounds, went[0]), max(seconds, went[1])
             total = max(total, asked[leave].time + went[1])
-    return {"rounds": rounds, "total": total, **dict.fromkeys(("seconds", "kept", "stopped"), seconds)}
+    since, whole = (
+        dict.fromkeys(("seconds", "kept", "stopped"), seconds),
+        dict.fromkeys(("total", "finished"), total),
+    )
+    return {"rounds": rounds, **since, **whole}
 
 
 def _choices(pairs: Sequence[Pair], metric: Metric) -> dict[str, dict[int, float | None]]:

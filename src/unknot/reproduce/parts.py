@@ -14,6 +14,7 @@ from unknot.core.keys import Key
 from unknot.core.metrics import METRICS
 
 MEASURES = {
+    "before": "accuracy right before a client leaves",
     "recovering": "mean accuracy over the rounds after a client has left",
     "first": "accuracy in round 0 after a client has left",
     "end": "accuracy at the end of a phase after a client has left",
@@ -23,9 +24,13 @@ MEASURES = {
     "seconds": "simulated seconds from the first leave until the threshold is first reached",
     "total": "the same from the start of the run",
     "kept": "simulated seconds from the first leave until the threshold is reached for good",
-    "stopped": "simulated seconds from the first leave until the paper's stopping rule is met",
+    "stopped": "simulated seconds from the first leave until KNOT's stopping rule is met, on validation data",
+    "finished": "the same from the start of the run",
+    "aggregated": "accuracy of what is served when it is met: with clusters, of their last aggregation",
     "speedup": "the baseline's total, as a multiple of the line's",
     "final": "accuracy at the end of the run, on test data",
+    "memory": "copies of the model that a client holds in training: weights, gradient, the optimiser's",
+    "peak": "GiB of a GPU's memory that the run took at most; of runs on one",
     "f1_before": "F1 of the attack on the erased data, the model before the request",
     "f1_after": "the same, the model after the unlearning",
     "f1_control": "the same, the median of models that never had the data",
@@ -50,10 +55,15 @@ EXPOSURES = (
 """Measures of an attack on what was erased: of runs with an audit only."""
 BETRAYALS = tuple(name for name in EXPOSURES if name not in ("f1_fall", "asked", "p_before", "p_after"))
 """Those of how well the attack does: the less, the better."""
-ARRIVALS = ("rounds", "seconds", "total", "kept", "stopped")
+ARRIVALS = ("rounds", "seconds", "total", "kept", "stopped", "finished")
 """Measures of when a threshold is reached: the sooner, the better, and never is worst."""
-QUALITIES = ("recovering", "first", "end", "rise", "final")
+QUALITIES = ("before", "recovering", "first", "end", "rise", "final", "aggregated")
 """Measures of how well a model does: in accuracy, or in the panel's metric."""
+
+RULED = ("stopped", "finished")
+"""Those by KNOT's stopping rule, which takes validation data: older records have none."""
+FOOTPRINTS = ("memory", "peak")
+"""Measures of how much memory training takes: the less, the better; older records have none."""
 
 SCALES = ("small", "paper")
 

@@ -6,6 +6,8 @@ import dataclasses
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
+import torch
+
 from unknot.core.data import FederatedData
 from unknot.core.errors import ConfigError, nearest
 from unknot.core.places import VARIABLE, located
@@ -16,6 +18,7 @@ from unknot.experiments.config import Experiment
 from unknot.experiments.exposed import Exposed
 from unknot.experiments.simulate import assemble, dealt, go, read
 from unknot.federation import Observer
+from unknot.federation.clustered import Clustered
 from unknot.reproduce import records
 from unknot.reproduce.games import GameReproduction
 from unknot.reproduce.played import play_draws
@@ -24,6 +27,7 @@ from unknot.reproduce.reproduction import Reproduction, Run
 from unknot.text.tokenizer import NAMES
 from unknot.topology import aggregated
 from unknot.unlearn.bmt_mmt import InfluenceTree
+from unknot.unlearn.rapid import Rapid
 
 
 def reproduce(
@@ -160,11 +164,26 @@ def _record(
     )
     placed = dataclasses.replace(experiment, engine=engine)
     found: dict[str, float] = {}
+    if torch.cuda.is_available():
+        torch.cuda.reset_peak_memory_stats()
     if run.exposure is None:
         history = go(assemble(placed, sources.data(placed), observers), placed)
     else:
         history, found = exposed.run(placed, run.exposure, observers)
-    return Record.of(run, history, {**_extra(experiment), **found})
+    if torch.cuda.is_available() and (peak := torch.cuda.max_memory_allocated()):
+        found["peak"] = peak / 2**30
+    return Record.of(run, history, {**_extra(experiment), "memory": copies_held(experiment), **found})
+
+
+def copies_held(experiment: Experiment) -> float:
+    """How many vectors as long as the model a client holds in training, where it holds most: after a request.
+
+    Weights and gradient, what the optimiser keeps and, where it wants the Hessian's diagonal, a draw and its
+    product with the Hessian. What activations take depends on the model and is not in it.
+    """
+    method = experiment.method.inner if isinstance(experiment.method, Clustered) else experiment.method
+    used = [experiment.setup.recipe.optimizer, *([method.optimizer] if isinstance(method, Rapid) else [])]
+    return float(max(2 + optimizer.states() + 2 * optimizer.curvature for optimizer in used))
 
 
 def _extra(experiment: Experiment) -> dict[str, float]:

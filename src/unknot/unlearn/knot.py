@@ -8,11 +8,13 @@ others do not notice. What is served comes from the clusters' models.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from unknot.core.ensemble import Model
 from unknot.core.errors import ConfigError, nearest
@@ -23,6 +25,7 @@ from unknot.core.weights import Weights, weighted_sum
 from unknot.federation import Desk, Guarantee, Lane, Method
 from unknot.federation.clock import SECOND
 from unknot.federation.clustered import (
+    JOINT,
     Clustered,
     best_cluster,
     count_clusters,
@@ -32,6 +35,7 @@ from unknot.federation.clustered import (
     mean_of_clusters,
 )
 from unknot.federation.promise import qualified
+from unknot.federation.versions import forget_versions, go_back, keep_version
 from unknot.topology import (
     Assignment,
     assign,
@@ -51,6 +55,7 @@ SERVED = {
     "joint": joint_model,
 }
 CLUSTERED = ("knot", "random", "similar", "shares")
+RESTARTS = ("initial", "before")
 
 
 @dataclass(frozen=True)
@@ -85,6 +90,11 @@ class KNOT(Clustered):
     """For joint: rounds of all clients from the mean, when a run is over."""
     profile_epochs: int = 1
     """Epochs of training that a client's profile takes."""
+    restart: str = "initial"
+    """Where a hit cluster goes back to: the "initial" model, or "before" it first sent the client one.
+
+    For that, the models that clients were first sent are kept. Not with `retrain`, which says it itself.
+    """
     reassign: str = "keep"
     """What the assignment learned from an erased client: "keep" it, or assign all anew "without" it."""
 
@@ -107,6 +117,14 @@ class KNOT(Clustered):
         for what in ("joint_rounds", "profile_epochs"):
             if getattr(self, what) < 1:
                 raise ConfigError(f"KNOT: {what} must be at least 1, not {getattr(self, what)}")
+        if self.restart not in RESTARTS:
+            raise ConfigError(
+                f"KNOT: restart = {self.restart!r} is not one that there is.{nearest(self.restart, RESTARTS)}"
+            )
+        if self.restart != "initial" and self.retrain is not None:
+            raise ConfigError(
+                f'KNOT: restart = "{self.restart}" is for clusters that just train on: leave retrain out'
+            )
         if self.reassign not in ("keep", "without"):
             raise ConfigError(f"reassign is 'keep' or 'without', not {self.reassign!r}")
 
@@ -143,12 +161,21 @@ class KNOT(Clustered):
         if self.reassign == "keep":  # what nobody will read again is not kept
             desk.archive.drop("profile")
 
+    def choose(self, desk: Desk, lane: Lane, idle: NDArray[np.int64], room: int) -> Iterable[int]:
+        chosen = list(super().choose(desk, lane, idle, room))
+        if self.restart == "before" and lane.name != JOINT:
+            keep_version(desk, lane, chosen)
+        return chosen
+
     def forget(self, desk: Desk, request: Erase, touched: Sequence[Lane]) -> None:
         if self.retrain is not None:
             self.retrain.forget(desk, request, touched)
         else:
             for lane in touched:
-                desk.restart(lane)
+                if self.restart == "before":
+                    go_back(desk, lane, [target.client for target in request.targets])
+                else:
+                    desk.restart(lane)
         if self.by != "random" and self.reassign == "without" and desk.members:
             self._assign_anew(desk)
 
@@ -201,6 +228,7 @@ class KNOT(Clustered):
                 lane.members = set(members)
                 lane.nodes.clear()
                 lane.sent.clear()
+                forget_versions(desk, lane)
                 self.inner.lay_out(desk, lane)
                 desk.rewind(lane, 0, {})
 
