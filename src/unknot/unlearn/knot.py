@@ -31,6 +31,7 @@ from unknot.federation.clustered import (
     joint_model,
     mean_of_clusters,
 )
+from unknot.federation.pace import Pace, by_members
 from unknot.federation.promise import qualified
 from unknot.topology import (
     Assignment,
@@ -77,6 +78,8 @@ class KNOT(Clustered):
     """For knot: the most clients of a cluster; left out: K/2."""
     shares: tuple[tuple[float, ...], ...] = ()
     """For shares: a row a population, by how much data its clients hold, with a share a cluster."""
+    seats: str = "even"
+    """How those who are asked at a time divide among the clusters: an "even" number each, or by "members"."""
     retrain: Method | None = None
     """The method that rules in each cluster; left out: it begins again from scratch."""
     served: str = "mean"
@@ -107,6 +110,8 @@ class KNOT(Clustered):
         for what in ("joint_rounds", "profile_epochs"):
             if getattr(self, what) < 1:
                 raise ConfigError(f"KNOT: {what} must be at least 1, not {getattr(self, what)}")
+        if self.seats not in ("even", "members"):
+            raise ConfigError(f"KNOT: seats is 'even' or 'members', not {self.seats!r}")
         if self.reassign not in ("keep", "without"):
             raise ConfigError(f"reassign is 'keep' or 'without', not {self.reassign!r}")
 
@@ -142,6 +147,11 @@ class KNOT(Clustered):
         super().open(desk)
         if self.reassign == "keep":  # what nobody will read again is not kept
             desk.archive.drop("profile")
+
+    def paces(self, desk: Desk, dealt: Sequence[Sequence[int]]) -> Sequence[Pace]:
+        if self.seats == "even":
+            return super().paces(desk, dealt)
+        return by_members(desk.pace, [len(members) for members in dealt])
 
     def forget(self, desk: Desk, request: Erase, touched: Sequence[Lane]) -> None:
         if self.retrain is not None:
