@@ -83,8 +83,8 @@ class FedEraser(Method):
     def promise(self) -> str:
         if self.start == "remaining":
             return (
-                "approximate: it goes on from a model that the erased client's earlier updates are in, and "
-                "uses the sizes of old updates, which it had a part in"
+                "approximate: the latest model, which the erased client's earlier updates are in, and the "
+                "sizes of old updates, which it had a part in, are used"
             )
         return "approximate: the sizes of old updates, which the erased client had a part in, are used"
 
