@@ -50,6 +50,16 @@ def test_majority_class_of_ratio_0_is_one_class_and_of_ratio_1_all_alike() -> No
     assert label_counts(federate(whole, MajorityClass(12, 1, 30)), 11) == [3] * 10
 
 
+def test_groups_of_clients_hold_as_many_samples_as_is_said_of_each() -> None:
+    """Five clients in two groups: three of 50 samples, two of 20; 40 and 16 of them of its class."""
+    data = federate(balanced(train=120), DominantClass(clients=5, samples=(50, 20)))
+    assert [len(data[client]) for client in range(5)] == [50, 50, 50, 20, 20]
+    assert [label_counts(data, client)[client] for client in range(5)] == [40, 40, 40, 16, 16]
+    for samples in ((), (1,) * 6, (5, 0)):
+        with pytest.raises(ConfigError, match="samples"):
+            DominantClass(clients=5, samples=samples)
+
+
 def test_dominant_class_holds_its_share_and_spreads_the_rest() -> None:
     # 80 % of 50 = 40 of class k mod 10; 10 left over 9 classes: one each, and one more.
     data = federate(balanced(train=120), DominantClass(clients=12, samples=50))

@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 from support import ToyEngine, small_data, toy_federation
 from unknot.core.errors import ConfigError
 from unknot.federation import Buffered, Clock, FedBuff, Pareto, Synchronous
-from unknot.unlearn import RFS
+from unknot.federation.pace import by_members
+from unknot.unlearn import KNOT, RFS
 
 
 @dataclass
@@ -96,3 +97,30 @@ def test_a_share_of_a_pace_is_rounded_up_and_never_nothing():
     assert Buffered(7, 3).share(5) == Buffered(2, 1)
     assert Synchronous(10).share(3) == Synchronous(4)
     assert Synchronous().share(3) == Synchronous()
+
+
+def test_seats_by_members_add_up_whoever_is_where():
+    """10 seats: 36, 36 and 18 of 90 are 4, 4 and 2; 0, 36 and 54 are 4 and 6, and one for whoever comes."""
+
+    def seats(*members):
+        return [pace.per_round for pace in by_members(Synchronous(10), members)]
+
+    assert seats(36, 36, 18) == [4, 4, 2]
+    assert seats(0, 36, 54) == [1, 4, 6]
+    assert seats(30, 30, 30) == [4, 3, 3]
+    assert seats(88, 1, 1) == [8, 1, 1]  # with members, one at least
+    assert by_members(Buffered(10, 5, 3), [72, 18]) == [Buffered(8, 4, 3), Buffered(2, 1, 3)]
+    assert by_members(Synchronous(), [3, 1]) == [Synchronous()] * 2
+
+
+def test_a_cluster_by_members_has_as_many_seats_as_it_has_of_the_clients():
+    data = small_data((5, 8, 3, 6, 7, 4, 9, 2, 6, 5))
+    counts = {}
+    for seats in ("even", "members"):
+        method = KNOT(by="shares", shares=((0.6, 0.4, 0.0),), seats=seats)
+        fed = toy_federation(method, data, pace=Synchronous(5))
+        fed.run(2)
+        counts[seats] = sorted(len(call) for call in fed.engine.calls)
+    assert counts == {"even": [2, 2, 2, 2], "members": [2, 2, 3, 3]}
+    with pytest.raises(ConfigError, match="seats"):
+        KNOT(seats="all")

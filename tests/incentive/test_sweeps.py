@@ -1,5 +1,7 @@
 """Figure 4 of the paper: drawn games, sweeps over rates and clients, policies side by side."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -53,9 +55,23 @@ def test_the_average_is_the_total_over_the_number_of_clients():
     game = drawn(KEYS)
     found = by_clients(game, KEYS, [4, 9], period=10)
     for i, sizes in enumerate(([2, 1, 1], [3, 3, 3])):
-        plain = compare(game, Crowd.of(game, sizes, KEYS), 10)
+        held = replace(game, data=game.data * sizes)
+        plain = compare(held, Crowd.of(game, sizes, KEYS), 10)
         for name, outcome in plain.items():
             assert found[name][i].tolist() == (outcome.utilities[-1] / sum(sizes)).tolist()
+
+
+def test_a_population_of_twice_the_clients_has_twice_the_data():
+    """Two at 100 samples against one at 100: of 90 paid at the only server, 60 and 30; 4 against 2 the same.
+
+    With 3 clients the total is 60 + 30 + 2 (100 − 10/0.5 · 2² − 0.2) = 129.6, and a third of it an average.
+    """
+    game = Game.of([90], [10], [80], [20], [100, 100])
+    found = by_clients(game, KEYS[0], [2, 3, 6], period=1)
+    for values in found.values():
+        assert values.tolist() == pytest.approx([129.6 / 2, 129.6 / 3, 129.6 / 6])
+    parts = replace(game, data=game.data * [2, 1]).parts(game.even)
+    assert parts[:, 0].tolist() == pytest.approx([2 / 3, 1 / 3])
 
 
 def test_all_go_to_the_highest_offer():

@@ -27,7 +27,14 @@ from unknot.unlearn import BMT, FATS, KNOT, MMT, RFS, SISA, ExactFun, FedCIO, Fe
 SIZES = (5, 8, 3, 6, 7, 4, 9, 2, 6, 5)
 DATA = small_data(SIZES)
 KEY = Key.root(0)
-SELECTORS = {"k-center": KCenter(3), "balanced": Balanced(), "dqn": DQN(DQNSettings(batch=2, target=0.5))}
+SELECTORS = {
+    "k-center": KCenter(3),
+    "balanced": Balanced(),
+    "dqn": DQN(DQNSettings(batch=2, target=0.5)),
+    "dqn by a round": DQN(DQNSettings(batch=2, target=0.5, next="max", meeting="round")),
+}
+APART = [name for name in SELECTORS if name != "dqn by a round"]
+"""Those who meet clients apart from the rounds."""
 
 
 def update(client: int, step: list[float], samples: int = 5):
@@ -100,6 +107,57 @@ def test_a_learning_step_goes_towards_the_double_dqn_target():
     assert loss == pytest.approx((wanted - before) ** 2, rel=1e-5)
     assert abs(policy.values(s)[1].item() - wanted) < abs(before - wanted)
     assert (policy.values(s)[[0, 2]] - others).abs().max() < abs(policy.values(s)[1].item() - before)
+
+
+def test_the_printed_target_is_the_greatest_value_of_the_target_network():
+    """r + γ max target(s'), by hand, where the policy would have chosen another."""
+    settings = DQNSettings(hidden=(4,), discount=0.5, renew=1000, next="max")
+    policy = Policy([3, 5, 8], settings, KEY)
+    with torch.no_grad():
+        for p in policy.target.parameters():
+            p.mul_(-1.5)
+    s, t = torch.tensor([0.1, -0.2, 0.3]), torch.tensor([0.5, 0.4, -0.1])
+    assert policy.values(t).argmax() != policy.target(t).argmax()
+    wanted = 2.0 + 0.5 * policy.target(t).max().item()
+    before = policy.values(s)[1].item()
+    assert policy.learn([Experience(s, 5, 2.0, t)]) == pytest.approx((wanted - before) ** 2, rel=1e-5)
+
+
+def test_the_state_is_the_cosine_with_the_model_before_aggregation():
+    """A step of (1, 1) from the model (3, 4): 7 / (5 · √2), whatever the model has become."""
+    selector = DQN(DQNSettings(batch=2))
+    sent = Weights(torch.tensor([3.0, 4.0] + [0.0] * (LAYOUT.size - 2)), LAYOUT)
+    job = Job(Unit(0), sent, KEY, Recipe())
+    vector = sent.vector.clone()
+    vector[:2] += 1
+    selector.meet(sent, [update(0, [1.0]), update(1, [1.0])], KEY)
+    selector.observe(Weights(-sent.vector, LAYOUT), [job.done(vector, 5, 0.1)], 0.5, KEY)
+    assert selector._state[0] == pytest.approx(7 / (5 * 2**0.5))
+
+
+def test_the_first_state_can_come_of_a_whole_round_that_counts():
+    """Everybody is asked as in any round, what they bring is aggregated, and nobody trains apart."""
+    select = DQN(DQNSettings(batch=2, meeting="round"))
+    for pace in (Synchronous(3), Buffered(4, 2)):
+        options = {"pace": pace, "select": select, "recipe": Recipe(epochs=3), "clock": Clock(Pareto())}
+        fed = toy_federation(RFS(), DATA, **options)
+        history = fed.run(2)
+        first, second = fed.engine.calls
+        assert [job.client for job in first] == list(range(10))
+        assert {job.recipe.epochs for job in first} == {3}
+        assert history.rounds[0].clients == tuple(range(10))
+        assert not history.apart
+        assert len(second) < 10
+        assert not second[0].start.equal(fed.initial)
+        selector = fed.lanes["global"].selector
+        assert not selector.curious
+        assert selector.lineage.clients == frozenset(range(10))
+
+
+def test_what_a_first_state_comes_of_must_be_one_that_there_is():
+    for wrong in ({"meeting": "rounds"}, {"next": "mean"}):
+        with pytest.raises(ConfigError, match="is not one that there is"):
+            DQNSettings(**wrong)
 
 
 def test_rewards_are_the_papers():
@@ -215,7 +273,7 @@ def test_a_newcomer_is_asked_at_once_and_then_like_the_others():
 # In a federation ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", SELECTORS)
+@pytest.mark.parametrize("name", APART)
 def test_everybody_is_met_before_the_first_choice(name):
     """One epoch each, from the lane's model; timed by the slowest, counted, and no round of training."""
     clock = Clock(Pareto())
@@ -323,7 +381,7 @@ def test_newcomers_are_asked_too(name):
     assert any(9 in record.clients for record in history.rounds)
 
 
-@pytest.mark.parametrize("name", SELECTORS)
+@pytest.mark.parametrize("name", APART)
 def test_after_an_erasure_that_leaves_others_in_flight_everybody_is_met_again(name):
     """BMT goes on from what is left, asynchronously: those who are out come back first."""
     options = {"pace": Buffered(6, 3), "aggregate": FedBuff(), "clock": Clock(Pareto())}
@@ -354,7 +412,7 @@ def test_a_learned_policy_goes_on_and_is_refused_once_it_is_tainted(tmp_path):
         toy_federation(RFS(), DATA, pace=Synchronous(4), select=others).run(1)
 
 
-@pytest.mark.parametrize("name", SELECTORS)
+@pytest.mark.parametrize("name", APART)
 def test_where_nobody_has_anything_to_show_the_run_goes_on(name):
     """Clients without samples are met with nothing; who is asked is then drawn."""
     empty = small_data((0, 0, 0, 0))
@@ -365,7 +423,7 @@ def test_where_nobody_has_anything_to_show_the_run_goes_on(name):
     assert some.model.equal(some.initial)
 
 
-@pytest.mark.parametrize("name", SELECTORS)
+@pytest.mark.parametrize("name", APART)
 @pytest.mark.parametrize("method", [RFS(), BMT(), FedEraser(interval=1)])
 def test_a_selector_for_the_unlearning_leaves_the_training_as_it_was(name, method):
     plain = toy_federation(method, DATA, pace=Synchronous(4))
@@ -413,7 +471,7 @@ def test_selected_clients_calibrate_if_so_asked():
     ] * 3
     assert all(len(clients) == 3 for clients in rounds[1])
     with pytest.raises(ConfigError, match="calibrate"):
-        FedEraser(calibrate="all")
+        FedEraser(calibrate="some")
 
 
 def test_who_draws_its_clients_itself_takes_no_selector():

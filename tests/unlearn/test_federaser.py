@@ -66,6 +66,109 @@ def test_who_was_not_asked_then_steps_as_far_as_the_others_did_on_average():
     assert torch.allclose(fed.model.vector.double(), expected, atol=1e-6)
 
 
+def last_sent(engine, clients):
+    """What the last call of an engine gave, of these clients."""
+    return [update for update in ToyEngine().train(engine.calls[-1], DATA) if update.client in clients]
+
+
+@pytest.mark.parametrize("mean", ["weighted", "plain"])
+def test_it_begins_from_the_mean_of_what_the_remaining_clients_last_sent(mean):
+    engine = ToyEngine()
+    fed = toy_federation(FedEraser(1, start="remaining", mean=mean), DATA, engine, recipe=RECIPE)
+    fed.run(3)
+    sent = last_sent(engine, {0, 2, 3})
+    serve_now(fed, erase(1, round=3))
+    counts = [update.samples if mean == "weighted" else 1 for update in sent]
+    expected = sum(count * u.weights.vector.double() for count, u in zip(counts, sent, strict=True))
+    assert torch.allclose(fed.model.vector.double(), expected / sum(counts), atol=1e-6)
+
+
+def test_where_the_leaver_was_alone_in_the_last_round_it_begins_from_the_model_before():
+    fed = toy_federation(FedEraser(1, start="remaining"), DATA, pace=Synchronous(1))
+    before = fed.initial
+    for _ in range(4):
+        before, history = fed.model, fed.run(1)
+    serve_now(fed, erase(history.rounds[-1].clients[0], round=4))
+    assert torch.allclose(fed.model.vector, before.vector, atol=1e-6)
+
+
+def test_from_what_remains_the_kept_rounds_are_calibrated_on_top():
+    engine = ToyEngine()
+    fed = toy_federation(FedEraser(1, start="remaining"), DATA, engine, recipe=RECIPE)
+    fed.run(2)
+    sent = last_sent(engine, {0, 2, 3})
+    start = sum(u.samples * u.weights.vector for u in sent) / sum(u.samples for u in sent)
+    fed.run(2, requests=[erase(1, round=2)])
+    assert [{job.recipe.epochs for job in call} for call in engine.calls] == [{4}] * 2 + [{2}] * 2
+    assert torch.allclose(engine.calls[2][0].start.vector, start, atol=1e-6)
+
+
+@pytest.mark.parametrize("select", [KCenter(2), Balanced(), DQN()])
+def test_selectors_meet_clients_on_the_model_that_it_begins_from(select):
+    engine = ToyEngine()
+    options = {"pace": Synchronous(2), "select": select, "select_when": "unlearning"}
+    fed = toy_federation(FedEraser(1, start="remaining", calibrate="selected"), DATA, engine, **options)
+    leaver = fed.run(2).rounds[0].clients[0]
+    serve_now(fed, erase(leaver, round=2))
+    start = fed.model
+    fed.run(1)
+    met = engine.calls[2]
+    assert {job.client for job in met} == {0, 1, 2, 3} - {leaver}
+    assert all(job.start.equal(start) and job.node == "meet" for job in met)
+
+
+def test_a_start_that_keeps_traces_of_the_leaver_is_on_record():
+    """Also where no size is read: the request comes at the end. After a first round there is no trace."""
+    for rounds, waived in ((1, []), (2, ["client 1"])):
+        fed = toy_federation(FedEraser(interval=100, start="remaining"), DATA)
+        history = fed.run(rounds, requests=[erase(1, round=rounds)])
+        assert history.waived == waived
+        assert 1 not in {unit.client for unit in fed.model.lineage}
+        assert "earlier updates" in history.guarantee
+    assert fed.model.lineage.waived == {1}
+
+
+def test_a_second_leaver_is_taken_out_of_a_calibrated_round():
+    """The last round is then one of calibrated steps: they count, without the second leaver's."""
+    engine = ToyEngine()
+    fed = toy_federation(FedEraser(1, start="remaining"), DATA, engine, recipe=RECIPE)
+    fed.run(4, requests=[erase(1, round=3)])
+    before, after = engine.calls[3][0].start.vector.double(), fed.model.vector.double()
+    serve_now(fed, erase(3, round=4))
+    assert {unit.client for unit in fed.model.lineage} == {0, 2}
+    now = fed.model.vector.double()
+    assert not torch.allclose(now, after, atol=1e-4)
+    assert (now - before).norm() < 3 * (after - before).norm()
+    fed.run(3, requests=[erase({0: [2]}, round=5)])
+    assert {unit.client for unit in fed.model.lineage} == {0, 2}
+
+
+def test_only_the_last_round_is_kept_whole():
+    """One number a layer, client and kept round; and a model and the clients' steps."""
+    sizes, model = 4 * len(LAYOUT.names) * 4, LAYOUT.size * 4
+    fed = toy_federation(FedEraser(1, start="remaining"), DATA)
+    for rounds in (1, 2, 3):
+        fed.run(1)
+        assert fed.keepsakes.nbytes == rounds * sizes + (1 + 4) * model
+
+
+def test_clusters_begin_from_what_remains_of_them():
+    method = KNOT(2, by="random", retrain=FedEraser(1, start="remaining"))
+    fed = toy_federation(method, small_data((5, 8, 3, 6, 7, 4)))
+    history = fed.run(6, requests=[erase(1, round=3)])
+    assert history.waived == ["client 1"]
+    (hit,) = history.served[0].restarted
+    assert not fed.lanes[hit].model.equal(fed.initial)
+
+
+def test_everybody_can_be_asked_to_calibrate_whatever_the_pace():
+    engine = ToyEngine()
+    fed = toy_federation(FedEraser(1, calibrate="all"), DATA, engine, recipe=RECIPE, pace=Synchronous(2))
+    leaver = fed.run(2).rounds[0].clients[0]
+    fed.run(3, requests=[erase(leaver, round=2)])
+    assert [len(call) for call in engine.calls] == [2, 2, 3, 3, 2]
+
+
 def test_the_kept_rounds_are_gone_through_and_then_training_goes_on_as_before():
     engine = ToyEngine()
     fed = toy_federation(FedEraser(interval=2), DATA, engine, recipe=RECIPE)
@@ -179,7 +282,8 @@ def test_a_layer_that_did_not_move_stays():
 
 
 def test_impossible_settings_are_refused():
-    for options in ({"interval": 0}, {"ratio": 0.0}, {"ratio": 1.5}):
+    wrong = [{"interval": 0}, {"ratio": 0.0}, {"ratio": 1.5}, {"start": "remain"}, {"mean": "median"}]
+    for options in wrong:
         with pytest.raises(ConfigError):
             FedEraser(**options)
 

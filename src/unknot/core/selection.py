@@ -24,6 +24,9 @@ class Selector(Protocol):
 
     What it has seen of updates shapes whom it asks, and so the model: `lineage` says whose data that
     was. When any of it is erased, or the lane begins again, the lane gets a fresh one.
+
+    Who is curious is introduced to everybody: by an epoch of training apart or, where it says
+    ``meets = "round"``, by a round that everybody is asked for, and that counts.
     """
 
     @property
@@ -44,7 +47,7 @@ class Selector(Protocol):
         ...
 
     def meet(self, model: Weights, updates: Sequence[Update], key: Key) -> None:
-        """Everybody's first updates, from the same model."""
+        """Everybody's first updates, from the same model, which is given."""
         ...
 
     def choose(self, idle: Ids, k: int, key: Key) -> Ids:
@@ -77,3 +80,8 @@ class AtRandom:
 
     def observe(self, model: Weights, updates: Sequence[Update], merit: float, key: Key) -> None:
         """There is nothing to learn."""
+
+
+def meets_in_a_round(selector: Selector) -> bool:
+    """Whether it gets to know everybody by a round of the lane's own."""
+    return bool(getattr(selector, "meets", "epoch") == "round")

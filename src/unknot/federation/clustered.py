@@ -16,13 +16,15 @@ from unknot.core.weights import Weights
 from unknot.federation.desk import Desk
 from unknot.federation.lanes import Lane
 from unknot.federation.method import Method
+from unknot.federation.pace import Pace
 
 
 class Clustered(Method):
     """A lane a cluster; no lane notices the others. Subclasses say who is where, and how one forgets.
 
     `inner` lays out, trains and repairs each lane as if it were a federation of its own. The pace is
-    the federation's: each cluster has an equal share of those who are asked at a time. Where clusters
+    the federation's: each cluster has a share of those who are asked at a time, an equal one unless a
+    subclass says otherwise. Where clusters
     are joined at the end, plain federated learning rules in the lane that all of them share.
     """
 
@@ -44,10 +46,14 @@ class Clustered(Method):
 
     def open(self, desk: Desk) -> None:
         dealt = self.deal(desk)
-        for i, members in enumerate(dealt):
+        for i, (members, pace) in enumerate(zip(dealt, self.paces(desk, dealt), strict=True)):
             lane = desk.add_lane(f"cluster {i}", members)
-            lane.pace = desk.pace.share(len(dealt))
+            lane.pace = pace
             self.inner.lay_out(desk, lane)
+
+    def paces(self, desk: Desk, dealt: Sequence[Sequence[int]]) -> Sequence[Pace]:
+        """The pace of each cluster: an equal share of those who are asked at a time."""
+        return [desk.pace.share(len(dealt))] * len(dealt)
 
     def choose(self, desk: Desk, lane: Lane, idle: NDArray[np.int64], room: int) -> Iterable[int]:
         return self._ruler(lane).choose(desk, lane, idle, room)

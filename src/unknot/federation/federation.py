@@ -29,6 +29,7 @@ from unknot.core.keys import Key
 from unknot.core.lineage import NOBODY, ClientsInOrder
 from unknot.core.requests import Erase, Join, Named, Request, resolved
 from unknot.core.saved import save_model
+from unknot.core.selection import meets_in_a_round
 from unknot.core.threads import one_thread
 from unknot.core.training import Recipe
 from unknot.core.weights import Weights
@@ -343,8 +344,15 @@ class Federation(View):
         lane.flights.append(Flight(client, tuple(jobs), lane.version, lane.at, due))
 
     def _introduce(self, lane: Lane, pool: NDArray[np.int64]) -> None:
-        """Everybody trains the lane's model for an epoch, for a selector that wants to know them first."""
+        """Everybody trains the lane's model, for a selector that wants to know them first.
+
+        For an epoch, apart from the lane's rounds; or for a round that everybody is asked for.
+        """
         lane.meeting = True
+        if meets_in_a_round(lane.selector):
+            for client in pool.tolist():
+                self._send(lane, client, self.method.jobs(self.desk, lane, client))
+            return
         recipe, model = replace(lane.recipe, epochs=1), lane.model
         for client in pool.tolist():
             key = self.key.child("meet", lane.name, lane.version, client)
@@ -369,7 +377,7 @@ class Federation(View):
             count = sum(len(flight.jobs) for flight in flights)
             part = slice(position, position + count)
             position += count
-            if lane.meeting:
+            if lane.meeting and not meets_in_a_round(lane.selector):
                 self._meet(lane, flights, jobs[part], updates[part])
             else:
                 records[lane.name] = self._absorb_lane(lane, flights, jobs[part], updates[part])
@@ -391,9 +399,12 @@ class Federation(View):
     ) -> Round:
         with one_thread():
             good, bad = sort_out(jobs, updates)
+            sent = lane.main.weights if lane.meeting else None
             with self.state.absorbing(good):
                 self.method.absorb(self.desk, lane, good)
-            if lane.selector.learns and "validation" in self.scores.there:
+            if sent is not None:
+                self._acquaint(lane, sent, [update for update in good if update.job.node == lane.main.name])
+            elif lane.selector.learns and "validation" in self.scores.there:
                 (merit,) = self._validate([lane.model])
                 key = self.key.child("learn", lane.name, lane.version)
                 # The merit is as much of those whose rows it was measured on as of the model.
@@ -429,11 +440,16 @@ class Federation(View):
     ) -> None:
         with one_thread():
             good, bad = sort_out(jobs, updates)
-            lane.learn(lane.model, good)
-            lane.selector.meet(lane.model, good, self.key.child("meet", lane.name, lane.version))
-        lane.flights, lane.meeting = [], False
+            self._acquaint(lane, lane.model, good)
+        lane.flights = []
         self.state.count(jobs, len(bad))
         self._apart += [lane.trip(flight, flight.due) for flight in flights]
+
+    def _acquaint(self, lane: Lane, sent: Weights, updates: Sequence[Update]) -> None:
+        """Show a selector everybody's updates, and the model that they start from."""
+        lane.learn(sent, updates)
+        lane.selector.meet(sent, updates, self.key.child("meet", lane.name, lane.version))
+        lane.meeting = False
 
     # Requests ------------------------------------------------------------------------------------
 

@@ -161,9 +161,14 @@ class Lane:
         return {flight.client for flight in self.flights}
 
     @property
+    def main(self) -> Node:
+        """The node called "global", or its only one."""
+        return self.nodes.get("global") or next(iter(self.nodes.values()))
+
+    @property
     def model(self) -> Weights:
-        """The lane's own model: that of the node called "global", or of its only one."""
-        return (self.nodes.get("global") or next(iter(self.nodes.values()))).weights
+        """The lane's own model: that of its main node."""
+        return self.main.weights
 
     @property
     def ready(self) -> int:

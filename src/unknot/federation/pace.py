@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import Protocol
 
 from unknot.core.errors import ConfigError
@@ -90,3 +91,32 @@ class Buffered:
     def share(self, parts: int) -> Buffered:
         """Rounded up, so that nothing is 0."""
         return replace(self, per_round=-(-self.per_round // parts), minimum=-(-self.minimum // parts))
+
+
+def by_members(pace: Pace, members: Sequence[int]) -> list[Pace]:
+    """The paces of parts with so many members each: as many clients at a time in all, whoever is where.
+
+    Seats go by members, rounded down; what is left over to the largest remainders. A part with members has
+    one at least, taken from the part that has most.
+    """
+    if not isinstance(pace, Synchronous | Buffered):
+        raise ConfigError(f"a {type(pace).__name__} pace has no seats to deal out by members")
+    if pace.per_round is None or not any(members):
+        return [pace] * len(members)
+    exact = [Fraction(pace.per_round * count, sum(members)) for count in members]
+    seats = [int(part) for part in exact]
+    rest = sorted(range(len(members)), key=lambda i: (seats[i] - exact[i], i))
+    for i in rest[: pace.per_round - sum(seats)]:
+        seats[i] += 1
+    for i, count in enumerate(members):
+        if count and not seats[i]:
+            most = max(range(len(seats)), key=lambda j: seats[j])
+            seats[most], seats[i] = max(1, seats[most] - 1), 1
+    return [_of(pace, max(1, mine)) for mine in seats]
+
+
+def _of(pace: Synchronous | Buffered, seats: int) -> Pace:
+    """So many seats; of a buffered pace, the server waits for as great a part of them as before."""
+    if isinstance(pace, Synchronous):
+        return Synchronous(seats)
+    return replace(pace, per_round=seats, minimum=-(-pace.minimum * seats // pace.per_round))

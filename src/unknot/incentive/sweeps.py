@@ -78,13 +78,14 @@ def by_clients(
     """Each policy's utility in a period divided by the number of clients, as [number, ...].
 
     So many clients are divided among the populations; the first have one more where that leaves a rest.
+    What `game` has is a client's data, and D_p that of the population (section 4.1): times its clients.
     """
     groups = game.populations
     found: dict[str, list[Floats]] = {name: [] for name in ("evolutionary", *baselines)}
     for many in numbers:
         sizes = [many // groups + (p < many % groups) for p in range(groups)]
-        crowd = Crowd.of(game, sizes, keys)
-        for name, outcome in compare(game, crowd, period, start, baselines).items():
+        crowd, held = Crowd.of(game, sizes, keys), replace(game, data=game.data * sizes)
+        for name, outcome in compare(held, crowd, period, start, baselines).items():
             found[name].append(outcome.utilities[-1] / many)
     return {name: np.stack(values) for name, values in found.items()}
 

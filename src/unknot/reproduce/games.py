@@ -12,11 +12,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+import numpy as np
+
 from unknot.core.errors import ConfigError, nearest
 from unknot.core.fields import choose, refuse_unknown
+from unknot.core.keys import Key
 from unknot.core.registry import filled
 from unknot.experiments.config import apply_overrides
-from unknot.incentive import RANGES, READINGS, Setting
+from unknot.incentive import RANGES, READINGS, Crowd, Game, Setting, drawn
+from unknot.incentive.game import Floats
 from unknot.reproduce.parts import SCALES, Table, convert_table, convert_tables
 
 OVER = ("periods", "rates", "clients", "settling")
@@ -169,9 +173,24 @@ class GameReproduction:
         refuse_unknown(self.game, OWN, f"{self.name}.game")
         return Setting.of({**least, **self.game}, f"{self.name}.game")
 
+    def drawn(self, draws: Sequence[int]) -> tuple[Game, Crowd, Floats]:
+        """The games of these draws, as one; their clients, and where they begin."""
+        setting = self.setting
+        same = {name: getattr(setting.game, name) for name in ("phi", "delta", "computation", "storage")}
+        keys = [Key.root(0).child("draw", draw) for draw in draws]
+        ranges = {name: getattr(self.draw, name) for name in RANGES}
+        game = drawn(keys, ranges, self.draw.servers, self.draw.populations, **same)
+        start = np.broadcast_to(setting.start, game.even.shape).copy()
+        return game, Crowd.of(game, setting.clients, keys), start
+
     def config(self, draw: int) -> dict[str, Any]:
         """What decides the outcome of a draw, as JSON has it: where this is the same, so is that."""
-        panels = {p.name: {"over": p.over, "values": list(p.values), "period": p.period} for p in self.panels}
+        panels: dict[str, dict[str, Any]] = {
+            p.name: {"over": p.over, "values": list(p.values), "period": p.period} for p in self.panels
+        }
+        for panel in panels.values():
+            if panel["over"] == "clients":
+                panel["data"] = "clients × samples"
         ranges = {name: list(v) if isinstance(v, tuple) else v for name, v in asdict(self.draw).items()}
         lines = [line.name for line in self.lines]
         return {"draw": draw, "game": dict(self.game), "from": ranges, "panels": panels, "lines": lines}

@@ -120,13 +120,15 @@ class Panel:
 class Line:
     """A method, or a variant of one; one that is `off` is run only when it is named.
 
-    `drops` are settings of the layers below that it has no use for: ``federation.minimum``.
+    `drops` are settings of the layers below that it has no use for: ``federation.minimum``. Where a `policy`
+    of the game divides the clients among servers, its shares become ``method.shares``.
     """
 
     name: str
     label: str
     drops: tuple[str, ...] = ()
     off: bool = False
+    policy: str | None = None
     note: str = ""
     layer: Table = field(default_factory=dict)
 

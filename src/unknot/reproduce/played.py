@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from unknot.core.keys import Key
 from unknot.incentive import (
     RANGES,
     READINGS,
@@ -21,7 +20,6 @@ from unknot.incentive import (
     by_clients,
     by_rate,
     compare,
-    drawn,
     play,
     settling,
     stable_corners,
@@ -75,13 +73,8 @@ def found_draws(plan: GameReproduction, file: Path, draws: Sequence[int]) -> dic
 
 def _played(plan: GameReproduction, draws: Sequence[int]) -> list[GameRecord]:
     start = time.perf_counter()
-    setting = plan.setting
-    same = {name: getattr(setting.game, name) for name in ("phi", "delta", "computation", "storage")}
-    keys = [Key.root(0).child("draw", draw) for draw in draws]
-    ranges = {name: getattr(plan.draw, name) for name in RANGES}
-    game = drawn(keys, ranges, plan.draw.servers, plan.draw.populations, **same)
-    begin = np.broadcast_to(setting.start, game.even.shape).copy()
-    table = _Table(game, Crowd.of(game, setting.clients, keys), begin, setting)
+    game, crowd, begin = plan.drawn(draws)
+    table = _Table(game, crowd, begin, plan.setting)
     found = {panel.name: SWEEPS[panel.over](table, panel) for panel in plan.panels}
     stable = [stable_corners(game.pick(i)) for i in range(len(draws))]
     seconds = (time.perf_counter() - start) / len(draws)

@@ -13,6 +13,7 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,8 @@ from unknot.core.fields import choose, convert, read_toml, refuse_unknown
 from unknot.core.registry import Option, filled, options_of, shared
 from unknot.experiments.config import Experiment, apply_overrides
 from unknot.experiments.exposed import Exposure
+from unknot.incentive import READINGS
+from unknot.reproduce.divisions import Division
 from unknot.reproduce.games import GameReproduction
 from unknot.reproduce.parts import (
     MEASURES,
@@ -73,7 +76,8 @@ class Reproduction:
     """What of a paper is reproduced, and how.
 
     `axis` says whether it counts rounds or simulated time; `baseline` names the line that times are
-    compared with; `uses` names reproductions whose runs are taken over where they are the same. Its
+    compared with; `uses` names reproductions whose runs are taken over where they are the same; `game` names
+    the game that is played where a line has a `policy`, draw by draw with the seeds. Its
     figure has a curve a line, unless `curves` is false, and `bars` of measures.
     """
 
@@ -92,6 +96,7 @@ class Reproduction:
     baseline: str | None = None
     uses: tuple[str, ...] = ()
     draws: Draws | None = None
+    game: str | None = None
     scales: Mapping[str, Scale] = field(default_factory=dict)
     base: Table = field(default_factory=dict)
 
@@ -99,7 +104,10 @@ class Reproduction:
     def of(table: Table, name: str) -> Reproduction:
         if "like" in table:
             table = _like(table, name)
-        plain = ("title", "paper", "figure", "claim", "seeds", "bars", "curves", "axis", "baseline", "uses")
+        plain = (
+            *("title", "paper", "figure", "claim", "seeds", "bars", "curves", "axis", "baseline", "uses"),
+            "game",
+        )
         refuse_unknown(table, [*plain, "base", "scale", "panel", "line", "claims", "draws"], name)
         made: dict[str, Any] = {key: table[key] for key in plain if key in table}
         scales = convert_table(table.get("scale", {}), "scale")
@@ -149,6 +157,9 @@ class Reproduction:
         merged: dict[str, Any] = {}
         for layer in layers:
             merged = merge(merged, {key: value for key, value in layer.items() if key != "scale"})
+        if line.policy is not None:
+            samples = convert(merged["data"]["samples"], int, f"{self.name}: data.samples")
+            merged = merge(merged, _division(str(self.game), seed).layer(line.policy, samples))
         for section, key in (setting.split(".", 1) for setting in (*panel.drops, *line.drops)):
             merged[section] = {name: value for name, value in merged[section].items() if name != key}
         table = _resolve(merged, f"{self.name}/{panel.name}/{line.name}", seed)
@@ -173,6 +184,10 @@ class Reproduction:
                     f"{self.name}: every {what} needs a name of its own, and there is at least one"
                 )
         choose(dict.fromkeys(AXES), self.axis, f"{self.name}.axis")
+        for policy in (line.policy for line in self.lines if line.policy is not None):
+            choose(dict.fromkeys(("evolutionary", *READINGS)), policy, f"{self.name}: a line's policy")
+            if self.game is None:
+                raise ConfigError(f"{self.name}: policy = {policy!r} in a line: name the game that is played")
         if self.baseline is not None:
             refuse_unknown([self.baseline], lines, f"{self.name}.baseline")
         for measure in self.bars:
@@ -208,6 +223,14 @@ def load(name: str) -> Reproduction | GameReproduction:
         raise ConfigError(f"there is no reproduction {name!r}.{nearest(name, names())}")
     kinds: dict[str, type[Reproduction | GameReproduction]] = {"runs": Reproduction, "game": GameReproduction}
     return choose(kinds, table.pop("kind", "runs"), f"{name}.kind").of(table, name)
+
+
+@cache
+def _division(name: str, draw: int) -> Division:
+    plan = load(name)
+    if not isinstance(plan, GameReproduction):
+        raise ConfigError(f"game = {name!r}, but that is no game: name one such as incentive-fig4a")
+    return Division.of(plan, draw)
 
 
 def _table_of(name: str) -> dict[str, Any]:

@@ -2,8 +2,9 @@
 
 *Incentive and Dynamic Client Selection for Federated Unlearning*, after H. Wang, Z. Kaplan, D. Niu, B. Li:
 Optimizing Federated Learning on Non-IID Data with Reinforcement Learning (INFOCOM 2020). The state is how far
-each client's latest update points along the model; the network values every client; the k most valuable are
-asked, or with probability `epsilon` any k.
+each client's latest update points along the model that it was sent (section 5.1: that of round r, before the
+updates are aggregated); the network values every client; the k most valuable are asked, or with probability
+`epsilon` any k.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from unknot.core.errors import ConfigError
+from unknot.core.errors import ConfigError, nearest
 from unknot.core.jobs import Update
 from unknot.core.keys import Key
 from unknot.core.lineage import NOBODY, Lineage
@@ -28,6 +29,8 @@ from unknot.core.selection import Ids
 from unknot.core.weights import Weights
 
 _KIND = "policy"
+NEXT = ("double", "max")
+MEETINGS = ("epoch", "round")
 MOST = 10.0
 """By so much a metric without bounds may exceed its target and be rewarded for it."""
 
@@ -44,11 +47,25 @@ class DQNSettings:
     epsilon: float = 0.1
     """How often any clients are asked, to explore; a share."""
     target: float = 0.9
-    """What is rewarded with 0: an accuracy, or the main metric's value, negated where it falls."""
+    """What is rewarded with 0: an accuracy, or the main metric's value, negated where it falls.
+
+    Choose what training reaches on the data set: far below it the reward is nearly -1, whoever is asked. The
+    paper does not name its tar_acc.
+    """
     sensitivity: float = 64.0
     """The base of the reward, sensitivity ^ (accuracy − target) − 1; above 0."""
     discount: float = 0.9
     """What the next round's value counts; a share. The paper does not name it."""
+    next: str = "double"
+    """The next round's value is the target network's: of the policy's choice ("double"), or its "max".
+
+    The paper calls its network double, and prints reward + γ max Q(s', a'; w_t) in section 5.2: "max".
+    """
+    meeting: str = "epoch"
+    """What gives the first state: everybody trains for an "epoch", apart; or is asked for a whole "round".
+
+    The round is the paper's (section 5.2, step 0). It counts as one, and what comes of it is aggregated.
+    """
     memory: int = 1000
     """How many experiences are kept to learn from."""
     batch: int = 8
@@ -61,6 +78,9 @@ class DQNSettings:
     """Look at the state along so many principal components of first updates; left out: at each client."""
 
     def __post_init__(self) -> None:
+        for name, known in (("next", NEXT), ("meeting", MEETINGS)):
+            if (said := getattr(self, name)) not in known:
+                raise ConfigError(f"DQN: {name} = {said!r} is not one that there is.{nearest(said, known)}")
         if self.components is not None and self.components < 1:
             raise ConfigError(f"DQN: components must be at least 1, not {self.components}")
         for name in ("epsilon", "discount"):
@@ -106,14 +126,15 @@ class Policy:
         return dict(zip(self.clients, self.values(state @ self.basis).tolist(), strict=True))
 
     def learn(self, some: Sequence[Experience]) -> float:
-        """One step towards reward + discount × the target network's value of the policy's next choice."""
+        """One step towards reward + discount × the target network's value of what is asked next."""
         states, after = (
             torch.stack([getattr(e, name) for e in some]) @ self.basis for name in ("state", "after")
         )
         places = torch.tensor([self.clients.index(e.client) for e in some])
         rewards = torch.tensor([e.reward for e in some], dtype=states.dtype)
         with torch.no_grad():
-            best = self.values(after).argmax(1, keepdim=True)
+            chooser = self.values if self.settings.next == "double" else self.target
+            best = chooser(after).argmax(1, keepdim=True)
             wanted = rewards + self.settings.discount * self.target(after).gather(1, best).squeeze(1)
         loss = nn.functional.mse_loss(self.values(states).gather(1, places[:, None]).squeeze(1), wanted)
         self._optimizer.zero_grad()
@@ -171,6 +192,10 @@ class DQN:
     _memory: deque[Experience] = field(default_factory=deque, init=False)
 
     learns = True
+
+    @property
+    def meets(self) -> str:
+        return self.settings.meeting
 
     @property
     def lineage(self) -> Lineage:
@@ -233,11 +258,11 @@ class DQN:
         return basis
 
     def _look(self, model: Weights, updates: Sequence[Update]) -> None:
-        """Only those who were asked look different now."""
+        """Only those who were asked look different now: each beside the model that it was sent."""
         assert self.policy is not None
         for update in updates:
-            step = update.step.vector.double()
-            cosine = nn.functional.cosine_similarity(step, model.vector.double(), dim=0, eps=1e-30)
+            step, sent = update.step.vector.double(), update.job.start.vector.double()
+            cosine = nn.functional.cosine_similarity(step, sent, dim=0, eps=1e-30)
             self._state[update.client] = float(cosine)
             self.policy.lineage |= update.lineage
         self.policy.lineage |= model.lineage

@@ -34,6 +34,7 @@ from unknot.federation.clustered import (
     joint_model,
     mean_of_clusters,
 )
+from unknot.federation.pace import Pace, by_members
 from unknot.federation.promise import qualified
 from unknot.federation.versions import forget_versions, go_back, keep_version
 from unknot.topology import (
@@ -82,6 +83,8 @@ class KNOT(Clustered):
     """For knot: the most clients of a cluster; left out: K/2."""
     shares: tuple[tuple[float, ...], ...] = ()
     """For shares: a row a population, by how much data its clients hold, with a share a cluster."""
+    seats: str = "even"
+    """How those who are asked at a time divide among the clusters: an "even" number each, or by "members"."""
     retrain: Method | None = None
     """The method that rules in each cluster; left out: it begins again from scratch."""
     served: str = "mean"
@@ -125,6 +128,8 @@ class KNOT(Clustered):
             raise ConfigError(
                 f'KNOT: restart = "{self.restart}" is for clusters that just train on: leave retrain out'
             )
+        if self.seats not in ("even", "members"):
+            raise ConfigError(f"KNOT: seats is 'even' or 'members', not {self.seats!r}")
         if self.reassign not in ("keep", "without"):
             raise ConfigError(f"reassign is 'keep' or 'without', not {self.reassign!r}")
 
@@ -166,6 +171,11 @@ class KNOT(Clustered):
         if self.restart == "before" and lane.name != JOINT:
             keep_version(desk, lane, chosen)
         return chosen
+
+    def paces(self, desk: Desk, dealt: Sequence[Sequence[int]]) -> Sequence[Pace]:
+        if self.seats == "even":
+            return super().paces(desk, dealt)
+        return by_members(desk.pace, [len(members) for members in dealt])
 
     def forget(self, desk: Desk, request: Erase, touched: Sequence[Lane]) -> None:
         if self.retrain is not None:

@@ -35,7 +35,7 @@ class _Dominance(Partition):
     """Client k's class is k mod the number of classes; how much of it, the kinds below say."""
 
     clients: int
-    samples: int | None
+    samples: int | tuple[int, ...] | None
 
     @abstractmethod
     def majority(self, samples: int, classes: int) -> int:
@@ -45,9 +45,13 @@ class _Dominance(Partition):
         return dominant_counts(self.clients, classes, self.majority(samples, classes), samples)
 
     def deal(self, pool: Pool, key: Key) -> Deal:
+        remedy = "Lower clients, samples or validation, or leave samples out to take what fits"
+        if isinstance(self.samples, tuple):
+            groups = np.array_split(np.arange(self.clients), len(self.samples))
+            parts = [self.counts(n, pool.classes)[g] for n, g in zip(self.samples, groups, strict=True)]
+            return deal_counts(pool, np.vstack(parts), key.child("rows"), remedy)
         check_enough(pool, self.clients, self.samples)
         samples = self.samples if self.samples is not None else self._most(pool)
-        remedy = "Lower clients, samples or validation, or leave samples out to take what fits"
         return deal_counts(pool, self.counts(samples, pool.classes), key.child("rows"), remedy)
 
     def _most(self, pool: Pool) -> int:
@@ -80,12 +84,19 @@ class DominantClass(_Dominance):
     """How many clients."""
     share: float = 0.8
     """The share of a client's samples that are of its class, in (0, 1]."""
-    samples: int | None = None
-    """Samples a client; left out: as many as the scarcest class allows."""
+    samples: int | tuple[int, ...] | None = None
+    """Samples a client; several: of as many equal groups of clients, by ids; left out: as many as fit."""
 
     def __post_init__(self) -> None:
-        clients_and_samples(self, self.clients, self.samples)
+        several = self.samples if isinstance(self.samples, tuple) else (self.samples,)
+        for samples in several:
+            clients_and_samples(self, self.clients, samples)
         number(self, share=self.share)
+        if not 0 < len(several) <= self.clients:
+            raise ConfigError(
+                f"DominantClass: {len(several)} numbers of samples for {self.clients} clients: give one for "
+                "each of at most as many groups"
+            )
         if not 0 < self.share <= 1:
             raise ConfigError(f"DominantClass: share must be above 0 and at most 1, not {self.share}")
 
