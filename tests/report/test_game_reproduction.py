@@ -44,6 +44,7 @@ def found(over="periods"):
         "verdicts": [{**verdict, "held_in": 1, "seeds": 4, "detail": "914.4 against −140.8"}],
         "machines": ["a machine"],
         "commits": ["abc"],
+        "doubts": [],
     }
 
 

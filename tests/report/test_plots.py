@@ -102,6 +102,7 @@ FOUND = {
     ],
     "machines": ["A chip, 2 cores"],
     "commits": ["abc"],
+    "doubts": [],
 }
 
 
