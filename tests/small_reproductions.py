@@ -2,7 +2,6 @@
 
 import tomllib
 
-from unknot.reproduce import GameReproduction
 from unknot.reproduce.reproduction import Reproduction
 
 RUNS = """
@@ -39,13 +38,5 @@ line = [{ name = "evolutionary", label = "the game" }, { name = "greedy", label 
 """
 
 
-def runs(change=lambda table: None) -> Reproduction:
-    table = tomllib.loads(RUNS)
-    change(table)
-    return Reproduction.of(table, "tiny")
-
-
-def games() -> GameReproduction:
-    table = tomllib.loads(GAMES)
-    table.pop("kind")
-    return GameReproduction.of(table, "play")
+def runs() -> Reproduction:
+    return Reproduction.of(tomllib.loads(RUNS), "tiny")

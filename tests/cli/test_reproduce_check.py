@@ -1,6 +1,7 @@
 """``unknot reproduce --check``."""
 
 import json
+import shutil
 
 import pytest
 from typer.testing import CliRunner
@@ -16,12 +17,18 @@ def call(*args, code=0, columns=80):
     return result
 
 
-@pytest.fixture
-def folder(tmp_path):
+@pytest.fixture(scope="module")
+def done(tmp_path_factory):
+    made = tmp_path_factory.mktemp("done")
     for name, text in {"tiny": RUNS, "play": GAMES}.items():
-        (tmp_path / f"{name}.toml").write_text(text)
-        reproduce(load(str(tmp_path / f"{name}.toml")), out=tmp_path)
-    return tmp_path
+        (made / f"{name}.toml").write_text(text)
+        reproduce(load(str(made / f"{name}.toml")), out=made)
+    return made
+
+
+@pytest.fixture
+def folder(done, tmp_path):
+    return shutil.copytree(done, tmp_path / "folder")
 
 
 @pytest.mark.parametrize("name", ["tiny", "play"])

@@ -1,5 +1,7 @@
 """Whether a page's records are what today's configuration asks for; nothing is run, no data is read."""
 
+import shutil
+
 import pytest
 
 from small_reproductions import GAMES, RUNS
@@ -11,13 +13,19 @@ from unknot.reproduce.records import keep, kept
 PLAN = "tiny.toml"
 
 
+@pytest.fixture(scope="module")
+def done(tmp_path_factory):
+    made = tmp_path_factory.mktemp("done")
+    path = write(made)
+    reproduce(load(path), out=made, seeds=[0])
+    reproduce(load(path), out=made, seeds=[1], only=["rfs"])
+    return made
+
+
 @pytest.fixture
-def folder(tmp_path):
+def folder(done, tmp_path):
     """With records of all that can be run of one seed, and of half of the other's."""
-    path = write(tmp_path)
-    reproduce(load(path), out=tmp_path, seeds=[0])
-    reproduce(load(path), out=tmp_path, seeds=[1], only=["rfs"])
-    return tmp_path
+    return shutil.copytree(done, tmp_path / "folder")
 
 
 def write(folder, text=RUNS, name=PLAN):
