@@ -1,8 +1,8 @@
 """The game of incentives: how fast it is, and whether it is better than the baselines, as its paper says.
 
-``python -m benchmarks.game [--draws 100] [--json] [--record FILE]``. One thread; half a minute, two minutes for
-1,000 draws. The exit status is 1 if 1,000 settings of 300 periods, the other policies included, take 5 s or
-more. The claims have no limit here: they are counted, at settings drawn evenly from the paper's ranges
+``python -m benchmarks.game [--draws 100] [--json] [--record FILE]``. One thread; half a minute, two minutes
+for 1,000 draws. The exit status is 1 if 1,000 settings of 300 periods, the other policies included, take 5 s
+or more. The claims have no limit here: they are counted, at settings drawn evenly from the paper's ranges
 (section 6.1). What docs/incentives.md says of them is in docs/results/game.json.
 """
 
