@@ -37,8 +37,9 @@ KEY = b"findings"
 
 def digest(findings: Shown) -> str:
     """Of what a figure of these findings shows."""
-    drawn = {name: _short(value) for name, value in findings.items() if name not in NOT_DRAWN}
-    return hashlib.sha256(json.dumps(drawn, sort_keys=True).encode()).hexdigest()[:16]
+    drawn = {name: value for name, value in findings.items() if name not in NOT_DRAWN}
+    drawn["panels"] = [panel for panel in findings["panels"] if panel["lines"]]
+    return hashlib.sha256(json.dumps(_short(drawn), sort_keys=True).encode()).hexdigest()[:16]
 
 
 def drawn_from(file: Path) -> str | None:
