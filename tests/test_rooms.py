@@ -42,7 +42,7 @@ HEAVY_ALLOWED = {
     "incentive": {"scipy"},
     "experiments": {"pandas"},  # for who asks for a data frame
     "track": {"mlflow", "wandb"},
-    "report": {"rich", "matplotlib"},
+    "report": {"rich", "matplotlib", "PIL"},
     "cli": {"rich", "typer"},
 }
 

@@ -144,9 +144,9 @@ def test_a_stopped_reproduction_goes_on_by_the_same_command(tmp_path, monkeypatc
         raise KeyboardInterrupt
 
     monkeypatch.setattr("unknot.reproduce.reproduce", stopped)
-    (tmp_path / "knot-table2-small.json").write_text("[]")
+    (tmp_path / "knot-table2-small.json.gz").write_bytes(b"")
     said = call("reproduce", "knot-table2", "--out", str(tmp_path), code=130).stderr
-    assert f"what was finished is in {tmp_path / 'knot-table2-small.json'}" in said
+    assert f"what was finished is in {tmp_path / 'knot-table2-small.json.gz'}" in said
     assert "the same command goes on from there" in said
 
 

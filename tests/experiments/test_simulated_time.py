@@ -430,7 +430,7 @@ def test_what_another_reproduction_has_run_is_not_run_again(tmp_path):
 
     reproduce(plan(changed, "second"), out=tmp_path, seeds=[0], tell=told.append)
     assert told == ["2 of 2: digits/random/0"]  # only what is the same is taken over
-    assert set(stored.read(file)) == {"digits/random/0"}
+    assert set(stored.read(file).records) == {"digits/random/0"}
     assert len(findings(plan(changed, "second"), "small", file, [0]).panels[0].lines) == 2
     told.clear()
     reproduce(plan(shared, "third"), out=tmp_path, seeds=[0], only=["fedbuff"], tell=told.append)
@@ -438,12 +438,12 @@ def test_what_another_reproduction_has_run_is_not_run_again(tmp_path):
 
 
 def test_records_from_before_there_were_lanes_still_count():
-    file = RESULTS / "exact-fig7-paper.json"
+    file = RESULTS / "exact-fig7-paper.json.gz"
     result = findings(load("exact-fig7"), "paper", file)
     assert [len(panel.lines) for panel in result.panels] == [3, 3, 3]
-    record = next(iter(stored.read(file).values()))
+    record = next(iter(stored.read(file).records.values()))
     assert {point.own for point in record.trace.points} == {None}
-    written = json.loads(file.read_text())["runs"][0]["trace"]
+    written = stored.kept(file)[record.key]["trace"]
     assert stored.plain_json(record.trace.to_dict()) == written  # and nothing is added to them
     assert result.panels[0].lines[0].choices == {}
     assert result.axis == "rounds"

@@ -52,6 +52,7 @@ def found(over="periods"):
         ],
         "machines": ["a machine"],
         "commits": ["abc"],
+        "doubts": [],
     }
 
 

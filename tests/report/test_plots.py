@@ -108,6 +108,7 @@ FOUND = {
     ],
     "machines": ["A chip, 2 cores"],
     "commits": ["abc"],
+    "doubts": [],
 }
 
 

@@ -116,6 +116,7 @@ FOUND = {
     "verdicts": [],
     "machines": [],
     "commits": [],
+    "doubts": [],
 }
 PANEL = FOUND["panels"][0]
 
@@ -251,6 +252,6 @@ def test_bars_say_when_there_is_nothing_to_be_seen(tmp_path):
 
 
 def test_a_page_over_rounds_is_as_it_was():
-    result = findings(load("exact-fig7"), "paper", RESULTS / "exact-fig7-paper.json").to_dict()
+    result = findings(load("exact-fig7"), "paper", RESULTS / "exact-fig7-paper.json.gz").to_dict()
     page = markdown(result, "unknot reproduce exact-fig7 --scale paper", "exact-fig7-paper.png")
     assert page == (RESULTS / "exact-fig7-paper.md").read_text()

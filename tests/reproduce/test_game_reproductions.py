@@ -1,6 +1,5 @@
 """Reproductions that play games: what a file means, what is kept, what is said of the claims."""
 
-import json
 import sys
 import tomllib
 
@@ -13,6 +12,7 @@ from unknot.incentive import READINGS, Crowd, compare, drawn
 from unknot.reproduce import GameReproduction, findings, load, names, overview, reproduce
 from unknot.reproduce.__main__ import main
 from unknot.reproduce.game_findings import _unique
+from unknot.reproduce.records import keep, kept
 
 FIGURES = ("incentive-fig4a", "incentive-fig4b", "incentive-fig4c")
 TINY = """
@@ -53,7 +53,7 @@ def tiny(change=lambda table: None) -> GameReproduction:
 
 
 def runs(file):
-    return {item["key"]: item for item in json.loads(file.read_text())["runs"]}
+    return kept(file)
 
 
 def with_values(tmp_path, claims, curves):
@@ -66,10 +66,8 @@ def with_values(tmp_path, claims, curves):
 
     plan = tiny(change)
     file = reproduce(plan, out=tmp_path)
-    stored = json.loads(file.read_text())
-    for i, item in enumerate(stored["runs"]):
-        item["values"] = {"p": {name: several[i] for name, several in curves.items()}}
-    file.write_text(json.dumps(stored))
+    for i, item in enumerate(kept(file).values()):
+        keep(file, {**item, "values": {"p": {name: several[i] for name, several in curves.items()}}})
     return findings(plan, "small", file)
 
 
@@ -132,10 +130,10 @@ def test_a_draw_is_the_same_game_alone_among_others_and_from_the_formulas(tmp_pa
 def test_what_is_there_is_not_played_again_unless_it_would_be_another_game(tmp_path):
     told = []
     file = reproduce(tiny(), out=tmp_path, tell=told.append)
-    first = file.read_text()
+    first = file.read_bytes()
     reproduce(tiny(), out=tmp_path, tell=told.append)
     assert told == ["3 of 3 draws"]
-    assert file.read_text() == first
+    assert file.read_bytes() == first
     reproduce(tiny(), out=tmp_path, seeds=[2, 3, 3], tell=told.append)
     assert told[1:] == ["1 of 2 draws"]
     assert list(runs(file)) == ["draw 0", "draw 1", "draw 2", "draw 3"]
@@ -153,8 +151,8 @@ def test_it_runs_with_torch_and_numpy_alone(tmp_path, capsys, monkeypatch):
     file = tmp_path / "mine.toml"
     file.write_text(TINY)
     assert main([str(file), "--seeds", "0,1", "--out", str(tmp_path)]) == 0
-    assert capsys.readouterr().out.strip() == str(tmp_path / "mine-small.json")
-    assert list(runs(tmp_path / "mine-small.json")) == ["draw 0", "draw 1"]
+    assert capsys.readouterr().out.strip() == str(tmp_path / "mine-small.json.gz")
+    assert list(runs(tmp_path / "mine-small.json.gz")) == ["draw 0", "draw 1"]
     assert main([str(file), "--only", "greedy", "--out", str(tmp_path)]) == 2
     assert "without --only" in capsys.readouterr().err
 

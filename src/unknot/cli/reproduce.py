@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import json
+import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.markup import escape
 
 from unknot.cli.app import Device, Quiet, Set, app, errors_for_people
 from unknot.cli.screen import screen, side, warn
+from unknot.core.errors import ConfigError
+
+DIFFERS = 1
 
 
 @app.command(
-    epilog="Exit status: 0 all well; 2 an error; 130 stopped by Ctrl-C: the same command goes on from there."
+    epilog="Exit status: 0 all well; 1 with --check, a page is not what today's configuration gives; 2 an "
+    "error; 130 stopped by Ctrl-C: the same command goes on from there."
 )
 def reproduce(
     name: Annotated[
@@ -35,6 +41,18 @@ def reproduce(
         list[str] | None, typer.Option(metavar="LINE", help="Run only this line or panel. May be repeated.")
     ] = None,
     set_: Set = None,
+    check: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Run nothing: say of the pages there (of NAME, or all) whether they are what their records "
+            "and today's configuration give.",
+        ),
+    ] = None,
+    draw: Annotated[
+        bool, typer.Option("--draw", help="With --check: draw again what differs, from its records.")
+    ] = False,
+    json_: Annotated[bool, typer.Option("--json", help="With --check: print it as JSON.")] = False,
     quiet: Quiet = False,
 ) -> None:
     """Reproduce a table or a figure of a paper: run what is not yet run, show it, draw it."""
@@ -52,6 +70,12 @@ def reproduce(
 
     console, progress = screen(quiet), side(quiet)
     with errors_for_people(kept), beside(Path(name or "").parent):
+        if check is not None:
+            if not _check(name, check, draw, json_, quiet):
+                raise typer.Exit(DIFFERS)
+            return
+        if draw or json_:
+            raise ConfigError(f"{'--draw' if draw else '--json'} goes with --check DIR: name the folder")
         if list_ or name is None:
             show = report.catalogue_table if long else report.catalogue_list
             screen().print(show([entry.to_dict() for entry in reproductions.overview()]))
@@ -75,10 +99,35 @@ def reproduce(
             )
         found = reproductions.findings(plan, scale, file, chosen, changes).to_dict()
         console.print(report.tables(found))
-        for panel in found["panels"] if quiet else ():
-            if panel["reason"]:  # what was left out is a result; the tables say it otherwise
-                warn(f"left out {panel['title']}: {panel['reason']}")
+        if quiet or progress.is_terminal:  # elsewhere it was said, and stayed
+            for title, reason in reproductions.left_out(plan, scale, only or (), changes).items():
+                warn(f"left out {title}: {reason}")
         command = f"unknot reproduce {name} --scale {scale}"
         command += "" if seeds is None else f" --seeds {seeds}"
         for path in report.write(found, out, "".join([command, *(f" --set '{item}'" for item in changes)])):
             console.print(f"written: {escape(str(path))}")
+
+
+def _check(name: str | None, folder: Path, draw: bool, as_json: bool, quiet: bool) -> bool:
+    """Whether all is as configured; what is not is drawn again, if it shall."""
+    from unknot import reproduce as reproductions
+    from unknot.report import checked
+    from unknot.report import reproduction as report
+
+    items: list[dict[str, Any]] = []
+    progress = side(quiet)
+    with progress.status("looking") as status:
+        for asked in reproductions.pages(folder, name):
+            status.update(escape(asked.stem))
+            found = asked.findings().to_dict()
+            differs = report.differs(found, folder, asked.command)
+            if draw and differs:
+                kinds = [kind for kind in ("png", "svg") if kind == "png" or asked.beside(kind).exists()]
+                report.write(found, folder, asked.command, kinds)
+            drawn = draw and not report.differs(found, folder, asked.command)
+            items.append({**reproductions.check(asked).to_dict(), "differs": differs, "drawn": drawn})
+    if as_json:
+        sys.stdout.write(json.dumps(items) + "\n")
+    else:
+        screen(quiet).print(checked.checked(items))
+    return all(map(checked.well, items))

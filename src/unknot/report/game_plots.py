@@ -9,6 +9,7 @@ from typing import Any
 
 from unknot.incentive import READINGS
 from unknot.report.cells import Shown
+from unknot.report.pictures import digest, save
 from unknot.report.plots import COLOURS, DASHES, GREY, HEIGHT, WIDTH, load_matplotlib
 from unknot.report.utilities import ALONG
 
@@ -39,9 +40,7 @@ def draw(findings: Shown, *files: str | Path) -> bool:
         _legend(figure, panels)
         title = f"{findings['title']} ({findings['figure']}, {findings['scale']} scale)"
         figure.suptitle(textwrap.fill(title, int(13.5 * width)), fontsize=10.5)
-        for file in files:
-            # No date inside: the same findings give the same file.
-            figure.savefig(file, dpi=200, metadata={"Date": None} if str(file).endswith(".svg") else None)
+        save(figure, files, digest(findings))
     return True
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from unknot.core.errors import ConfigError
 from unknot.report.cells import in_percent
+from unknot.report.pictures import digest, save
 
 Shown = Mapping[str, Any]
 
@@ -119,9 +120,7 @@ def draw(findings: Shown, *files: str | Path) -> bool:
         figure.suptitle("\n".join(lines), fontsize=10.5)
         # What stands around the axes takes nothing away from them.
         figure.set_figheight(figure.get_figheight() + 0.2 * (len(lines) - 1) + 0.17 * max(0, rows - 2))
-        for file in files:
-            # No date inside: the same findings give the same file.
-            figure.savefig(file, dpi=200, metadata={"Date": None} if str(file).endswith(".svg") else None)
+        save(figure, files, digest(findings))
     return True
 
 

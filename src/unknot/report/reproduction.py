@@ -21,6 +21,7 @@ from rich.text import Text
 from unknot.core.errors import ConfigError
 from unknot.report import exposure, times, utilities
 from unknot.report.cells import NONE, Rows, Shown, count, not_run, quality, shown, target
+from unknot.report.pictures import digest, drawn_from
 
 COSTS = {
     "client_epochs": "client epochs",
@@ -274,21 +275,38 @@ def markdown(findings: Shown, command: str, figure: str | None) -> str:
     return "\n".join([*lines, *_made(findings, command)])
 
 
-def write(findings: Shown, out: str | Path, command: str) -> list[Path]:
+def write(
+    findings: Shown, out: str | Path, command: str, kinds: Sequence[str] = ("png", "svg")
+) -> list[Path]:
     """The page and, where matplotlib is installed, the figure; the files that were written."""
     from unknot.report import game_plots, plots
 
     draw = game_plots.draw if findings["axis"] == "game" else plots.draw
-    stem = Path(out) / f"{findings['name']}-{findings['scale']}"
-    stem.parent.mkdir(parents=True, exist_ok=True)
-    # Not with_suffix: a name may have a dot of its own.
-    page, *pictures = (stem.with_name(f"{stem.name}.{kind}") for kind in ("md", "png", "svg"))
+    page, *pictures = (_beside(findings, out, kind) for kind in ("md", *kinds))
+    page.parent.mkdir(parents=True, exist_ok=True)
     try:
         drawn = draw(findings, *pictures)
     except ConfigError:
         drawn = False
     page.write_text(markdown(findings, command, pictures[0].name if drawn else None))
     return [page, *pictures] if drawn else [page]
+
+
+def differs(findings: Shown, out: str | Path, command: str) -> list[str]:
+    """What of a page is not what the findings give: its text, its figure, or that they are not there."""
+    page, picture = (_beside(findings, out, kind) for kind in ("md", "png"))
+    drawn = any(panel["lines"] for panel in findings["panels"])
+    # Without matplotlib there is no figure, and the page does without.
+    figure = picture.name if picture.exists() and drawn else None
+    text = page.read_text() if page.exists() else None
+    found = ["page"] if text != markdown(findings, command, figure) else []
+    if drawn and drawn_from(picture) != digest(findings):
+        found.append("figure")
+    return found
+
+
+def _beside(findings: Shown, out: str | Path, kind: str) -> Path:
+    return Path(out) / f"{findings['name']}-{findings['scale']}.{kind}"
 
 
 def _made(findings: Shown, command: str) -> list[str]:
@@ -310,6 +328,7 @@ def _made(findings: Shown, command: str) -> list[str]:
         "```",
         "",
         *(f"- commit {commit}" for commit in findings["commits"]),
+        *(f"- {doubt}" for doubt in findings["doubts"]),
         *(f"- {machine}" for machine in findings["machines"]),
         "",
     ]

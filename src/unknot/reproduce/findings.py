@@ -12,9 +12,10 @@ from unknot.reproduce.claims import judge
 from unknot.reproduce.game_findings import GameFindings, game_findings
 from unknot.reproduce.games import GameReproduction
 from unknot.reproduce.measures import PanelFindings, panel_findings
-from unknot.reproduce.page import Page, foot, head
+from unknot.reproduce.page import Made, Page, foot, head
+from unknot.reproduce.parts import Panel
 from unknot.reproduce.reproduction import Reproduction, Run
-from unknot.reproduce.runner import missing_data, used_files
+from unknot.reproduce.runner import needed, used_files
 
 
 @dataclass(frozen=True)
@@ -46,15 +47,13 @@ def findings(
     # Where leavers are drawn, a seed counts once all of its cases are there: a part would be biased.
     asked, there = (Counter(_place(run) for run in some) for some in (runs, [run for run, _ in done]))
     pairs = [(run, record) for run, record in done if asked[_place(run)] == there[_place(run)]]
-    absent = missing_data(runs)
+    shown = [(p, [pair for pair in pairs if pair[0].panel is p]) for p in plan.panels_at(scale)]
     panels = tuple(
-        panel_findings(
-            plan, panel, [pair for pair in pairs if pair[0].panel is panel], absent.get(panel.name)
-        )
-        for panel in plan.panels_at(scale)
-        if not panel.off or any(run.panel is panel for run, _ in pairs)
+        panel_findings(plan, panel, mine, None if mine else _not_yet(panel, runs))
+        for panel, mine in shown
+        if mine or not panel.off
     )
-    made = [record for _, record in pairs]
+    made = [Made(run.panel.title, run.line.label, record) for run, record in pairs]
     return Findings(
         **head(plan, scale),
         axis=plan.axis,
@@ -70,6 +69,12 @@ def findings(
 
 def _place(run: Run) -> tuple[str, str, int]:
     return run.panel.name, run.line.name, run.seed
+
+
+def _not_yet(panel: Panel, runs: Sequence[Run]) -> str:
+    """Why a panel has no lines: not whether its data is here, so that a page is the same on every machine."""
+    needs = next((needed(run) for run in runs if run.panel is panel), "")
+    return f"not run yet: it needs {needs}" if needs else "not run yet"
 
 
 def _words(machine: Mapping[str, object]) -> str:

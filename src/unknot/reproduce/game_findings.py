@@ -17,7 +17,7 @@ from unknot.reproduce.claims import Verdict, outcome_of
 from unknot.reproduce.games import GameClaim, GameReproduction, Sweep
 from unknot.reproduce.intervals import share
 from unknot.reproduce.measures import Curve
-from unknot.reproduce.page import Page, foot, head
+from unknot.reproduce.page import Made, Page, foot, head
 from unknot.reproduce.played import GameRecord, found_draws
 
 BAND = (25, 75)  # per cent of the draws, between which the band of a curve lies
@@ -81,7 +81,7 @@ def game_findings(
         **head(plan, scale),
         panels=tuple(_panel(plan, panel, _values(plan, panel, found)) for panel in plan.panels),
         verdicts=tuple(_verdicts(plan, found)),
-        **foot(found.values(), _words),
+        **foot([Made("", f"draw {draw}", record) for draw, record in found.items()], _words),
     )
 
 

@@ -120,7 +120,7 @@ class PanelFindings:
 
 
 def panel_findings(
-    plan: Reproduction, panel: Panel, pairs: Sequence[Pair], absent: str | None
+    plan: Reproduction, panel: Panel, pairs: Sequence[Pair], not_yet: str | None
 ) -> PanelFindings:
     first = plan.baseline or next(
         (line.name for line in plan.lines if line.layer.get("method", {}).get("name") == "rfs"), None
@@ -131,7 +131,7 @@ def panel_findings(
         mine = [pair for pair in pairs if pair[0].line is line]
         if mine:
             lines.append(_line(panel, mine, _mean_rates(plain), plan.axis == "time"))
-    reason = panel.not_run or (None if lines else absent or "not run yet")
+    reason = panel.not_run or not_yet
     return PanelFindings(
         name=panel.name,
         title=panel.title,

@@ -4,18 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from unknot.reproduce.claims import Verdict
 
 
-class Made(Protocol):
-    """A record: the machine and the commit that it was made with."""
+class Recorded(Protocol):
+    """A record: the machine and the code that it was made with, and when."""
 
     @property
     def machine(self) -> Mapping[str, Any]: ...
     @property
     def commit(self) -> str | None: ...
+    @property
+    def clean(self) -> bool | None: ...
+    @property
+    def made(self) -> str | None: ...
+
+
+class Made(NamedTuple):
+    """A record that a page shows, and where."""
+
+    panel: str
+    line: str
+    record: Recorded
 
 
 @dataclass(frozen=True)
@@ -31,6 +43,8 @@ class Page:
     verdicts: tuple[Verdict, ...]
     machines: tuple[str, ...]
     commits: tuple[str, ...]
+    doubts: tuple[str, ...]
+    """Which of its lines cannot be traced to a commit, and why."""
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -43,9 +57,51 @@ def head(plan: object, scale: str) -> dict[str, Any]:
 
 
 def foot(made: Iterable[Made], words: Callable[[Mapping[str, Any]], str]) -> dict[str, Any]:
-    """The machines, in `words`, and the commits of records."""
-    records = list(made)
+    """The machines, in `words`, the commits of records, with when they were made, and which have none."""
+    shown = list(made)
+    records = [item.record for item in shown]
+    doubts: dict[str, list[Made]] = {}
+    for item in shown:
+        if why := doubt(item.record):
+            doubts.setdefault(why, []).append(item)
     return {
         "machines": tuple(sorted({words(record.machine) for record in records})),
-        "commits": tuple(sorted({record.commit for record in records if record.commit})),
+        "commits": tuple(
+            f"{commit}{_days(record.made for record in records if record.commit == commit)}"
+            for commit in sorted({record.commit for record in records if record.commit})
+        ),
+        "doubts": tuple(f"{why}: {_places(items, shown)}" for why, items in sorted(doubts.items())),
     }
+
+
+def doubt(record: Recorded) -> str | None:
+    """Why a record cannot be traced to the code that made it."""
+    if record.commit is None:
+        return "without a commit"
+    return None if record.clean else f"from {record.commit} with changes to it"
+
+
+def _days(moments: Iterable[str | None]) -> str:
+    """`` (2026-03-01 to 2026-03-04)``; nothing where it is not known."""
+    days = sorted({moment[:10] for moment in moments if moment})
+    return f" ({' to '.join(dict.fromkeys((days[0], days[-1])))})" if days else ""
+
+
+def _places(items: Iterable[Made], shown: Iterable[Made]) -> str:
+    """By panel the lines; the panel alone where it is all of them, and all where it is every panel."""
+    some, every = (_by_panel(part) for part in (items, shown))
+    if some == every:
+        return "everything"
+    return "; ".join(
+        panel if lines == every[panel] else ": ".join(filter(None, (panel, ", ".join(lines))))
+        for panel, lines in some.items()
+    )
+
+
+def _by_panel(items: Iterable[Made]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for panel, line, _ in items:
+        lines = found.setdefault(panel, [])
+        if line not in lines:
+            lines.append(line)
+    return {panel: sorted(lines) for panel, lines in found.items()}

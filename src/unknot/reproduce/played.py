@@ -27,6 +27,7 @@ from unknot.incentive import (
 from unknot.incentive.game import Floats
 from unknot.reproduce import records
 from unknot.reproduce.games import GameReproduction, Sweep
+from unknot.reproduce.origin import Origin, origin
 
 DIGITS = 6  # behind the point, of what is kept: totals are near 900, and level within 0.001
 
@@ -45,6 +46,8 @@ class GameRecord:
     seconds: float
     machine: Mapping[str, Any]
     commit: str | None
+    clean: bool | None
+    made: str | None
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -66,9 +69,15 @@ def play_draws(
 
 def found_draws(plan: GameReproduction, file: Path, draws: Sequence[int]) -> dict[int, GameRecord]:
     """The records of a file by draw: those only that fit the plan today."""
-    done = {key: GameRecord(**item) for key, item in records.kept(file).items()}
+    done = read_draws(file)
     found = {draw: done[_key(draw)] for draw in draws if _key(draw) in done}
     return {draw: record for draw, record in found.items() if record.config == plan.config(draw)}
+
+
+def read_draws(file: Path) -> dict[str, GameRecord]:
+    """All records of a file by key."""
+    stored = records.kept(file)
+    return {key: GameRecord(**{**item, **vars(Origin.of(item))}) for key, item in stored.items()}
 
 
 def _played(plan: GameReproduction, draws: Sequence[int]) -> list[GameRecord]:
@@ -95,7 +104,7 @@ def _played(plan: GameReproduction, draws: Sequence[int]) -> list[GameRecord]:
             stable=stable[i],
             seconds=round(seconds, 4),
             machine=machine,
-            commit=records.commit(),
+            **vars(origin()),
         )
         for i, draw in enumerate(draws)
     ]

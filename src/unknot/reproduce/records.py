@@ -1,16 +1,18 @@
-"""The runs of a reproduction that are done: one JSON file, written anew after every run.
+"""The runs of a reproduction that are done: one file of packed JSON, written anew after every run.
 
 A record is used again only if its run would be configured the same today. Where it ran is no part of
 the configuration (it is recorded with it), so records from several machines can lie together. Nor is
-its name: what two reproductions have in common is run once.
+its name: what two reproductions have in common is run once. A trace has the digits that a page can show.
 """
 
 from __future__ import annotations
 
+import gzip
+import io
 import json
 import os
 import platform
-import subprocess
+import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -24,9 +26,12 @@ from unknot.core.jobs import Score
 from unknot.core.metrics import finite
 from unknot.experiments.scenario import LearningCurve, Rates
 from unknot.federation import History
+from unknot.reproduce.origin import Origin, origin
 from unknot.reproduce.reproduction import Run
 
 FORMAT = 1
+ENDING = ".json.gz"
+DIGITS = 8  # significant, of the numbers of a trace: a page shows six at most
 
 
 @dataclass(frozen=True)
@@ -45,6 +50,10 @@ class Record:
     model: str | None
     machine: Mapping[str, Any]
     commit: str | None
+    clean: bool | None
+    """Whether the code was that of the commit; None where that is not known."""
+    made: str | None
+    """When, in UTC."""
     extra: Mapping[str, float]
     """Single figures by name, such as ``final``: the test accuracy of what was served at the end."""
 
@@ -62,55 +71,58 @@ class Record:
             seconds=history.seconds["total"],
             model=None if history.model is None else history.model.digest(),
             machine=plain_json({**machine(str(engine.get("device", "cpu"))), **_engine(engine)}),
-            commit=commit(),
+            **vars(origin()),
             extra={**extra, **_finals(history)},
         )
 
     def to_dict(self) -> dict[str, Any]:
         record = {name: getattr(self, name) for name in self.__dataclass_fields__}
-        record["trace"] = self.trace.to_dict()
+        record["trace"] = short(self.trace.to_dict())
         for name in ("rates", "plain"):
             record[name] = None if record[name] is None else vars(record[name])
         return record
 
     @staticmethod
     def from_dict(record: Mapping[str, Any]) -> Record:
-        values = dict(record)
+        values = {**record, **vars(Origin.of(record))}
         values["trace"] = LearningCurve.from_dict(values["trace"])
         for name in ("rates", "plain"):
             values[name] = None if values[name] is None else Rates(**values[name])
         return Record(**values)
 
 
-def read(file: Path) -> dict[str, Record]:
-    """The records of a file by key; none where there is no file."""
-    return {key: Record.from_dict(item) for key, item in kept(file).items()}
+class Store:
+    """The records of a file, found by what they are records of."""
+
+    def __init__(self, records: Iterable[Record] = ()) -> None:
+        self.records = {record.key: record for record in records}
+        self._alike: dict[str, Record] = {}
+        for record in self.records.values():
+            self._alike.setdefault(same(record.config), record)
+
+    def find(self, key: str, alike: str) -> Record | None:
+        """Its own record or, of the same configuration, another's."""
+        own = self.records.get(key)
+        return own if own is not None and same(own.config) == alike else self._alike.get(alike)
+
+
+def read(file: Path) -> Store:
+    """The records of a file; none where there is no file."""
+    return Store(Record.from_dict(item) for item in kept(file).values())
 
 
 def kept(file: Path) -> dict[str, dict[str, Any]]:
-    """The same as they are in the file, of whatever kind."""
-    try:
-        stored = json.loads(file.read_text())
-    except FileNotFoundError:
-        return {}
-    except json.JSONDecodeError as error:
-        raise DataError(f"{file} is not a file of records ({error}): move it away to begin anew") from None
-    if stored.get("format") != FORMAT:
-        raise DataError(
-            f"{file} has format {stored.get('format')!r}, not {FORMAT}: move it away to begin anew"
-        )
-    return {item["key"]: item for item in stored["runs"]}
+    """The same by key, as they are in the file, of whatever kind.
+
+    Records were plain JSON once: those of such a file beside it count, where there is none of that key yet.
+    """
+    return {**_unpacked(_plain(file)), **_unpacked(file)}
 
 
-def find(run: Run, stores: Iterable[Mapping[str, Record]]) -> Record | None:
+def find(run: Run, stores: Iterable[Store]) -> Record | None:
     """The record of a run: its own or, of the same configuration, another panel's or reproduction's."""
-    wanted = _nameless(plain_json(run.table))
-    for store in stores:
-        own = [store[run.key]] if run.key in store else []
-        for record in (*own, *store.values()):
-            if _nameless(record.config) == wanted:
-                return record
-    return None
+    alike = same(run.table)
+    return next((record for store in stores if (record := store.find(run.key, alike)) is not None), None)
 
 
 def add(file: Path, record: Record) -> None:
@@ -119,13 +131,62 @@ def add(file: Path, record: Record) -> None:
 
 
 def keep(file: Path, *items: Mapping[str, Any]) -> None:
-    """The same for records of any kind, as they will be in the file."""
+    """The same for records of any kind, as they will be in the file; one of plain JSON is taken over."""
     records = {**kept(file), **{item["key"]: item for item in items}}
     lines = ",\n".join(json.dumps(item) for item in records.values())
     file.parent.mkdir(parents=True, exist_ok=True)
     partial = file.with_name(f"{file.name}.{os.getpid()}.part")
-    partial.write_text(f'{{"format": {FORMAT}, "runs": [\n{lines}\n]}}\n')
+    partial.write_bytes(_packed(f'{{"format": {FORMAT}, "runs": [\n{lines}\n]}}\n'))
     partial.replace(file)  # whole or not at all: an interruption loses nothing that was done
+    _plain(file).unlink(missing_ok=True)
+
+
+def _plain(file: Path) -> Path:
+    return file.with_name(file.name.removesuffix(".gz"))
+
+
+def _packed(text: str) -> bytes:
+    """The same text gives the same bytes, whenever: neither date nor name is inside."""
+    packed = io.BytesIO()
+    with gzip.GzipFile("", "wb", 9, packed, mtime=0) as writer:
+        writer.write(text.encode())
+    return packed.getvalue()
+
+
+def _unpacked(file: Path) -> dict[str, dict[str, Any]]:
+    try:
+        content = file.read_bytes()
+        stored = json.loads(gzip.decompress(content) if file.suffix == ".gz" else content)
+    except FileNotFoundError:
+        return {}
+    except (json.JSONDecodeError, UnicodeDecodeError, gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise DataError(f"{file} is not a file of records ({error}): move it away to begin anew") from None
+    found = stored.get("format") if isinstance(stored, dict) else None
+    if found != FORMAT:
+        raise DataError(f"{file} has format {found!r}, not {FORMAT}: move it away to begin anew")
+    return {item["key"]: item for item in stored["runs"]}
+
+
+def same(config: Mapping[str, Any]) -> str:
+    """A text that two configurations share if they are the same but for their names; 10 is 10.0."""
+    return json.dumps({key: _number(value) for key, value in config.items() if key != "name"}, sort_keys=True)
+
+
+def _number(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _number(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_number(item) for item in value]
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def short(value: Any) -> Any:
+    """With as many digits of every number as a record keeps."""
+    if isinstance(value, Mapping):
+        return {key: short(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [short(item) for item in value]
+    return float(f"{value:.{DIGITS}g}") if isinstance(value, float) else value
 
 
 def plain_json(value: Any) -> Any:
@@ -148,21 +209,6 @@ def machine(device: str) -> dict[str, Any]:
     return words
 
 
-@cache
-def commit() -> str | None:
-    """The commit of the code, where it is a git checkout; marked when files differ from it."""
-
-    def git(*words: str) -> str:
-        command = ["git", "-C", str(Path(__file__).parents[2]), *words]
-        return subprocess.run(command, capture_output=True, text=True, check=True, timeout=10).stdout.strip()
-
-    try:
-        head = git("rev-parse", "--short=12", "HEAD")
-        return f"{head} with changes" if git("status", "--porcelain", "--", ".") else head
-    except (OSError, subprocess.SubprocessError):
-        return None
-
-
 def _finals(history: History) -> dict[str, float]:
     """How what was served did in the end on test data, and what else could have been."""
     named: dict[str, Mapping[str, Score]] = {"final": history.scores}
@@ -172,10 +218,6 @@ def _finals(history: History) -> dict[str, float]:
         if "test" in scores:
             found |= {name: scores["test"].value, f"{name} loss": finite(scores["test"].loss)}
     return found
-
-
-def _nameless(config: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in config.items() if key != "name"}
 
 
 def _engine(described: Mapping[str, Any]) -> dict[str, Any]:

@@ -81,12 +81,12 @@ def reproduce(
 
 
 def records_file(plan: Reproduction | GameReproduction, scale: str, out: str | Path) -> Path:
-    return Path(out) / f"{plan.name}-{scale}.json"
+    return Path(out) / f"{plan.name}-{scale}{records.ENDING}"
 
 
 def used_files(plan: Reproduction, scale: str, file: Path) -> list[Path]:
     """The records of the reproductions that this one takes runs from, beside its own."""
-    return [file.with_name(f"{name}-{scale}.json") for name in plan.uses]
+    return [file.with_name(f"{name}-{scale}{records.ENDING}") for name in plan.uses]
 
 
 def select(plan: Reproduction, scale: str, runs: Sequence[Run], only: Sequence[str]) -> list[Run]:
@@ -107,8 +107,19 @@ def select(plan: Reproduction, scale: str, runs: Sequence[Run], only: Sequence[s
     return [run for run in runs if chosen(run)]
 
 
+def left_out(
+    plan: Reproduction | GameReproduction, scale: str, only: Sequence[str] = (), overrides: Sequence[str] = ()
+) -> dict[str, str]:
+    """The titles of panels that cannot be run here because their data is missing, with the reason."""
+    if isinstance(plan, GameReproduction):
+        return {}
+    runs = select(plan, scale, plan.runs(scale, plan.seeds_at(scale)[:1], overrides), only)
+    titles = {run.panel.name: run.panel.title for run in runs}
+    return {titles[name]: reason for name, reason in missing_data(runs).items()}
+
+
 def missing_data(runs: Iterable[Run]) -> dict[str, str]:
-    """The panels whose data is not here, with a reason that says nothing of this machine."""
+    """The panels whose data is not here, with the reason."""
     absent: dict[str, str] = {}
     for run in {run.panel.name: run for run in runs}.values():
         spec = run.experiment.data
@@ -122,10 +133,18 @@ def missing_data(runs: Iterable[Run]) -> dict[str, str]:
     return absent
 
 
+def needed(run: Run) -> str:
+    """What a run reads that does not come with unknot, in words; the same on every machine."""
+    experiment = run.experiment
+    source = experiment.data.name
+    sets = [] if source == "digits" else [f"the data set {source}"]
+    return " and ".join([*sets, *_also_read(experiment)])
+
+
 def _also_read(experiment: Experiment) -> list[str]:
     """The files and folders of a language model that a run reads, as they are named."""
     named = (experiment.model.options.get("path"), experiment.data.options.get("tokenizer"))
-    return [str(path) for path in named if path is not None and path not in NAMES]
+    return list(dict.fromkeys(str(path) for path in named if path is not None and path not in NAMES))
 
 
 class Sources:

@@ -1,0 +1,107 @@
+"""Figures as small files that say what they show: of the same findings, the same bytes.
+
+A figure has few colours: as a palette it takes a fifth of the room. What it was drawn from is inside as a
+digest, so that one can tell without drawing it whether it still is what the records give.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import struct
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unknot.report.cells import Shown
+
+Bytes = NDArray[np.uint8]
+
+DPI = 150  # at a page's width every pixel of a sharp screen
+PALETTE = 64  # colours: half of them the commonest, as they are; half for the edges of lines and letters
+NOT_DRAWN = (
+    "paper",
+    "claim",
+    "verdicts",
+    "machines",
+    "commits",
+    "doubts",
+)  # of findings, what no figure shows
+DIGITS = 6  # significant: the last bits of a mean may be another machine's
+KEY = b"findings"
+
+
+def digest(findings: Shown) -> str:
+    """Of what a figure of these findings shows."""
+    drawn = {name: value for name, value in findings.items() if name not in NOT_DRAWN}
+    drawn["panels"] = [panel for panel in findings["panels"] if panel["lines"]]
+    return hashlib.sha256(json.dumps(_short(drawn), sort_keys=True).encode()).hexdigest()[:16]
+
+
+def drawn_from(file: Path) -> str | None:
+    """The digest inside a picture (.png); None where there is no picture, or none inside."""
+    try:
+        content = file.read_bytes()
+    except FileNotFoundError:
+        return None
+    place = 8  # behind the signature: chunks of a length, a kind, so many bytes and a checksum
+    while place + 8 <= len(content):
+        length, kind = struct.unpack(">I4s", content[place : place + 8])
+        key, _, text = content[place + 8 : place + 8 + length].partition(b"\0")
+        if kind == b"tEXt" and key == KEY:
+            return text.decode("latin-1")
+        place += length + 12
+    return None
+
+
+def save(figure: Any, files: Iterable[str | Path], shows: str) -> None:
+    """Write a figure of matplotlib to files (.png, .svg), with the digest of what it `shows`."""
+    for file in files:
+        if str(file).endswith(".svg"):
+            figure.savefig(file, metadata={"Date": None})
+        else:
+            Path(file).write_bytes(_small(figure, shows))
+
+
+def _small(figure: Any, shows: str) -> bytes:
+    from PIL import Image, PngImagePlugin
+
+    whole, packed = io.BytesIO(), io.BytesIO()
+    figure.savefig(whole, format="png", dpi=DPI)
+    inside = PngImagePlugin.PngInfo()
+    inside.add_text(KEY.decode(), shows)
+    with Image.open(whole) as picture:
+        coloured = picture.convert("RGB")
+    others = coloured.quantize(PALETTE // 2, Image.Quantize.MEDIANCUT).getpalette() or []
+    few, palette = _nearest(np.asarray(coloured), np.array(others, dtype=np.uint8).reshape(-1, 3))
+    indexed = Image.fromarray(few)
+    indexed.putpalette(palette.tobytes())
+    indexed.save(packed, format="png", optimize=True, pnginfo=inside)
+    return packed.getvalue()
+
+
+def _nearest(picture: Bytes, others: Bytes) -> tuple[Bytes, Bytes]:
+    """The palette, the picture's commonest colours and others, and the place in it of each pixel's nearest.
+
+    No dithering: dots around letters blur them.
+    """
+    red, green, blue = np.moveaxis(picture.astype(np.int64), -1, 0)
+    mixed = red << 16 | green << 8 | blue
+    found, which, times = np.unique(mixed, return_inverse=True, return_counts=True)
+    colours = np.stack([found >> 16, found >> 8 & 255, found & 255], axis=1).astype(np.uint8)
+    common = np.argsort(-times, kind="stable")[: PALETTE - len(others)]
+    palette = np.unique(np.concatenate([colours[common], others]), axis=0)
+    apart = ((colours[:, None].astype(int) - palette.astype(int)) ** 2).sum(-1)
+    return apart.argmin(1).astype(np.uint8)[which.reshape(mixed.shape)], palette
+
+
+def _short(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(key): _short(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_short(item) for item in value]
+    return float(f"{value:.{DIGITS}g}") if isinstance(value, float) else value

@@ -1,0 +1,254 @@
+"""Whether the records of a page are what today's configuration asks for: nothing is run, no data is read."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from unknot.core.errors import DataError
+from unknot.experiments.seeds import parse_seeds
+from unknot.reproduce import records
+from unknot.reproduce.findings import Findings, findings
+from unknot.reproduce.game_findings import GameFindings
+from unknot.reproduce.games import GameReproduction
+from unknot.reproduce.page import doubt
+from unknot.reproduce.parts import SCALES
+from unknot.reproduce.played import found_draws, read_draws
+from unknot.reproduce.records import Record, Store
+from unknot.reproduce.reproduction import Reproduction, Run, load, names
+from unknot.reproduce.runner import records_file, used_files
+
+Plan = Reproduction | GameReproduction
+PAGE = ".md"
+MOST = 3  # settings of a stale record that are named
+COMMAND = re.compile(r"^\$ (unknot reproduce .*)$", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A page of a folder: of which reproduction it is, at which scale, with which seeds and settings."""
+
+    plan: Plan
+    scale: str
+    folder: Path
+    command: str
+    seeds: tuple[int, ...] | None = None
+    overrides: tuple[str, ...] = ()
+
+    @property
+    def stem(self) -> str:
+        return f"{self.plan.name}-{self.scale}"
+
+    def beside(self, kind: str) -> Path:
+        """The page or a picture, by how its name ends."""
+        return self.folder / f"{self.stem}.{kind}"
+
+    @property
+    def file(self) -> Path:
+        return records_file(self.plan, self.scale, self.folder)
+
+    def findings(self) -> Findings | GameFindings:
+        return findings(self.plan, self.scale, self.file, self.seeds, self.overrides)
+
+
+@dataclass(frozen=True)
+class Stale:
+    """Records that fit no run of today, and the first settings in which they differ."""
+
+    records: tuple[str, ...]
+    why: str
+
+
+@dataclass(frozen=True)
+class Checked:
+    """What the records of a page lack. All is told by panel, line and seeds, or by draws."""
+
+    name: str
+    scale: str
+    runs: int
+    """That are asked for and recorded; one that two panels show counts once."""
+    missing: tuple[str, ...]
+    """Asked for but not recorded, of panels of which others are."""
+    not_run: tuple[str, ...]
+    """Panels of which nothing is recorded; the page says so."""
+    stale: tuple[Stale, ...]
+    doubts: Mapping[str, int]
+    """How many of the records cannot be traced to a commit, by why."""
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def pages(folder: Path, name: str | None = None) -> list[Asked]:
+    """The pages of a folder of reproductions that come with unknot, or of the one that is named."""
+    if not folder.is_dir():
+        raise DataError(f"{folder} is not a folder: name the one that has pages and records")
+    known = names() if name is None else (name,)
+    found = [asked for each in known for asked in _pages_of(each, folder)]
+    if not found:
+        whose = "a reproduction" if name is None else load(name).name
+        raise DataError(f"{folder} has no page and no records of {whose}: `unknot reproduce` makes them")
+    return found
+
+
+def check(asked: Asked) -> Checked:
+    """What the records of a page lack, beside today's configuration."""
+    if isinstance(asked.plan, GameReproduction):
+        return _check_draws(asked, asked.plan.changed(asked.overrides))
+    return _check_runs(asked, asked.plan)
+
+
+def _pages_of(name: str, folder: Path) -> Iterator[Asked]:
+    """A page counts, and so do records that nobody has drawn yet."""
+    plan = load(name)
+    for scale in (scale for scale in SCALES if scale in plan.scales):
+        page, file = folder / f"{plan.name}-{scale}{PAGE}", records_file(plan, scale, folder)
+        if page.exists():
+            said = COMMAND.search(page.read_text())
+            words = shlex.split(said[1]) if said else []
+            given = [words[i + 1] for i, word in enumerate(words[:-1]) if word == "--seeds"]
+            overrides = tuple(words[i + 1] for i, word in enumerate(words[:-1]) if word == "--set")
+            command = said[1] if said else _command(name, scale)
+            yield Asked(plan, scale, folder, command, parse_seeds(given[0]) if given else None, overrides)
+        elif records.kept(file):
+            yield Asked(plan, scale, folder, _command(name, scale))
+
+
+def _command(name: str, scale: str) -> str:
+    return f"unknot reproduce {name} --scale {scale}"
+
+
+# Federated runs ---------------------------------------------------------------------------------
+
+
+def _check_runs(asked: Asked, plan: Reproduction) -> Checked:
+    file = asked.file
+    stores = [records.read(path) for path in (file, *used_files(plan, asked.scale, file))]
+    runs = plan.runs(asked.scale, asked.seeds, asked.overrides)
+    found = {run.key: records.find(run, stores) for run in runs}
+    there = {run.panel.name for run in runs if found[run.key]}
+    wanted = [run for run in runs if not run.panel.off and not run.line.off]
+    missing = [run for run in wanted if not found[run.key]]
+    used = list({id(record): record for record in found.values() if record}.values())
+    return Checked(
+        plan.name,
+        asked.scale,
+        runs=len(used),
+        missing=tuple(_by_panel([run for run in missing if run.panel.name in there])),
+        not_run=tuple(dict.fromkeys(run.panel.name for run in missing if run.panel.name not in there)),
+        stale=tuple(_stale(asked, plan, stores[0])),
+        doubts=_doubts(used),
+    )
+
+
+def _stale(asked: Asked, plan: Reproduction, store: Store) -> Iterator[Stale]:
+    """Of the page's own file: what neither this reproduction asks for nor one that takes runs from it."""
+    seeds = sorted({int(record.config.get("seed", 0)) for record in store.records.values()})
+    today = plan.runs(asked.scale, seeds, asked.overrides)
+    fit = {records.same(run.table) for run in today}
+    lost = [record for record in store.records.values() if records.same(record.config) not in fit]
+    if lost:
+        fit = {records.same(run.table) for other in _users(plan, asked.scale) for run in other}
+        lost = [record for record in lost if records.same(record.config) not in fit]
+    by_key = {run.key: run for run in today}
+    why: dict[str, list[str]] = {}
+    for record in lost:
+        run = by_key.get(record.key)
+        words = "no such panel, line or case today" if run is None else _differ(record, run)
+        why.setdefault(words, []).append(record.key)
+    return (Stale(tuple(keys), words) for words, keys in why.items())
+
+
+def _users(plan: Reproduction, scale: str) -> Iterator[list[Run]]:
+    """The runs of those that come with unknot and take runs from this one."""
+    for name in names():
+        other = load(name)
+        if isinstance(other, Reproduction) and plan.name in other.uses and scale in other.scales:
+            yield other.runs(scale)
+
+
+def _differ(record: Record, run: Run) -> str:
+    return _difference(record.config, records.plain_json(run.table))
+
+
+def _difference(then: Mapping[str, Any], now: Mapping[str, Any]) -> str:
+    """``train.lr is 0.1, today 0.2``: the first settings that differ."""
+    old, new = dict(_settings(then)), dict(_settings(now))
+    names = [
+        name for name in dict.fromkeys((*old, *new)) if name != "name" and old.get(name) != new.get(name)
+    ]
+    said = [f"{name} is {_shown(old.get(name))}, today {_shown(new.get(name))}" for name in names[:MOST]]
+    more = len(names) - len(said)
+    return "; ".join(said) + (f"; and {more} more" if more else "")
+
+
+def _settings(table: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
+    for key, value in table.items():
+        name = f"{above}{key}"
+        if isinstance(value, Mapping):
+            yield from _settings(value, f"{name}.")
+        else:
+            yield name, value
+
+
+def _shown(value: Any) -> str:
+    return "not set" if value is None else str(value)
+
+
+def _by_panel(runs: Iterable[Run]) -> Iterator[str]:
+    """``mnist: mmt, bmt (seeds 1, 2), rfs (seed 0)``."""
+    panels: dict[str, dict[str, list[int]]] = {}
+    for run in runs:
+        seeds = panels.setdefault(run.panel.name, {}).setdefault(run.line.name, [])
+        if run.seed not in seeds:
+            seeds.append(run.seed)
+    for panel, lines in panels.items():
+        alike: dict[str, list[str]] = {}
+        for line, seeds in lines.items():
+            alike.setdefault(_numbers("seed", seeds), []).append(line)
+        yield f"{panel}: " + ", ".join(f"{', '.join(some)} ({seeds})" for seeds, some in alike.items())
+
+
+# Games ------------------------------------------------------------------------------------------
+
+
+def _check_draws(asked: Asked, plan: GameReproduction) -> Checked:
+    draws = plan.draws_at(asked.scale, asked.seeds)
+    found = found_draws(plan, asked.file, draws)
+    missing = [draw for draw in draws if draw not in found]
+    why: dict[str, list[str]] = {}
+    for record in read_draws(asked.file).values():
+        now = plan.config(int(record.config["draw"]))
+        if record.config != now:
+            why.setdefault(_difference(record.config, now), []).append(record.key)
+    return Checked(
+        plan.name,
+        asked.scale,
+        runs=len(found),
+        missing=(_numbers("draw", missing),) if missing and found else (),
+        not_run=() if found else tuple(panel.name for panel in plan.panels),
+        stale=tuple(Stale(tuple(keys), words) for words, keys in why.items()),
+        doubts=_doubts(found.values()),
+    )
+
+
+def _doubts(made: Iterable[Any]) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for record in made:
+        if why := doubt(record):
+            found[why] = found.get(why, 0) + 1
+    return found
+
+
+def _numbers(what: str, numbers: Sequence[int]) -> str:
+    """``seeds 0 to 4``, ``seeds 0, 2``, ``seed 3``."""
+    first, last = numbers[0], numbers[-1]
+    if len(numbers) == 1:
+        return f"{what} {first}"
+    if list(numbers) == list(range(first, last + 1)) and len(numbers) > 2:
+        return f"{what}s {first} to {last}"
+    return f"{what}s {', '.join(map(str, numbers))}"

@@ -1,0 +1,96 @@
+"""``unknot reproduce --check``."""
+
+import json
+import shutil
+
+import pytest
+from typer.testing import CliRunner
+
+from small_reproductions import GAMES, RUNS
+from unknot.cli import app
+from unknot.reproduce import load, reproduce
+
+
+def call(*args, code=0, columns=80):
+    result = CliRunner().invoke(app, ["reproduce", *map(str, args)], env={"COLUMNS": str(columns)})
+    assert result.exit_code == code, result.output
+    return result
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory):
+    made = tmp_path_factory.mktemp("done")
+    for name, text in {"tiny": RUNS, "play": GAMES}.items():
+        (made / f"{name}.toml").write_text(text)
+        reproduce(load(str(made / f"{name}.toml")), out=made)
+    return made
+
+
+@pytest.fixture
+def folder(done, tmp_path):
+    return shutil.copytree(done, tmp_path / "folder")
+
+
+@pytest.mark.parametrize("name", ["tiny", "play"])
+def test_it_says_what_differs_and_draws_it_when_asked(folder, name):
+    pytest.importorskip("matplotlib")
+    plan, page, picture = (folder / f"{name}{ending}" for ending in (".toml", "-small.md", "-small.png"))
+    before = sorted(folder.iterdir())
+    said = call(plan, "--check", folder, code=1).stdout
+    assert "page and figure not drawn" in said
+    assert "0 of 1 pages" in said
+    assert sorted(folder.iterdir()) == before, "it only says so"
+
+    assert "page and figure drawn again" in call(plan, "--check", folder, "--draw").stdout
+    drawn = page.read_text(), picture.read_bytes()
+    assert picture.name in drawn[0]
+    assert "as configured" in call(plan, "--check", folder).stdout
+    assert not (folder / f"{name}-small.svg").exists()
+
+    page.write_text(drawn[0].replace("It is", "It was"))
+    assert "page not drawn" in call(plan, "--check", folder, code=1).stdout
+    call(plan, "--check", folder, "--draw")
+    assert (page.read_text(), picture.read_bytes()) == drawn
+
+
+def test_a_figure_of_other_findings_is_found_without_drawing_it(folder):
+    pytest.importorskip("matplotlib")
+    plan = folder / "tiny.toml"
+    call(plan, "--check", folder, "--draw")
+    plan.write_text(RUNS.replace("thresholds = [0.01]", "thresholds = [0.02]"))
+    assert "page and figure not drawn" in call(plan, "--check", folder, code=1).stdout
+
+
+def test_stale_and_missing_runs_are_told_and_drawing_does_not_mend_them(folder):
+    plan = folder / "tiny.toml"
+    plan.write_text(RUNS.replace("lr = 0.001", "lr = 0.002"))
+    said = " ".join(call(plan, "--check", folder, "--draw", code=1).stdout.split())
+    assert "stale: p/slow/0, p/slow/1: train.lr is 0.001, today 0.002" in said
+    assert "missing: p: slow (seeds 0, 1)" in said
+    assert "not run: letters" in said
+    assert "needs the data set femnist" in (folder / "tiny-small.md").read_text()
+
+
+@pytest.mark.parametrize("columns", [60, 80, 120])
+def test_the_table_keeps_to_the_width(folder, columns):
+    plan = folder / "tiny.toml"
+    plan.write_text(RUNS.replace("lr = 0.001", "lr = 0.002"))
+    lines = call(plan, "--check", folder, code=1, columns=columns).stdout.splitlines()
+    assert max(map(len, lines)) <= columns
+
+
+def test_as_json_it_is_a_list_of_pages(folder):
+    (item,) = json.loads(call(folder / "tiny.toml", "--check", folder, "--json", code=1).stdout)
+    assert (item["name"], item["scale"], item["runs"], item["differs"]) == (
+        "tiny",
+        "small",
+        4,
+        ["page", "figure"],
+    )
+    assert (item["missing"], item["stale"], item["not_run"]) == ([], [], ["letters"])
+
+
+def test_what_goes_with_check_alone_says_so():
+    assert "--draw goes with --check" in call("exact-fig1", "--draw", code=2).stderr
+    assert "--json goes with --check" in call("exact-fig1", "--json", code=2).stderr
+    assert "not a folder" in call("--check", "nowhere", code=2).stderr

@@ -1,0 +1,59 @@
+"""Figures: small, crisp, the same every time, and with the digest of what they show."""
+
+import copy
+
+import pytest
+
+from unknot.report.pictures import PALETTE, digest, drawn_from, save
+from unknot.report.plots import COLOURS, load_matplotlib
+
+
+@pytest.fixture
+def figure():
+    pytest.importorskip("matplotlib")
+    figure_of, style = load_matplotlib()
+    with style:
+        made = figure_of(figsize=(3, 2))
+        axes = made.subplots()
+        for i, colour in enumerate(COLOURS):
+            axes.plot([0, 1], [i, i + 1], color=colour)
+            axes.fill_between([0, 1], [i - 1, i], [i + 1, i + 2], color=colour, alpha=0.15)
+        axes.set_title("a title")
+    return made
+
+
+def test_a_picture_has_few_colours_but_those_of_its_lines_and_white_paper(figure, tmp_path):
+    from PIL import Image
+
+    save(figure, [tmp_path / "a.png"], "abc")
+    with Image.open(tmp_path / "a.png") as picture:
+        assert picture.mode == "P"
+        found = {colour for _, colour in picture.convert("RGB").getcolors()}
+    assert len(found) <= PALETTE
+    assert {tuple(bytes.fromhex(colour[1:])) for colour in COLOURS} | {(255, 255, 255)} <= found
+
+
+def test_a_picture_is_the_same_every_time_and_says_what_it_shows(figure, tmp_path):
+    first, second = tmp_path / "a.png", tmp_path / "b.png"
+    save(figure, [first, second, tmp_path / "a.svg"], "abc")
+    assert first.read_bytes() == second.read_bytes()
+    assert drawn_from(first) == "abc"
+    assert "<svg" in (tmp_path / "a.svg").read_text()
+
+
+def test_where_there_is_no_digest_none_is_found(tmp_path):
+    assert drawn_from(tmp_path / "nowhere.png") is None
+    for content in (b"", b"\x89PNG\r\n\x1a\n", b"no picture at all, but some text"):
+        (tmp_path / "a.png").write_bytes(content)
+        assert drawn_from(tmp_path / "a.png") is None
+
+
+def test_the_digest_is_of_what_a_figure_shows():
+    found = {"title": "a", "panels": [{"lines": [{"mean": 1 / 3, "by_seed": {0: 1.0}}]}], "commits": ["a"]}
+    other = copy.deepcopy(found)
+    other["commits"] = ["b"]
+    other["panels"].append({"lines": [], "reason": "not run yet"})
+    other["panels"][0]["lines"][0]["mean"] += 1e-12  # another machine's last bits
+    assert digest(other) == digest(found)
+    other["panels"][0]["lines"][0]["mean"] += 1e-3
+    assert digest(other) != digest(found)

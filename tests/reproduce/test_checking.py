@@ -1,0 +1,127 @@
+"""Whether a page's records are what today's configuration asks for; nothing is run, no data is read."""
+
+import shutil
+
+import pytest
+
+from small_reproductions import GAMES, RUNS
+from unknot.core.errors import DataError
+from unknot.reproduce import check, load, pages, reproduce
+from unknot.reproduce.checking import _difference, _numbers
+from unknot.reproduce.records import keep, kept
+
+PLAN = "tiny.toml"
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory):
+    made = tmp_path_factory.mktemp("done")
+    path = write(made)
+    reproduce(load(path), out=made, seeds=[0])
+    reproduce(load(path), out=made, seeds=[1], only=["rfs"])
+    return made
+
+
+@pytest.fixture
+def folder(done, tmp_path):
+    """With records of all that can be run of one seed, and of half of the other's."""
+    return shutil.copytree(done, tmp_path / "folder")
+
+
+def write(folder, text=RUNS, name=PLAN):
+    (folder / name).write_text(text)
+    return str(folder / name)
+
+
+def checked(folder, name=PLAN):
+    (asked,) = pages(folder, str(folder / name))
+    return check(asked)
+
+
+def test_what_is_not_recorded_is_named_by_panel_line_and_seeds(folder):
+    found = checked(folder)
+    assert found.runs == 3
+    assert found.missing == ("p: slow (seed 1)",)
+    assert found.not_run == ("letters",)
+    assert (found.stale, found.scale) == ((), "small")
+
+
+def test_records_that_fit_no_run_are_stale_and_say_which_settings_differ(folder):
+    write(folder, RUNS.replace("lr = 0.001", "lr = 0.002").replace("samples = 10,", "samples = 11,"))
+    found = checked(folder)
+    assert (found.runs, found.missing) == (0, ())
+    assert found.not_run == ("p", "letters")
+    both, slow = sorted(found.stale, key=lambda stale: len(stale.why))
+    assert both.records == ("p/rfs/0", "p/rfs/1")
+    assert both.why == "data.samples is 10, today 11"
+    assert slow.records == ("p/slow/0",)
+    assert slow.why == "data.samples is 10, today 11; train.lr is 0.001, today 0.002"
+
+
+def test_records_of_a_line_that_is_gone_are_stale(folder):
+    write(folder, RUNS.replace('name = "slow", ', 'name = "slower", ').replace("0.001", "0.01"))
+    (stale,) = checked(folder).stale
+    assert stale.records == ("p/slow/0",)
+    assert "no such" in stale.why
+
+
+def test_another_name_or_a_seed_more_is_not_stale(folder):
+    write(folder, RUNS.replace("seeds = [0, 1]", "seeds = [0]"))
+    found = checked(folder)
+    assert (found.stale, found.missing) == ((), ())
+    write(folder, RUNS.replace('name = "slow", ', 'name = "slower", '))
+    assert checked(folder).stale == ()
+
+
+def test_a_page_is_asked_what_its_own_command_says(folder):
+    (folder / "tiny-small.md").write_text(
+        "$ unknot reproduce tiny.toml --seeds 0 --set 'train.batch_size=7'\n"
+    )
+    (asked,) = pages(folder, str(folder / PLAN))
+    assert (asked.seeds, asked.overrides) == ((0,), ("train.batch_size=7",))
+    assert "train.batch_size is not set, today 7" in check(asked).stale[0].why
+
+
+def test_what_cannot_be_traced_is_counted(folder):
+    (asked,) = pages(folder, str(folder / PLAN))
+    first, second, third = kept(asked.file).values()
+    marks = (
+        {"commit": "abc", "clean": True},
+        {"commit": "abc", "clean": False},
+        {"commit": None, "clean": None},
+    )
+    keep(asked.file, *({**item, **mark} for item, mark in zip((first, second, third), marks, strict=True)))
+    assert check(asked).doubts == {"from abc with changes to it": 1, "without a commit": 1}
+
+
+def test_games_are_checked_by_draws(tmp_path):
+    path = write(tmp_path, GAMES, "play.toml")
+    reproduce(load(path), out=tmp_path, seeds=[0, 2])
+    found = checked(tmp_path, "play.toml")
+    assert (found.runs, found.missing, found.not_run, found.stale) == (2, ("draw 1",), (), ())
+    write(tmp_path, GAMES.replace("clients = 4", "clients = 5"), "play.toml")
+    found = checked(tmp_path, "play.toml")
+    assert (found.runs, found.not_run) == (0, ("p",))
+    (stale,) = found.stale
+    assert stale.records == ("draw 0", "draw 2")
+    assert stale.why == "game.clients is 4, today 5"
+
+
+def test_a_folder_without_pages_says_so(tmp_path):
+    with pytest.raises(DataError, match="no page and no records of tiny"):
+        pages(tmp_path, write(tmp_path))
+    with pytest.raises(DataError, match="no page and no records of a reproduction"):
+        pages(tmp_path)
+    with pytest.raises(DataError, match="not a folder"):
+        pages(tmp_path / "nowhere")
+
+
+def test_numbers_and_differences_are_short():
+    assert [_numbers("seed", some) for some in ([3], [0, 1], [0, 1, 2], [0, 2, 3])] == [
+        "seed 3",
+        "seeds 0, 1",
+        "seeds 0 to 2",
+        "seeds 0, 2, 3",
+    ]
+    many = _difference({"name": "x", **dict.fromkeys("abcde", 1)}, {"name": "y", **dict.fromkeys("abcde", 2)})
+    assert many == "a is 1, today 2; b is 1, today 2; c is 1, today 2; and 2 more"

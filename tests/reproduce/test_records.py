@@ -1,0 +1,173 @@
+"""Files of records: small, whole or not at all, of any age, and each record says where it comes from."""
+
+import gzip
+import json
+import re
+import subprocess
+
+import pytest
+
+from small_reproductions import runs
+from unknot.reproduce import findings, origin, reproduce
+from unknot.reproduce.origin import Origin
+from unknot.reproduce.page import Made, foot
+from unknot.reproduce.records import keep, kept, read, same, short
+
+
+def item(key, **more):
+    return {"key": key, **more}
+
+
+def test_the_same_records_give_the_same_bytes_whenever_and_under_any_name(tmp_path):
+    files = [tmp_path / "a.json.gz", tmp_path / "b.json.gz"]
+    for file in files:
+        keep(file, item("x", value=1), item("y", value=[0.5] * 100))
+    first, second = (file.read_bytes() for file in files)
+    assert first == second
+    assert first[4:8] == b"\0\0\0\0"  # no date
+    assert [entry["key"] for entry in json.loads(gzip.decompress(first))["runs"]] == ["x", "y"]
+    assert len(first) < 200
+    assert not list(tmp_path.glob("*.part"))
+
+
+def test_records_of_plain_json_are_read_and_taken_over_once(tmp_path):
+    old, file = tmp_path / "a.json", tmp_path / "a.json.gz"
+    old.write_text(json.dumps({"format": 1, "runs": [item("x", value=1), item("y", value=2)]}))
+    assert list(kept(file)) == ["x", "y"]
+    assert old.exists(), "nothing is written by whoever reads"
+    keep(file, item("y", value=3), item("z", value=4))
+    assert {key: entry["value"] for key, entry in kept(file).items()} == {"x": 1, "y": 3, "z": 4}
+    assert not old.exists()
+    old.write_text(json.dumps({"format": 1, "runs": [item("x", value=5), item("w", value=6)]}))
+    assert {key: entry["value"] for key, entry in kept(file).items()} == {"x": 1, "w": 6, "y": 3, "z": 4}
+
+
+def test_an_interrupted_write_leaves_the_records_as_they_were(tmp_path):
+    file = tmp_path / "a.json.gz"
+    keep(file, item("x", value=1))
+    before = file.read_bytes()
+    with pytest.raises(TypeError):
+        keep(file, item("y", value=object()))
+    assert file.read_bytes() == before
+
+
+def test_numbers_of_a_trace_have_eight_digits_and_whole_numbers_all():
+    assert short({"a": [1 / 3, None, 123456789, "x"], "b": (2.0,)}) == {
+        "a": [0.33333333, None, 123456789, "x"],
+        "b": [2.0],
+    }
+
+
+def test_configurations_are_the_same_whatever_their_names_and_how_numbers_are_written():
+    assert same({"name": "a", "x": {"k": 10, "l": (1, 2)}}) == same({"x": {"l": [1, 2.0], "k": 10.0}})
+    assert same({"x": 10}) != same({"x": 10.5})
+    assert same({"x": True}) != same({"x": "true"})
+
+
+# Where a record comes from ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("record", "expected"),
+    [
+        ({}, Origin(None, None, None)),
+        ({"commit": None}, Origin(None, None, None)),
+        ({"commit": "abc"}, Origin("abc", True, None)),
+        ({"commit": "abc with changes"}, Origin("abc", False, None)),
+        (
+            {"commit": "abc", "clean": False, "made": "2026-01-02T03:04:05Z"},
+            Origin("abc", False, "2026-01-02T03:04:05Z"),
+        ),
+    ],
+)
+def test_records_of_any_age_say_what_they_know_of_their_origin(record, expected):
+    assert Origin.of(record) == expected
+
+
+def test_a_run_has_its_commit_whether_that_is_all_its_configuration_machine_and_time(tmp_path, monkeypatch):
+    monkeypatch.setattr(origin, "_code", lambda: ("abc", False))
+    file = reproduce(runs(), out=tmp_path, seeds=[0], only=["rfs"])
+    (record,) = read(file).records.values()
+    assert (record.commit, record.clean) == ("abc", False)
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", record.made)
+    assert record.config["train"]["lr"] == 0.1
+    assert record.machine["torch"]
+    found = findings(runs(), "small", file, [0])
+    assert found.commits == (f"abc ({record.made[:10]})",)
+    assert found.doubts == ("from abc with changes to it: everything",)
+
+
+def git(folder, *words):
+    who = ("-c", "user.name=a", "-c", "user.email=a@b")
+    done = subprocess.run(["git", "-C", folder, *who, *words], check=True, capture_output=True, text=True)
+    return done.stdout.strip()
+
+
+def test_the_commit_is_that_of_the_checkout_that_has_the_code(tmp_path):
+    code = tmp_path / "src" / "unknot" / "reproduce" / "origin.py"
+    code.parent.mkdir(parents=True)
+    code.write_text("a = 1\n")
+    assert origin._checkout(code) is None, "no repository"
+    git(tmp_path, "init", "-q")
+    (tmp_path / "other").write_text("b")
+    git(tmp_path, "add", "other")
+    git(tmp_path, "commit", "-qm", "one")
+    assert origin._checkout(code) is None, "a repository that does not know the code"
+    git(tmp_path, "add", ".")
+    git(tmp_path, "commit", "-qm", "two")
+    head = git(tmp_path, "rev-parse", "HEAD")[:12]
+    assert origin._checkout(code) == (head, True)
+    (tmp_path / "other").write_text("c")
+    assert origin._checkout(code) == (head, True), "what is no code does not count"
+    code.write_text("a = 2\n")
+    assert origin._checkout(code) == (head, False)
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        (
+            '{"url": "https://x", "vcs_info": {"vcs": "git", "commit_id": "0123456789abcdef"}}',
+            ("0123456789ab", True),
+        ),
+        ('{"url": "file:///x", "dir_info": {}}', None),
+        (None, None),
+    ],
+)
+def test_installed_from_a_repository_it_knows_the_commit(said, expected, monkeypatch, tmp_path):
+    place = origin.CODE.parents[2]
+
+    class Installed:
+        def locate_file(self, name):
+            return place / name
+
+        def read_text(self, name):
+            return said
+
+    monkeypatch.setattr(origin.metadata, "distribution", lambda name: Installed())
+    assert origin._installed() == expected
+    monkeypatch.setattr(origin, "CODE", tmp_path / "unknot" / "reproduce" / "origin.py")
+    assert origin._installed() is None, "another copy is installed than runs"
+
+
+class Sheet:
+    def __init__(self, commit, clean=None, made=None):
+        self.commit, self.clean, self.made, self.machine = commit, clean, made, {}
+
+
+def test_the_foot_of_a_page_names_the_lines_that_cannot_be_traced():
+    good, changed, none = Sheet("a", True, "2026-01-01T00:00:00Z"), Sheet("b", False), Sheet(None)
+    made = [
+        Made("MNIST", "KNOT", good),
+        Made("MNIST", "KNOT", none),
+        Made("MNIST", "FedAvg", good),
+        Made("CIFAR", "KNOT", changed),
+        Made("Texts", "KNOT", none),
+    ]
+    said = foot(made, lambda machine: "a machine")
+    assert said["doubts"] == ("from b with changes to it: CIFAR", "without a commit: MNIST: KNOT; Texts")
+    assert said["commits"] == ("a (2026-01-01)", "b")
+    assert foot(made[:1], str)["doubts"] == ()
+    assert foot(made[1:2], str)["doubts"] == ("without a commit: everything",)
+    draws = [Made("", f"draw {i}", none if i else good) for i in range(3)]
+    assert foot(draws, str)["doubts"] == ("without a commit: draw 1, draw 2",)

@@ -1,0 +1,21 @@
+"""Every page in docs/results is what its records give: ``unknot reproduce --check docs/results --draw``."""
+
+from pathlib import Path
+
+import pytest
+
+from unknot.report.reproduction import differs
+from unknot.reproduce import names, pages
+
+RESULTS = Path(__file__).parents[2] / "docs" / "results"
+
+
+@pytest.mark.parametrize("name", [name for name in names() if (RESULTS / f"{name}-paper.md").exists()])
+def test_a_page_is_what_its_records_give(name, monkeypatch):
+    monkeypatch.delenv("UNKNOT_DATA", raising=False)  # data or not
+    for asked in pages(RESULTS, name):
+        assert differs(asked.findings().to_dict(), RESULTS, asked.command) == []
+
+
+def test_records_are_packed():
+    assert not list(RESULTS.glob("*-paper.json"))
