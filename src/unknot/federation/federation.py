@@ -393,6 +393,7 @@ class Federation(View):
             good, bad = sort_out(jobs, updates)
             with self.state.absorbing(good):
                 self.method.absorb(self.desk, lane, good)
+            lane.show(flights, good)
             if lane.selector.learns and "validation" in self.scores.there:
                 (merit,) = self._validate([lane.model])
                 key = self.key.child("learn", lane.name, lane.version)
@@ -430,6 +431,7 @@ class Federation(View):
         with one_thread():
             good, bad = sort_out(jobs, updates)
             lane.learn(lane.model, good)
+            lane.show(flights, good)
             lane.selector.meet(lane.model, good, self.key.child("meet", lane.name, lane.version))
         lane.flights, lane.meeting = [], False
         self.state.count(jobs, len(bad))
