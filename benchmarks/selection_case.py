@@ -1,18 +1,21 @@
 """Clients that differ in what they are worth: wrong labels, unequal amounts, unequal speeds.
 
 The case in which there is something to learn about whom to ask. Of the clients 30 % have random labels; how
-much each holds is log-normal, half of it of one class; how slow it is follows a Pareto law; and what counts is
-accuracy by simulated time. A data set's training rows are cut into three parts that share none: on the clients
-of "learn" a network learns, by those of "choose" its settings are chosen, and "test" is for the test.
+much each holds is log-normal, half of it of one class; how slow it is follows a Pareto law; and what counts
+is accuracy by simulated time. A data set's training rows are cut into three parts that share none: on the
+clients of "learn" a network learns, by those of "choose" it is chosen, and "test" is for the test.
 """
 
 from __future__ import annotations
 
+import platform
+import subprocess
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 import unknot
@@ -93,7 +96,7 @@ class Ground:
         return Ground(name, dataset, len(train), train.extended(replace(train, y=wrong)), case)
 
     def federation(self, seed: int) -> World:
-        """Clients of this seed; all of one ground lie in the same samples, so that an engine takes all at once."""
+        """Clients of this seed. Those of all seeds lie in the same samples: an engine trains them at once."""
         case, key = self.case, Key.root(seed).child("selection")
         partition = DominantClass(case.clients, share=case.share, samples=case.most)
         data = federate(self.dataset, partition, key=key, validation=case.held_out)
@@ -126,13 +129,19 @@ class World:
         """How long each client takes a round."""
         case, key = self.ground.case, Key.root(self.seed).child("slowness")
         read = [case.recipe.samples_seen(len(self.data[client])) for client in self.data.clients]
-        times = [case.clock.duration(client, n, key) for client, n in zip(self.data.clients, read, strict=True)]
+        times = [
+            case.clock.duration(client, n, key) for client, n in zip(self.data.clients, read, strict=True)
+        ]
         return np.asarray(times) / 1e9
 
     def good(self) -> Ids:
         """Those with right labels of whom the fastest third is left: what nobody can know."""
-        right = np.asarray([client for client in self.data.clients if client not in self.wrong], dtype=np.int64)
-        return np.sort(right[np.argsort(self.seconds()[right])[: max(self.ground.case.seats, len(right) // 3)]])
+        right = np.asarray(
+            [client for client in self.data.clients if client not in self.wrong], dtype=np.int64
+        )
+        return np.sort(
+            right[np.argsort(self.seconds()[right])[: max(self.ground.case.seats, len(right) // 3)]]
+        )
 
     def train(self, select: Selector, on: str, engine: Engine, seats: int | None = None) -> Course:
         """A training of the case's length, measured every round."""
@@ -218,3 +227,19 @@ def together(
         return lambda engine: world.train(select, on, engine, seats)
 
     return run_together(ground.engine(device), [run(*some) for some in runs])
+
+
+def origin() -> dict[str, object]:
+    """The commit, whether the tree is as committed, and the machine."""
+
+    def git(*words: str) -> str:
+        found = subprocess.run(["git", *words], capture_output=True, text=True, check=False)
+        return found.stdout.strip()
+
+    return {
+        "commit": git("rev-parse", "HEAD"),
+        "clean": not git("status", "--porcelain"),
+        "machine": platform.processor() or platform.machine(),
+        "torch": torch.__version__,
+        "gpu": torch.cuda.get_device_name() if torch.cuda.is_available() else None,
+    }

@@ -1,19 +1,17 @@
 """Have the network of the selector "learned" learn whom to ask.
 
-``python -m benchmarks.selection_training --out FILE [--device cuda] [--minutes 5]``. Policy gradients: in each turn
-some federations of the case (`selection_case`, the part "learn" of each data set) are trained side by side, each
-several times over with other draws of whom to ask. Those choices become likelier that brought more accuracy by
-simulated time than the other trainings of the same clients did. Now and then the network as it is by then is
-tried on the part "choose", and the best of these is kept.
+``python -m benchmarks.selection_training --out FILE [--start FILE] [--device cuda] [--minutes 5]``. Policy
+gradients: in each turn some federations of the case (`selection_case`, the part "learn" of each data set) are
+trained side by side, each several times over with other draws of whom to ask. Those choices become likelier
+that brought more accuracy by simulated time than the other trainings of the same clients did. Now and then
+the network as it is by then is tried on the part "choose", and the best of these is kept.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
+import itertools
 import math
-import platform
-import subprocess
 import sys
 import time
 from collections.abc import Sequence
@@ -24,15 +22,15 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from benchmarks.selection_case import SMALL, Case, Course, Ground, together
+from benchmarks.selection_case import SMALL, Case, Course, Ground, origin, together
 from unknot.core.keys import Key
 from unknot.core.selection import Ids
 from unknot.select.learned import INPUTS, Learned, Scorer
 
 HIDDEN = (24, 24)
-EPOCHS, CLIP, ENTROPY = 4, 0.2, 0.002
-"""How often a turn's choices are gone through; how far a choice's likelihood may move; what variety is worth."""
-BATCH = 2048
+EPOCHS, CLIP, ENTROPY = 6, 0.3, 0.0005
+"""Passes over a turn's choices; how far a choice's likelihood may move; what variety is worth."""
+BATCH = 512
 CHOOSING = tuple(range(500, 504))
 """Seeds of the federations by which the network that is kept is chosen."""
 
@@ -53,16 +51,18 @@ class Trainee(Learned):
 
     def _fill(self, known: Ids, seats: int, key: Key) -> list[int]:
         taken = super()._fill(known, seats, key)
-        rows = self._rows(known.tolist())
-        own = self._own(rows)
-        for seat, place in enumerate(taken):
-            self.looked.append(self._inputs(own, rows, taken[:seat], seats).astype(np.float32))
-            gone = np.zeros(len(rows), dtype=bool)
+        for seat in range(seats):
+            gone = np.zeros(len(known), dtype=bool)
             gone[taken[:seat]] = True
             self.out.append(gone)
-            self.took.append(place)
-            self.rounds.append(self._rounds)
+        self.took += taken
+        self.rounds += [self._rounds] * seats
         return taken
+
+    def _inputs(self, own: np.ndarray, rows: Ids, taken: list[int], seats: int) -> np.ndarray:
+        inputs = super()._inputs(own, rows, taken, seats)
+        self.looked.append(inputs.astype(np.float32))
+        return inputs
 
 
 def network(key: Key) -> nn.Sequential:
@@ -70,7 +70,7 @@ def network(key: Key) -> nn.Sequential:
     widths = (INPUTS, *HIDDEN, 1)
     layers: list[nn.Module] = []
     with key.torch_seed():
-        for before, after in zip(widths, widths[1:], strict=False):
+        for before, after in itertools.pairwise(widths):
             layers += [nn.Linear(before, after), nn.Tanh()]
     last = layers[-2]
     assert isinstance(last, nn.Linear)
@@ -78,10 +78,21 @@ def network(key: Key) -> nn.Sequential:
     return nn.Sequential(*layers[:-1])
 
 
+def take_over(net: nn.Sequential, scorer: Scorer) -> None:
+    """Go on with what was learned before."""
+    linear = [layer for layer in net if isinstance(layer, nn.Linear)]
+    with torch.no_grad():
+        for layer, (matrix, offset) in zip(linear, scorer.layers, strict=True):
+            layer.weight.copy_(torch.from_numpy(matrix.T))
+            layer.bias.copy_(torch.from_numpy(offset))
+
+
 def scorer_of(net: nn.Sequential, trained: dict[str, object] | None = None) -> Scorer:
     linear = [layer for layer in net if isinstance(layer, nn.Linear)]
     layers = [(part.weight.detach().T, part.bias.detach()) for part in linear]
-    return Scorer(tuple((w.double().cpu().numpy(), b.double().cpu().numpy()) for w, b in layers), trained=trained or {})
+    return Scorer(
+        tuple((w.double().cpu().numpy(), b.double().cpu().numpy()) for w, b in layers), trained=trained or {}
+    )
 
 
 @dataclass(frozen=True)
@@ -116,7 +127,9 @@ def choices(groups: Sequence[Sequence[Course]]) -> Choices:
     came_, told_ = np.asarray(came), np.asarray(told)
     better = came_ - told_ @ np.linalg.lstsq(told_, came_, rcond=None)[0]
     better = np.clip(better / (better.std() + 1e-9), -4, 4)
-    at = {(id(course), number): value for (course, number), value in zip(places, better.tolist(), strict=True)}
+    at = {
+        (id(course), number): value for (course, number), value in zip(places, better.tolist(), strict=True)
+    }
     looked, out, took, worth = [], [], [], []
     for course in (course for group in groups for course in group):
         trainee = course.federation.lanes["global"].selector
@@ -173,7 +186,10 @@ def tried(grounds: Sequence[Ground], scorer: Scorer, device: str) -> float:
         course.over_time
         for ground in grounds
         for course in together(
-            ground, [(ground.federation(seed), Learned(scorer), None) for seed in CHOOSING], "validation", device
+            ground,
+            [(ground.federation(seed), Learned(scorer), None) for seed in CHOOSING],
+            "validation",
+            device,
         )
     ]
     return float(np.mean(found))
@@ -183,11 +199,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.selection_training", description=__doc__)
     parser.add_argument("--data", default="mnist,fashion-mnist")
     parser.add_argument("--out", required=True, type=Path)
+    parser.add_argument("--start", type=Path, help="go on from this file of an earlier training")
     parser.add_argument("--minutes", type=float, default=5.0)
     parser.add_argument("--device", default="cpu")
-    parser.add_argument("--worlds", type=int, default=4, help="federations a turn, of each data set")
+    parser.add_argument("--worlds", type=int, default=2, help="federations a turn, of each data set")
     parser.add_argument("--replicas", type=int, default=8, help="trainings of each")
-    parser.add_argument("--lr", type=float, default=0.003)
+    parser.add_argument("--lr", type=float, default=0.01)
     parser.add_argument("--every", type=int, default=4, help="turns between two trials")
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args(arguments)
@@ -196,6 +213,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     learn, choose = ([Ground.of(name, part, case) for name in names] for part in ("learn", "choose"))
     key = Key.root(given.seed).child("learned")
     net = network(key.child("network"))
+    earlier: Scorer | None = None if given.start is None else Scorer.load(given.start)
+    if earlier is not None:
+        take_over(net, earlier)
     optimizer = torch.optim.Adam(net.parameters(), lr=given.lr)
     started, turn, episodes, best, log = time.monotonic(), 0, 0, -1.0, []
     while True:
@@ -207,13 +227,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(f"turn {turn}, {episodes} trainings: {100 * score:.2f} % on other clients", flush=True)
             if score > best:
                 best = score
-                trained = record(given, case, names, turn, episodes, log)
+                trained = record(given, case, turn, episodes, log, earlier)
                 scorer_of(net, trained).save(given.out)
         if over:
             return 0
         groups: list[list[Course]] = []
         for ground in learn:
-            seeds = [1000 + turn * given.worlds + i for i in range(given.worlds)]
+            seeds = [1000 * (1 + given.seed) + turn * given.worlds + i for i in range(given.worlds)]
             runs = [
                 (world, Trainee(scorer_of(net), replica=replica), None)
                 for world in map(ground.federation, seeds)
@@ -225,41 +245,30 @@ def main(arguments: Sequence[str] | None = None) -> int:
         found = choices(groups)
         undecided = improve(net, optimizer, found, key.child("turn", turn), given.device)
         mean = np.mean([course.over_time for group in groups for course in group])
-        print(f"  turn {turn}: {100 * mean:.2f} %, undecided {undecided:.3f}, {time.monotonic() - started:.0f} s", flush=True)
+        spent = time.monotonic() - started
+        print(f"  turn {turn}: {100 * mean:.2f} %, undecided {undecided:.3f}, {spent:.0f} s", flush=True)
         turn += 1
 
 
 def record(
-    given: argparse.Namespace, case: Case, names: list[str], turn: int, episodes: int, log: list[dict[str, object]]
+    given: argparse.Namespace,
+    case: Case,
+    turn: int,
+    episodes: int,
+    log: list[dict[str, object]],
+    before: Scorer | None,
 ) -> dict[str, object]:
     """How it was trained, for the file."""
-    options = {name: value for name, value in vars(given).items() if name != "out"}
+    options = {name: value for name, value in vars(given).items() if name not in ("out", "start")}
     return {
-        "command": "python -m benchmarks.selection_training",
+        "by": "python -m benchmarks.selection_training",
         "options": options,
-        "data": names,
-        "clients": case.clients,
-        "seats": case.seats,
+        "case": repr(case),
         "turns": turn,
         "trainings": episodes,
         "log": [dict(entry) for entry in log],
+        "before": None if before is None else dict(before.trained),
         **origin(),
-    }
-
-
-def origin() -> dict[str, object]:
-    """The commit, whether the tree is as committed, and the machine."""
-
-    def git(*words: str) -> str:
-        found = subprocess.run(["git", *words], capture_output=True, text=True, check=False)
-        return found.stdout.strip()
-
-    return {
-        "commit": git("rev-parse", "HEAD"),
-        "clean": not git("status", "--porcelain"),
-        "machine": platform.processor() or platform.machine(),
-        "torch": torch.__version__,
-        "gpu": torch.cuda.get_device_name() if torch.cuda.is_available() else None,
     }
 
 

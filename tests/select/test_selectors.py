@@ -19,7 +19,7 @@ from unknot.core.training import Recipe
 from unknot.core.weights import Weights
 from unknot.experiments import Experiment
 from unknot.federation import Buffered, Clock, FedBuff, Pareto, Synchronous
-from unknot.select import DQN, AtRandom, Balanced, DQNSettings, KCenter, Policy
+from unknot.select import DQN, AtRandom, Balanced, DQNSettings, KCenter, Learned, Policy
 from unknot.select.dqn import Experience
 from unknot.select.groups import centres
 from unknot.unlearn import BMT, FATS, KNOT, MMT, RFS, SISA, ExactFun, FedCIO, FedEraser
@@ -27,7 +27,12 @@ from unknot.unlearn import BMT, FATS, KNOT, MMT, RFS, SISA, ExactFun, FedCIO, Fe
 SIZES = (5, 8, 3, 6, 7, 4, 9, 2, 6, 5)
 DATA = small_data(SIZES)
 KEY = Key.root(0)
-SELECTORS = {"k-center": KCenter(3), "balanced": Balanced(), "dqn": DQN(DQNSettings(batch=2, target=0.5))}
+SELECTORS = {
+    "k-center": KCenter(3),
+    "balanced": Balanced(),
+    "dqn": DQN(DQNSettings(batch=2, target=0.5)),
+    "learned": Learned(),
+}
 
 
 def update(client: int, step: list[float], samples: int = 5):

@@ -3,11 +3,13 @@
 Of our own making, after the pointer networks and deep sets: seats are filled one after the other. Each time
 one network looks at every candidate: at what its updates look like, at how long it takes, and at those who
 are in already; and the next is drawn by what it says. It knows nobody by number, so what it has learned on
-some clients serves others. How ours was trained is on record in its file (`benchmarks/selection_training.py`).
+some clients serves others. How ours was trained (by `benchmarks/selection_training.py`) is on record in its
+file.
 """
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -35,8 +37,8 @@ of a round, beside the round's median."""
 COURSE = ("seen", "asked", "waited")
 """Whether it has been in a round, how often (the logarithm), how many rounds ago."""
 COMPANY = ("filled", "round", "slowest", "longer", "alike")
-"""The share of seats that are filled, the logarithm of the round; how slow those in are; by how much the round
-would be longer; how far the first update points where theirs do."""
+"""The share of seats that are filled, the logarithm of the round; how slow those in are; by how much the
+round would be longer; how far the first update points where theirs do."""
 INPUTS = 2 * (len(FACTS) + len(COURSE)) + len(COMPANY)
 """Of a candidate its own, the mean of those who are in, and its company."""
 
@@ -47,7 +49,7 @@ _FARTHEST = 4.0
 
 @dataclass(frozen=True, eq=False)
 class Scorer:
-    """The network: linear layers with tanh between, the same for every candidate; and whose data shaped it."""
+    """The network: linear layers with tanh between, one for all candidates; and whose data shaped it."""
 
     layers: tuple[tuple[Floats, Floats], ...]
     """The matrix ``[inputs, outputs]`` and the offsets of each layer."""
@@ -58,7 +60,7 @@ class Scorer:
     def __post_init__(self) -> None:
         widths = [matrix.shape[0] for matrix, _ in self.layers] + [1]
         shapes = [(*matrix.shape, *offset.shape) for matrix, offset in self.layers]
-        wanted = [(a, b, b) for a, b in zip(widths, widths[1:], strict=False)]
+        wanted = [(a, b, b) for a, b in itertools.pairwise(widths)]
         if not all(np.isfinite(part).all() for layer in self.layers for part in layer):
             raise ConfigError("a scorer's numbers are finite")
         if not self.layers or widths[0] != INPUTS or shapes != wanted:
@@ -94,7 +96,9 @@ class Scorer:
         try:
             if told["kind"] != _KIND:
                 raise ValueError(f"it is of the kind {told['kind']!r}")
-            layers = tuple((np.asarray(m, dtype=float), np.asarray(o, dtype=float)) for m, o in told["layers"])
+            layers = tuple(
+                (np.asarray(m, dtype=float), np.asarray(o, dtype=float)) for m, o in told["layers"]
+            )
             return Scorer(layers, clients_of(told["lineage"]), dict(told["trained"]))
         except KeyError as error:
             raise ConfigError(f"{file} is not a saved scorer: it lacks {error}") from None
