@@ -68,7 +68,16 @@ class Case:
     """Validation rows at the server."""
 
 
-SMALL = Case(clients=20, seats=4, typical=10.0, least=5, most=20, seconds=10.0, held_out=60)
+SMALL = Case(
+    clients=20,
+    seats=4,
+    typical=10.0,
+    least=5,
+    most=20,
+    clock=Clock(Pareto(1.0, 10.0), seconds_per_sample=0.02, latency=0.5),
+    seconds=8.0,
+    held_out=60,
+)
 """One for the digits, in seconds."""
 
 
