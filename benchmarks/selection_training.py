@@ -78,13 +78,14 @@ def network(key: Key) -> nn.Sequential:
     return nn.Sequential(*layers[:-1])
 
 
-def take_over(net: nn.Sequential, scorer: Scorer) -> None:
-    """Go on with what was learned before."""
+def take_over(net: nn.Sequential, scorer: Scorer, sharpen: float) -> None:
+    """Go on with what was learned before, its ratings times a number."""
     linear = [layer for layer in net if isinstance(layer, nn.Linear)]
     with torch.no_grad():
         for layer, (matrix, offset) in zip(linear, scorer.layers, strict=True):
             layer.weight.copy_(torch.from_numpy(matrix.T))
             layer.bias.copy_(torch.from_numpy(offset))
+        linear[-1].weight.mul_(sharpen)
 
 
 def scorer_of(net: nn.Sequential, trained: dict[str, object] | None = None) -> Scorer:
@@ -200,6 +201,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--data", default="mnist,fashion-mnist")
     parser.add_argument("--out", required=True, type=Path)
     parser.add_argument("--start", type=Path, help="go on from this file of an earlier training")
+    parser.add_argument("--sharpen", type=float, default=1.0, help="what its ratings are multiplied by")
     parser.add_argument("--minutes", type=float, default=5.0)
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--worlds", type=int, default=2, help="federations a turn, of each data set")
@@ -215,7 +217,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     net = network(key.child("network"))
     earlier: Scorer | None = None if given.start is None else Scorer.load(given.start)
     if earlier is not None:
-        take_over(net, earlier)
+        take_over(net, earlier, given.sharpen)
     optimizer = torch.optim.Adam(net.parameters(), lr=given.lr)
     started, turn, episodes, best, log = time.monotonic(), 0, 0, -1.0, []
     while True:
