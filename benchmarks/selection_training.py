@@ -14,9 +14,10 @@ import itertools
 import math
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -252,6 +253,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         turn += 1
 
 
+def trainings(trained: Mapping[str, Any]) -> int:
+    """How many there were, those of what it began with included."""
+    before = trained["before"] if trained.get("before") else None
+    return int(trained["trainings"]) + (trainings(before) if before else 0)
+
+
 def record(
     given: argparse.Namespace,
     case: Case,
@@ -268,6 +275,7 @@ def record(
         "case": repr(case),
         "turns": turn,
         "trainings": episodes,
+        "trainings in all": episodes + (0 if before is None else trainings(before.trained)),
         "log": [dict(entry) for entry in log],
         "before": None if before is None else dict(before.trained),
         **origin(),

@@ -193,7 +193,7 @@ def test_a_file_that_is_not_there_and_a_wrong_sharpness_are_refused(tmp_path):
 def test_ours_says_how_it_was_trained():
     trained = shipped().trained
     assert trained["by"] == "python -m benchmarks.selection_training"
-    assert trained["trainings"] > 0
+    assert trained["trainings in all"] > 0
     assert trained["commit"]
     assert json.dumps(trained)
 
