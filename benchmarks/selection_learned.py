@@ -142,8 +142,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     case = SMALL if names == ["digits"] else Case()
     grounds = [Ground.of(name, given.part, case) for name in names]
     record = {
-        "command": "python -m benchmarks.selection_learned "
-        + " ".join(sys.argv[1:] if arguments is None else arguments),
+        "command": "python -m benchmarks.selection_learned",
+        "data sets": names,
         "part": given.part,
         "seeds": list(seeds),
         "sharpness": given.sharpness,
