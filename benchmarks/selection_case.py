@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import platform
 import subprocess
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -187,6 +187,11 @@ class Course:
     @property
     def rounds(self) -> int:
         return len(self.times) - 1
+
+    def asked(self, some: Collection[int]) -> float:
+        """The share of all seats that these clients had."""
+        seats = [client for record in self.federation._history.rounds for client in record.clients]
+        return sum(client in some for client in seats) / len(seats)
 
     @property
     def final(self) -> float:

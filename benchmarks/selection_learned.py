@@ -62,6 +62,10 @@ def measure(
             "over time": [round(course.over_time, 5) for course in courses[i :: len(labels)]],
             "at the end": [round(course.final, 5) for course in courses[i :: len(labels)]],
             "rounds": [course.rounds for course in courses[i :: len(labels)]],
+            "wrong": [
+                round(course.asked(world.wrong), 5)
+                for world, course in zip(worlds, courses[i :: len(labels)], strict=True)
+            ],
         }
         for i, label in enumerate(labels)
     }
@@ -116,10 +120,13 @@ def differences(record: dict[str, Any]) -> str:
 def page(record: dict[str, Any]) -> str:
     """The part of the page that is the record's."""
     seeds = len(record["seeds"])
+    found = record["data"]
+    shares = " and ".join(f"{100 * np.mean(found[name]['learned']['wrong']):.0f} %" for name in found)
     return (
         f"Accuracy on test samples over simulated time, mean ± standard deviation over {seeds} federations "
         f"of each data set:\n\n{table(record)}\n\n"
-        f"Points over time, paired by federation, with 95 % intervals:\n\n{differences(record)}"
+        f"Points over time, paired by federation, with 95 % intervals:\n\n{differences(record)}\n\n"
+        f"Of the seats that `learned` fills, {shares} are for clients with wrong labels."
     )
 
 
