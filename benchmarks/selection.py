@@ -1,4 +1,4 @@
-"""Whom to ask where each client has mostly one class: at random, balanced, by K-Center, by a DQN.
+"""Whom to ask where each client has mostly one class: at random, balanced, by K-Center, by a DQN; everybody.
 
 ``python -m benchmarks.selection [--data mnist] [--per-round 10] [--episodes 40] [--seeds 0,1,2] [--json]``.
 An MLP, 100 clients of 100 samples, 80 % of one class each, 40 rounds; the accuracy over all rounds. The
@@ -52,6 +52,7 @@ def compare(name: str, per_round: int, episodes: int, seed: int) -> dict[str, fl
     data = federate(load(name), partition, key=Key.root(seed), validation=600)
     plain: dict[str, Selector] = {"at random": AtRandom(), "balanced": Balanced(), "K-Center": KCenter()}
     found = {label: train(data, selector, per_round, seed)[0] for label, selector in plain.items()}
+    found["everybody"] = train(data, AtRandom(), CLIENTS, seed)[0]
     policy = None
     for episode in range(episodes):
         accuracy, selector = train(data, DQN(policy=policy), per_round, seed + 1000 * episode)

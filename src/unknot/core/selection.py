@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Mapping, Sequence
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -59,6 +59,18 @@ class Selector(Protocol):
 
         `merit` is its main metric on validation data, as a rule accuracy; negated where less is better.
         """
+        ...
+
+
+@runtime_checkable
+class Watchful(Protocol):
+    """A selector that looks at everything that comes back, at the meeting and from every round.
+
+    Unlike one that learns it needs no validation data. The meeting is watched before `meet` is called.
+    """
+
+    def watch(self, updates: Sequence[Update], seconds: Mapping[int, float]) -> None:
+        """The updates, and how many simulated seconds each client took."""
         ...
 
 

@@ -402,6 +402,7 @@ class Federation(View):
             sent = lane.main.weights if lane.meeting else None
             with self.state.absorbing(good):
                 self.method.absorb(self.desk, lane, good)
+            lane.show(flights, good)
             if sent is not None:
                 self._acquaint(lane, sent, [update for update in good if update.job.node == lane.main.name])
             elif lane.selector.learns and "validation" in self.scores.there:
@@ -440,6 +441,7 @@ class Federation(View):
     ) -> None:
         with one_thread():
             good, bad = sort_out(jobs, updates)
+            lane.show(flights, good)
             self._acquaint(lane, lane.model, good)
         lane.flights = []
         self.state.count(jobs, len(bad))

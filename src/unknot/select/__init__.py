@@ -5,9 +5,23 @@ from unknot.core.selection import AtRandom, Selector
 from unknot.select.balanced import Balanced
 from unknot.select.dqn import DQN, DQNSettings, Policy, dqn
 from unknot.select.k_center import KCenter
+from unknot.select.learned import Learned, Scorer, learned
 
 SELECTORS = selectors.open(
-    {"uniform": AtRandom, "balanced": Balanced, "k-center": KCenter, "dqn": dqn}, Selector, reserved=("when",)
+    {"uniform": AtRandom, "balanced": Balanced, "k-center": KCenter, "dqn": dqn, "learned": learned},
+    Selector,
+    reserved=("when",),
 )
 
-__all__ = ["DQN", "SELECTORS", "AtRandom", "Balanced", "DQNSettings", "KCenter", "Policy", "Selector"]
+__all__ = [
+    "DQN",
+    "SELECTORS",
+    "AtRandom",
+    "Balanced",
+    "DQNSettings",
+    "KCenter",
+    "Learned",
+    "Policy",
+    "Scorer",
+    "Selector",
+]

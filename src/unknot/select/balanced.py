@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from unknot.core.jobs import Update
@@ -20,8 +19,7 @@ from unknot.core.keys import Key
 from unknot.core.lineage import NOBODY, Lineage
 from unknot.core.selection import Ids
 from unknot.core.weights import Weights
-
-_BLOCK = 1 << 24  # numbers at a time, of all clients together
+from unknot.select.products import products
 
 Floats = NDArray[np.float64]
 
@@ -57,9 +55,9 @@ class Balanced:
         for update in ordered:
             self.lineage |= update.lineage
         samples = np.asarray([update.samples for update in ordered], dtype=np.float64)
-        share, products = samples / samples.sum(), _products(ordered)
-        mean = products @ share
-        self._pairs = np.outer(samples, samples) * (products - mean[:, None] - mean + share @ mean)
+        share, found = samples / samples.sum(), products(ordered)
+        mean = found @ share
+        self._pairs = np.outer(samples, samples) * (found - mean[:, None] - mean + share @ mean)
         self._row = {update.client: row for row, update in enumerate(ordered)}
         self._sum, self._asked = np.zeros(len(ordered)), np.zeros(len(ordered), dtype=np.int64)
 
@@ -101,14 +99,3 @@ class Balanced:
         self._sum = np.pad(self._sum, (0, len(new)))
         before = np.full(len(new), min(known, default=1) - 1)
         self._asked = np.concatenate([self._asked, before])
-
-
-def _products(updates: Sequence[Update]) -> Floats:
-    """The scalar product of each two clients' steps, over a block of coordinates at a time."""
-    steps = [update.step.vector.cpu() for update in updates]
-    total = torch.zeros(len(steps), len(steps), dtype=torch.float64)
-    width = max(1, _BLOCK // len(steps))
-    for start in range(0, len(steps[0]), width):
-        part = torch.stack([step[start : start + width] for step in steps]).double()
-        total += part @ part.T
-    return total.numpy()
