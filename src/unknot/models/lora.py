@@ -15,7 +15,6 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from unknot.core.base import carry_stamp
 from unknot.core.errors import ConfigError, nearest
 from unknot.core.keys import Key
 
@@ -34,7 +33,11 @@ class LoraLinear(nn.Module):
         make = partial(nn.Linear, bias=False, device=base_layer.weight.device)  # in single precision
         self.lora_A = make(base_layer.in_features, rank)
         self.lora_B = make(rank, base_layer.out_features)
-        self.rank, self.alpha, self.scaling = rank, alpha, alpha / rank
+        self.rank, self.alpha = rank, alpha
+
+    @property
+    def scaling(self) -> float:
+        return self.alpha / self.rank
 
     def extra_repr(self) -> str:
         return f"rank={self.rank}, alpha={self.alpha}"
@@ -97,7 +100,6 @@ def lora(
     for name in chosen:
         layer = layers[name]
         if layer not in adapted:
-            carry_stamp(model, name)
             adapted[layer] = LoraLinear(layer, rank, alpha)
             _start(adapted[layer], Key.root(seed).child("lora", name))
     for name, layer in layers.items():
