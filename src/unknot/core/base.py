@@ -65,9 +65,9 @@ class Base:
     def of(module: nn.Module) -> Base:
         """That of a module.
 
-        A large one is looked at again where a layer was set to something else, or a parameter was replaced, or
-        changed by an operation that PyTorch counts: not by one on ``.data``, or on memory that it shares with
-        NumPy.
+        A large one is looked at again where a layer was set to something else, or a parameter was replaced,
+        or changed by an operation that PyTorch counts: not by one on ``.data``, or on memory that it shares
+        with NumPy.
         """
         parts = frozen(module)
         if not parts:
