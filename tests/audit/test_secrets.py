@@ -204,3 +204,22 @@ def test_what_is_no_text_has_no_secrets():
         hidden(data, 0, Secrets(), KEY)
     with pytest.raises(ConfigError, match="ranks of planted secrets"):
         Exposures((3,), 2)
+
+
+def test_the_chance_of_many_secrets_is_a_number(monkeypatch):
+    """There are more ways to plant so many than a float can count."""
+    monkeypatch.setattr("unknot.audit.secrets.WORK", 310**2 * 1023 * 12)  # whole bits: quicker
+    drawn = np.random.default_rng(0).standard_normal(310 + 1023)
+    planted = np.arange(310)
+    nothing = Exposures.of(drawn, planted)
+    assert 0.05 < nothing.p < 0.95
+    assert nothing.verdict() == "no trace found"
+    drawn[planted] -= 1
+    assert Exposures.of(drawn, planted).verdict() == "still shows"
+    assert 0 < Exposures((0,) * 310, 1023).p < 1e-200
+
+
+def test_more_secrets_than_can_be_judged_are_refused_at_once():
+    with pytest.raises(ConfigError, match=r"100000 of them .* takes too long: plant at most 6\d\d, or"):
+        Secrets(number=100_000)
+    Secrets(number=600)

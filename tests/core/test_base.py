@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import pickle
 from dataclasses import replace
 
 import pytest
@@ -83,9 +84,7 @@ def test_a_base_is_known_by_its_names_and_numbers():
 def test_a_large_base_is_looked_at_again_when_it_was_changed(monkeypatch):
     monkeypatch.setattr("unknot.core.base.SMALL", 0)
     looked = []
-    monkeypatch.setattr(
-        "unknot.core.base._digest", lambda module, frozen: looked.append(1) or str(len(looked))
-    )
+    monkeypatch.setattr("unknot.core.base._digest", lambda *given: looked.append(1) or str(len(looked)))
     module = Mixed()
     assert Base.of(module) is Base.of(module)
     with torch.no_grad():
@@ -93,6 +92,8 @@ def test_a_large_base_is_looked_at_again_when_it_was_changed(monkeypatch):
     assert Base.of(module).digest == "2"
     module.base.weight = nn.Parameter(torch.zeros(10, 64), requires_grad=False)
     assert Base.of(module).digest == "3"
+    module.norm.eps = 0.5
+    assert Base.of(module).digest == "4"
 
 
 def test_weights_refuse_another_base(tmp_path):
@@ -216,3 +217,147 @@ def test_a_base_that_nobody_shaped_forbids_nothing():
     fed = unknot.simulate(Mixed, HELD, "rfs", initial=first.model)
     fed.run(1, requests=[erase(2, round=1)])
     assert 2 not in fed.model.lineage.clients
+
+
+class Net(nn.Module):
+    """A body that others want, a layer that has two names, and a head."""
+
+    def __init__(self, trained: bool = True):
+        super().__init__()
+        with torch.random.fork_rng():
+            torch.manual_seed(4)
+            self.body = nn.Sequential(nn.Flatten(), nn.Linear(64, 6), nn.ReLU())
+            self.twice = nn.Linear(6, 6)
+            self.again = self.twice
+            self.head = nn.Linear(6, 3)
+        self.body.requires_grad_(trained)
+
+    def forward(self, x):
+        return self.head(torch.relu(self.again(self.twice(self.body(x)))))
+
+
+def shaped(module, *clients):
+    """The module after a federation of these."""
+    return Weights.of(module, Lineage(map(Unit, clients))).load_into(module)
+
+
+def body_of(net, above):
+    net.body.requires_grad_(False)
+    return above(net.body)
+
+
+def put_in(body):
+    net = Net()
+    net.body = body
+    return net
+
+
+def loaded_in_part():
+    outer = nn.Sequential(Net(), nn.Linear(3, 3))
+    shaped(outer)  # nobody
+    shaped(outer[0], 1)
+    outer[0].requires_grad_(False)
+    return outer
+
+
+def renamed():
+    net = shaped(Net(), 1)
+    net.trunk = net.body
+    del net.body
+    net.requires_grad_(False)
+    return nn.Sequential(net.trunk, net.head, nn.Linear(3, 3))
+
+
+def parameter_alone():
+    net = Net()
+    net.body[1].weight = shaped(Net(), 1).body[1].weight.requires_grad_(False)
+    return net
+
+
+SHAPED_BY_1 = {
+    "taken out": lambda: body_of(shaped(Net(), 1), lambda body: nn.Sequential(body, nn.Linear(6, 3))),
+    "put in": lambda: body_of(shaped(Net(), 1), put_in),
+    "copied": lambda: body_of(shaped(Net(), 1), lambda body: put_in(copy.deepcopy(body))),
+    "copied first": lambda: body_of(copy.deepcopy(shaped(Net(), 1)), put_in),
+    "pickled": lambda: body_of(pickle.loads(pickle.dumps(shaped(Net(), 1))), put_in),
+    "in double": lambda: body_of(shaped(Net(), 1).double().float(), put_in),
+    "with adapters": lambda: unknot.lora(put_in(shaped(Net(), 1).body), 2),
+    "renamed": renamed,
+    "loaded in part": loaded_in_part,
+    "one parameter": parameter_alone,
+    "adapters by the first name": lambda: unknot.lora(shaped(Net(False), 1), 2, targets=["twice"]),
+    "adapters by the second name": lambda: unknot.lora(shaped(Net(False), 1), 2, targets=["again"]),
+}
+
+
+@pytest.mark.parametrize("way", SHAPED_BY_1)
+def test_who_shaped_a_part_goes_along_with_it(way):
+    module = SHAPED_BY_1[way]()
+    assert Layout.of(module).base.lineage.clients == {1}
+    fed = unknot.simulate(module, HELD, "rfs")
+    with pytest.raises(RequestError, match=r"client 1 had a part in the base"):
+        fed.run(1, requests=[erase(1, round=1)])
+
+
+def test_what_nobodys_weights_were_put_over_is_nobodys():
+    net = shaped(shaped(Net(), 1))
+    assert not Weights.of(net).lineage
+    assert not Layout.of(body_of(net, put_in)).base.lineage
+    net = shaped(Net(), 1)
+    shaped(net.body)
+    assert not Layout.of(body_of(net, put_in)).base.lineage
+    assert Weights.of(net).lineage.clients == {1}  # the rest of it
+    net = Net()
+    net.load_state_dict(shaped(Net(), 1).state_dict())
+    assert not Weights.of(net).lineage  # nothing can be known of it
+
+
+def bare() -> nn.Module:
+    """The same base as that of `frozen_body`, of which nothing is known."""
+    return frozen_body(Net())
+
+
+def frozen_body(net: nn.Module) -> nn.Module:
+    net.body.requires_grad_(False)
+    return net
+
+
+def test_weights_that_know_who_shaped_the_base_say_it_where_nobody_else_does(tmp_path):
+    first = unknot.simulate(frozen_body(shaped(Net(), 1)), HELD, "rfs")
+    first.run(1)
+    first.save(tmp_path / "model.safetensors")
+    for initial in (first.model, tmp_path / "model.safetensors"):
+        fed = unknot.simulate(bare, HELD, "rfs", initial=initial)
+        assert fed.model.layout.base.lineage.clients == {1}
+        assert 1 in fed.model.lineage.clients
+        with pytest.raises(RequestError, match=r"client 1 had a part in the base"):
+            fed.run(1, requests=[erase(1, round=1)])
+    module = first.model.load_into(bare())
+    module.head = nn.Linear(6, 3)
+    assert Layout.of(module).base.lineage.clients == {1}
+
+
+def test_who_was_let_pass_in_a_base_goes_into_the_file(tmp_path):
+    module = Net()
+    Weights.of(module, Lineage([Unit(0)]).waiving([1])).load_into(module)
+    weights = Weights.of(frozen_body(module))
+    unknot.save_model(weights, tmp_path / "model.safetensors")
+    assert unknot.load_model(tmp_path / "model.safetensors").layout.base.lineage.clients == {0, 1}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda m: setattr(m.norm, "eps", 0.5),
+        lambda m: setattr(m.layer, "eps", 0.5),
+        lambda m: setattr(m.more, "padding", (1, 1)),
+        lambda m: m.add_module("act", nn.GELU(approximate="tanh")),
+    ],
+    ids=["a frozen norm", "a trained norm", "a convolution", "an activation"],
+)
+def test_a_base_is_known_by_what_its_layers_are_set_to(change):
+    module = Mixed()
+    module.add_module("act", nn.GELU())
+    before = Layout.of(module).base
+    change(module)
+    assert Layout.of(module).base != before

@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 
 from support import toy_weights
 from unknot.core.errors import ForbiddenLineageError
-from unknot.core.lineage import BLOCK, NOBODY, Ledger, Lineage, Unit
+from unknot.core.lineage import BLOCK, NOBODY, Ledger, Lineage, Unit, of_runs
 from unknot.core.weights import Weights
 
 clients = st.one_of(
@@ -94,3 +94,20 @@ def test_a_lineage_is_described_by_client():
 def test_units_have_no_negative_parts():
     with pytest.raises(ValueError, match="negative"):
         Lineage([Unit(-1)])
+
+
+def test_lineages_of_several_runs_are_united_by_name():
+    first = Lineage([Unit(0), Unit(1, 2)]).named({0: "Graz", 1: "Linz"})
+    second = Lineage([Unit(0, 3), Unit(1), Unit(5)]).waiving([0]).named({0: "Wien", 1: "Linz", 5: "Enns"})
+    both = of_runs(first, second)
+    assert sorted(both.names[client] for client in both.clients) == ["Enns", "Graz", "Linz", "Wien"]
+    assert [both.names[client] for client in both.waived] == ["Wien"]
+    assert Unit(1, 2) in both
+    assert Unit(1) in both
+    numbers = Lineage([Unit(0)])
+    assert sorted(of_runs(first, numbers).describe()) == [
+        "Graz",
+        "Linz (revision 2)",
+        "client 0 of an earlier run",
+    ]
+    assert of_runs(numbers, Lineage([Unit(0)]), NOBODY) == numbers

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 
 import unknot
-from unknot.core.errors import ConfigError
+from unknot.core.errors import ConfigError, RequestError
+from unknot.core.weights import Weights
+from unknot.models import build
 
 RECIPE = unknot.Recipe(unknot.SGD(0.1), batch_size=8)
 
@@ -61,3 +64,40 @@ def test_names_are_no_numbers(tmp_path):
     fed.run(1)
     with pytest.raises(TypeError, match="'Graz' is a name"):
         assert "Graz" not in fed.model.lineage.clients
+
+
+def on_what_graz_shaped(graz: unknot.Weights):
+    module = graz.load_into(build("mlp", (4,), 2))
+    next(iter(module.parameters())).requires_grad_(False)
+    return module
+
+
+def test_who_shaped_a_base_is_known_by_name_from_run_to_run(tmp_path):
+    """Graz is number 0 in the first run, 1 in the second and 2 in the third."""
+    graz = unknot.load_model(of_graz(tmp_path, 2))
+    second = unknot.simulate(on_what_graz_shaped(graz), clients(Linz=held(1), Graz=held(2)), recipe=RECIPE)
+    second.run(1)
+    second.save(tmp_path / "second.safetensors")
+    saved = unknot.load_model(tmp_path / "second.safetensors")
+    for model in (second.model, saved):
+        assert model.layout.base.lineage.describe() == ["Graz"]
+        data = clients(Wien=held(3), Linz=held(1), Graz=held(2))
+        third = unknot.simulate(on_what_graz_shaped(graz), data, recipe=RECIPE, initial=model)
+        with pytest.raises(RequestError, match="Graz had a part in the base"):
+            third.run(1, requests=[unknot.erase("Graz", round=1)])
+        third.run(1, requests=[unknot.erase("Wien", round=1)])
+
+
+def test_parts_that_two_runs_shaped_bring_along_both_though_their_numbers_are_the_same(tmp_path):
+    """Graz is number 0 in one run, and Linz in the other."""
+    graz = unknot.load_model(of_graz(tmp_path, 2))
+    other = unknot.simulate("mlp", clients(Linz=held(1)), recipe=RECIPE)
+    other.run(1)
+    bodies = [model.load_into(build("mlp", (4,), 2)).requires_grad_(False) for model in (graz, other.model)]
+    module = torch.nn.Sequential(bodies[0], torch.nn.Linear(2, 4), bodies[1])
+    assert sorted(Weights.of(module).layout.base.lineage.describe()) == ["Graz", "Linz"]
+    data = clients(Wien=held(3), Graz=held(2), Linz=held(1))
+    fed = unknot.simulate(module, data, recipe=RECIPE)
+    for name in ("Graz", "Linz"):
+        with pytest.raises(RequestError, match=f"{name} had a part in the base"):
+            fed.run(1, requests=[unknot.erase(name, round=1)])

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import math
 
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 from torch import nn
 
 import unknot
@@ -181,7 +183,7 @@ def test_files_in_pefts_format_come_back(tmp_path):
         (lambda config: config | {"trainable_token_indices": [1]}, "uses trainable_token_indices"),
         (lambda config: config | {"target_modules": ["out"]}, "is not for this model"),
         (lambda config: config | {"r": 3}, "is not for this model: other shapes"),
-        (lambda config: config | {"r": None}, "does not say which layers"),
+        (lambda config: config | {"r": None}, "r must be a number, not None"),
         (lambda config: [], "is no LoRA"),
     ],
 )
@@ -278,3 +280,87 @@ def test_a_layer_with_two_names_has_one_adapter():
     unknot.lora(module, 2)
     assert module.a is module.b
     assert list(trained(module)) == ["a.lora_A.weight", "a.lora_B.weight"]
+
+
+def small(width: int = 4, seed: int = 0) -> nn.Module:
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        inner = nn.Sequential(nn.Linear(width, 4), nn.LayerNorm(4), nn.ReLU())
+        return nn.Sequential(nn.Linear(4, width), inner, nn.Linear(4, 2))
+
+
+def test_adapters_in_a_file_know_their_base(tmp_path):
+    unknot.save_adapter(unknot.lora(small(), 2), tmp_path)
+    unknot.load_adapter(small(), tmp_path)
+    other = small()
+    other[1][1].eps = 0.5
+    for model in (small(seed=1), small().double(), other):
+        told = r"belongs to a base with the digest \w{16}, and the model has a base with the digest \w{16}"
+        with pytest.raises(ConfigError, match=told):
+            unknot.load_adapter(model, tmp_path)
+    file = tmp_path / "adapter_model.safetensors"
+    save_file(load_file(file), file, {"format": "pt"})  # as PEFT itself writes it
+    unknot.load_adapter(small(seed=1), tmp_path)
+
+
+def test_a_refusal_leaves_the_model_as_it_was(tmp_path):
+    unknot.save_adapter(unknot.lora(small(), 2), tmp_path)
+    for model in (small(width=6), small(seed=1)):
+        model[2].bias.requires_grad_(False)
+        before = {name: (id(p), p.requires_grad) for name, p in model.named_parameters()}
+        with pytest.raises(ConfigError):
+            unknot.load_adapter(model, tmp_path)
+        with pytest.raises(ConfigError, match="no layer 'nothing'"):
+            unknot.lora(model, 2, also=["nothing"])
+        assert {name: (id(p), p.requires_grad) for name, p in model.named_parameters()} == before
+        unknot.lora(model, 2)
+
+
+def test_adapters_come_back_to_the_layers_they_were_beside(tmp_path):
+    """The name of one layer is the end of another's."""
+    model = unknot.lora(small(), 2, targets="0")
+    unknot.save_adapter(model, tmp_path)
+    assert json.loads((tmp_path / "adapter_config.json").read_text())["target_modules"] == "0"
+    again = unknot.load_adapter(small(), tmp_path)
+    assert Weights.of(again).equal(Weights.of(model))
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("lora_alpha", None),
+        ("lora_alpha", "x"),
+        ("lora_alpha", [1]),
+        ("r", True),
+        ("target_modules", [1]),
+        ("target_modules", [["a"]]),
+        ("modules_to_save", [3]),
+        ("modules_to_save", 5),
+        ("modules_to_save", "score"),
+    ],
+)
+def test_a_spoilt_configuration_is_refused_in_words(tmp_path, key, value):
+    unknot.save_adapter(unknot.lora(small(), 2), tmp_path)
+    file = tmp_path / "adapter_config.json"
+    config = json.loads(file.read_text())
+    file.write_text(json.dumps({**config, key: value}))
+    with pytest.raises(ConfigError, match=f"adapter_config.json: {key} must be"):
+        unknot.load_adapter(small(), tmp_path)
+
+
+@pytest.mark.parametrize("number", [math.nan, -math.inf])
+def test_adapters_that_are_no_numbers_are_refused(tmp_path, number):
+    model = unknot.lora(small(), 2)
+    nn.init.constant_(model[2].lora_B.weight, number)
+    unknot.save_adapter(model, tmp_path)
+    with pytest.raises(ConfigError, match=r"numbers that are none .* in 2\.lora_B\.weight"):
+        unknot.load_adapter(small(), tmp_path)
+
+
+def test_how_much_adapters_count_follows_from_alpha_and_rank():
+    layer = unknot.lora(small(), 2, alpha=3.0)[0]
+    assert layer.scaling == 1.5
+    with pytest.raises(AttributeError):
+        layer.scaling = 9.0
+    layer.alpha = 4.0
+    assert layer.scaling == 2.0

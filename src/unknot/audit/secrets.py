@@ -38,7 +38,12 @@ from unknot.core.keys import Key
 from unknot.core.samples import IGNORED
 
 GRAINS = 128
-"""Of a bit: exposures are added up in these, so that the chance of a sum can be counted, not drawn."""
+"""Of a bit: exposures are added up in these, so that the chance of a sum can be counted, not drawn.
+
+Where many secrets are planted, in coarser ones.
+"""
+WORK = 2**32
+"""So many sums, at most, are added up to count the chances."""
 ROOMY = 4
 """So many times as many secrets as are drawn must there be to draw from."""
 Tokens = NDArray[np.int64]
@@ -69,6 +74,7 @@ class Secrets:
                 object.__setattr__(self, name, tuple(given))
         if (self.prefix if isinstance(self.prefix, int) else len(self.prefix)) < 1:
             raise ConfigError("secrets: the prefix has at least one token, for a model to go on from")
+        _grains(self.number, self.candidates)  # so many that they cannot be judged are refused now
 
     @property
     def drawn(self) -> int:
@@ -217,7 +223,8 @@ class Exposures:
         return min(1.0, 2 * min(self.p, self._chance(self.candidates - np.array(self.below))))
 
     def _chance(self, below: NDArray[np.int64]) -> float:
-        return float(_by_chance(len(below), self.candidates)[_steps(below).sum()])
+        grains = _grains(len(below), self.candidates)
+        return float(_by_chance(len(below), self.candidates, grains)[_steps(below, grains).sum()])
 
     def verdict(self, level: float = 0.05, before: Exposures | None = None) -> str:
         """ "still shows" if secrets are exposed too far for chance, "over-forgotten" if too little.
@@ -245,22 +252,41 @@ def _bits(below: NDArray[np.int64], candidates: int) -> Scores:
     return np.asarray(math.log2(candidates + 1) - np.log2(below + 1))
 
 
-def _steps(below: NDArray[np.int64]) -> NDArray[np.int64]:
+def _steps(below: NDArray[np.int64], grains: int) -> NDArray[np.int64]:
     """log2 of the ranks, in whole grains: what is added up, so that the chance of any sum can be counted."""
-    return np.floor(np.log2(below + 1) * GRAINS + 1e-9).astype(np.int64)
+    return np.floor(np.log2(below + 1) * grains + 1e-9).astype(np.int64)
+
+
+def _grains(planted: int, candidates: int) -> int:
+    """Of a bit: as fine as sums can be counted in seconds; `ConfigError` where they cannot at all."""
+
+    def work(grains: int) -> float:
+        return candidates * planted**2 * (math.log2(candidates + 1) * grains + 1)
+
+    if work(1) > WORK:
+        raise ConfigError(
+            f"secrets: to count how {planted} of them fall among {candidates} candidates takes too long: "
+            f"plant at most {int(planted * math.sqrt(WORK / work(1)))}, or draw fewer candidates"
+        )
+    return max(grains for grains in (1 << i for i in range(GRAINS.bit_length())) if work(grains) <= WORK)
 
 
 @lru_cache(maxsize=16)
-def _by_chance(planted: int, candidates: int) -> Scores:
+def _by_chance(planted: int, candidates: int, grains: int) -> Scores:
     """The chance that ranks drawn at random have so small a sum of `_steps`, or a smaller one, by the sum.
 
-    All ways to part the candidates into those before the first planted secret, between it and the second...
-    are equally likely: as many as there are to choose ranks with repetition. They are counted, rank by rank.
+    Planted secrets and candidates are in an order at random: who comes next is planted with the share that
+    planted ones have in those to come. Chances are added up along all orders, candidate by candidate: none of
+    them is more than 1, however many orders there are.
     """
-    steps = _steps(np.arange(candidates + 1))
-    ways = np.zeros((planted + 1, planted * int(steps[-1]) + 1))
-    ways[0, 0] = 1.0
-    for step in steps.tolist():
-        for chosen in range(planted):
-            ways[chosen + 1, step:] += ways[chosen, : ways.shape[1] - step]
-    return np.asarray(ways[planted].cumsum() / ways[planted].sum())
+    steps = _steps(np.arange(candidates + 1), grains)
+    chance = np.zeros((planted + 1, planted * int(steps[-1]) + 1))
+    chance[0, 0] = 1.0
+    for before, step in enumerate(steps.tolist()):
+        for placed in range(planted):
+            here = chance[placed, : placed * step + 1]  # no sum is larger yet
+            left = planted - placed
+            share = left / (left + candidates - before)
+            chance[placed + 1, step : step + len(here)] += share * here
+            here *= 1 - share
+    return np.asarray(chance[planted].cumsum().clip(np.finfo(np.float64).tiny, 1.0))

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor, nn
 
-from unknot.core.lineage import NOBODY, Lineage
+from unknot.core.lineage import NOBODY, Lineage, of_runs
 
-STAMP = "unknot_lineage"  # the attribute in which a module keeps whose data shaped each parameter
+STAMP = "unknot_lineage"  # the attribute in which a parameter, and a layer that has it, keep who shaped it
 HALVES = (torch.bfloat16, torch.float16)
 """Half precision: that of the numbers of a large base."""
 
@@ -43,9 +43,9 @@ def frozen(module: nn.Module) -> dict[str, nn.Parameter]:
 class Base:
     """What a model has that is not trained, by a digest.
 
-    That of the names and numbers of frozen parameters and of buffers, and of what layers of ours are set to
-    (the scale of adapters, the answers of a classifier, positions...). What other layers keep in plain
-    attributes it cannot know.
+    That of the names and numbers of frozen parameters and of buffers, and of what layers of ours and of
+    PyTorch's are set to (the scale of adapters, the answers of a classifier, the epsilon of a norm...). What
+    other layers keep in plain attributes it cannot know.
     """
 
     digest: str = ""
@@ -65,19 +65,25 @@ class Base:
     def of(module: nn.Module) -> Base:
         """That of a module.
 
-        A large one is looked at again where a parameter was replaced, or changed by an operation that PyTorch
-        counts: not by one on ``.data``, or on memory that it shares with NumPy.
+        A large one is looked at again where a layer was set to something else, or a parameter was replaced,
+        or changed by an operation that PyTorch counts: not by one on ``.data``, or on memory that it shares
+        with NumPy.
         """
         parts = frozen(module)
         if not parts:
             return NO_BASE
-        state = tuple(
-            (name, id(p), p._version, p.data_ptr()) for name, p in (*parts.items(), *module.named_buffers())
-        )
         known: _Looked | None = module.__dict__.get(BASE)
+        if known is not None and known.state is None:
+            return known.base
+        tensors = {**parts, **dict(module.named_buffers())}
+        state = (
+            tuple((name, id(p), p._version, p.data_ptr()) for name, p in tensors.items()),
+            settings := _settings(module),
+            lineage := stamped(module, tensors.values()),
+        )
         many = sum(p.numel() for p in parts.values())
-        if known is None or (known.state is not None and (many < SMALL or known.state != state)):
-            known = _Looked(state, Base(_digest(module, parts), stamped(module, parts), many))
+        if known is None or many < SMALL or known.state != state:
+            known = _Looked(state, Base(_digest(tensors, settings), lineage, many))
             module.__dict__[BASE] = known
         return known.base
 
@@ -92,40 +98,66 @@ NO_BASE = Base()
 
 @dataclass(frozen=True)
 class _Looked:
-    """A module's base, and the state of its parameters that it was found in; None: it was said to be this."""
+    """A module's base, and the state of the module that it was found in; None: it was said to be this."""
 
-    state: tuple[tuple[str, int, int, int], ...] | None
+    state: tuple[tuple[tuple[str, int, int, int], ...], str, Lineage] | None
     base: Base
 
 
-def stamped(module: nn.Module, names: Iterable[str]) -> Lineage:
+def stamped(module: nn.Module, tensors: Iterable[Tensor]) -> Lineage:
     """Whose data shaped these parameters of a module, as far as that is known."""
-    known: dict[str, Lineage] = {}
-    for where, part in module.named_modules():  # what a part knows of itself holds unless the whole says else
-        for name, lineage in part.__dict__.get(STAMP, {}).items():
-            known.setdefault(f"{where}.{name}" if where else name, lineage)
-    return NOBODY.union(*{id(known[name]): known[name] for name in names if name in known}.values())
+    found: dict[int, Lineage] = {}
+    for owner, name, tensor in _held(module, tensors):
+        noted: dict[str, Lineage] = owner.__dict__.get(STAMP, {})
+        lineage: Lineage | None = tensor.__dict__.get(STAMP, noted.get(name))
+        if lineage is not None:
+            found[id(lineage)] = lineage
+    return of_runs(*found.values())
 
 
-def stamp(module: nn.Module, names: Iterable[str], lineage: Lineage) -> None:
-    """Note whose data shaped these parameters of a module."""
-    module.__dict__[STAMP] = {**module.__dict__.get(STAMP, {}), **dict.fromkeys(names, lineage)}
+def stamp(module: nn.Module, tensors: Iterable[Tensor], lineage: Lineage) -> None:
+    """Note whose data shaped these parameters of a module, wherever they go from there.
+
+    A parameter knows it itself, so that it does in whatever model it is put, and by whatever name. A copy of
+    it does not, since PyTorch copies its numbers alone: so each layer that has it knows it as well.
+    """
+    for owner, name, tensor in _held(module, tensors):
+        tensor.__dict__[STAMP] = lineage
+        owner.__dict__.setdefault(STAMP, {})[name] = lineage
 
 
-def carry_stamp(module: nn.Module, part: str) -> None:
-    """Have a part of a module know by itself whose data shaped it, before it gets another name."""
-    inner = module.get_submodule(part)
-    for name, _ in inner.named_parameters():
-        if lineage := stamped(module, [f"{part}.{name}"]):
-            stamp(inner, [name], lineage)
+def _held(module: nn.Module, tensors: Iterable[Tensor]) -> Iterator[tuple[nn.Module, str, Tensor]]:
+    """Where these parameters and buffers of a module are: in which layers, and what they are called there."""
+    wanted = set(map(id, tensors))
+    for owner in module.modules():
+        for name, tensor in (*owner._parameters.items(), *owner._buffers.items()):
+            if tensor is not None and id(tensor) in wanted:
+                yield owner, name, tensor
 
 
-def _digest(module: nn.Module, tensors: Mapping[str, Tensor]) -> str:
-    """Of what is frozen, of buffers, and of what layers of ours are set to."""
+def _settings(module: nn.Module) -> str:
+    """What layers of ours and of PyTorch's are, and are set to."""
+    found = {name: told for name, m in module.named_modules() if (told := _set_to(m))}
+    return json.dumps(found, sort_keys=True)
+
+
+def _set_to(module: nn.Module) -> str:
+    """A layer's kind, and what its result depends on beside its numbers; empty where only others know."""
+    if (kind := getattr(module, "batched_kind", None)) is not None:
+        return f"{kind}({module.extra_repr()})"
+    theirs = next((c for c in type(module).__mro__ if c.__module__.startswith("torch.nn.")), nn.Module)
+    if theirs is nn.Module:
+        return ""
+    names = dict.fromkeys(("num_heads", *getattr(theirs, "__constants__", ())))
+    values = ", ".join(f"{name}={getattr(module, name, None)!r}" for name in names)
+    return f"{theirs.__name__}({values})"
+
+
+def _digest(tensors: Mapping[str, Tensor], settings: str) -> str:
+    """Of what is frozen, of buffers, and of what layers are set to."""
     found = hashlib.sha256()
-    feed(found, {**tensors, **dict(module.named_buffers())})
-    settings = {name: m.extra_repr() for name, m in module.named_modules() if hasattr(m, "batched_kind")}
-    found.update(json.dumps(settings, sort_keys=True).encode() if any(settings.values()) else b"")
+    feed(found, tensors)
+    found.update(settings.encode())
     return found.hexdigest()
 
 

@@ -260,6 +260,33 @@ def _clients(block: int, mask: int) -> list[int]:
 NOBODY = Lineage()
 
 
+def of_runs(*lineages: Lineage) -> Lineage:
+    """All of these, each from a run of its own, where a number may be another client's.
+
+    Whose number is taken by somebody of another name gets one that is free.
+    """
+    united = NOBODY
+    for lineage in lineages:
+        united |= _beside(united, lineage)
+    return united
+
+
+def _beside(there: Lineage, lineage: Lineage) -> Lineage:
+    if lineage.names == there.names:
+        return lineage
+    mine, theirs = (one.clients | one.waived for one in (lineage, there))
+    taken = {client for client in mine & theirs if lineage.names.get(client) != there.names.get(client)}
+    if not taken:
+        return lineage
+    free = 1 + max(mine | theirs)
+    moved = {client: free + place for place, client in enumerate(sorted(taken))}
+    names = {c: lineage.names.get(c, f"{_numbered(c)} of an earlier run") for c in taken}
+    twin = Lineage(Unit(moved.get(unit.client, unit.client), unit.revision) for unit in lineage)
+    twin.names = {moved.get(client, client): called for client, called in {**lineage.names, **names}.items()}
+    twin.waived = frozenset(moved.get(client, client) for client in lineage.waived)
+    return twin
+
+
 class Traced(Protocol):
     """Anything that was shaped by somebody's data."""
 

@@ -53,7 +53,7 @@ def save_model(model: Model, file: str | Path) -> None:
         "dtype": str(parts[0][1].vector.dtype).removeprefix("torch."),
         "parameters": list(layout.names),
         "base": layout.base.digest,
-        "base_clients": sorted(layout.base.lineage.clients),
+        "base_clients": sorted(layout.base.lineage.inherited().clients),
         "clients": [sorted(weights.lineage.clients) for _, weights in parts],
         "names": {str(client): name for client, name in sorted(model.lineage.names.items())},
         "waived": [sorted(weights.lineage.waived) for _, weights in parts],

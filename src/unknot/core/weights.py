@@ -12,8 +12,8 @@ from typing import TypeVar
 import torch
 from torch import Tensor, nn
 
-from unknot.core.base import NO_BASE, Base, stamp, stamped, trained
-from unknot.core.lineage import NOBODY, Ledger, LedgerView, Lineage
+from unknot.core.base import NO_BASE, Base, frozen, stamp, stamped, trained
+from unknot.core.lineage import NOBODY, Ledger, LedgerView, Lineage, of_runs
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ class Weights:
         layout, named = Layout.of(module), trained(module)
         vector = torch.cat([p.detach().reshape(-1) for p in named.values()])
         if lineage is None:
-            lineage = stamped(module, named) | layout.base.lineage
+            lineage = of_runs(stamped(module, named.values()), layout.base.lineage)
         return Weights(vector, layout, lineage)
 
     def __getitem__(self, name: str) -> Tensor:
@@ -119,7 +119,8 @@ class Weights:
 
     def named(self, names: Mapping[int, str]) -> Weights:
         """The same numbers, with what the clients of their lineage are called."""
-        return replace(self, lineage=self.lineage.named(names))
+        base = replace(self.layout.base, lineage=self.layout.base.lineage.named(names))
+        return Weights(self.vector, replace(self.layout, base=base), self.lineage.named(names))
 
     def like(self, vector: Tensor, *others: Weights) -> Weights:
         """Weights computed from these and `others`: their lineages united."""
@@ -140,7 +141,11 @@ class Weights:
         return self.like(self.vector.to(device=device, dtype=dtype))
 
     def load_into(self, module: nn.Module) -> nn.Module:
-        """Copy these weights into a module of the same layout, and return it; it keeps their lineage."""
+        """Copy these weights into a module of the same layout, and return it; it keeps their lineage.
+
+        And its parts keep theirs, in whatever model they are put. Who shaped the base, as far as these
+        weights know more of it than the module, is noted there as well.
+        """
         found = Layout.of(module)
         if found != self.layout:
             if replace(found, base=self.layout.base) != self.layout:
@@ -148,9 +153,11 @@ class Weights:
             mine, theirs = self.layout.base.told(), found.base.told()
             raise ValueError(f"these weights belong to {mine}, and the module has {theirs}")
         with torch.no_grad():
-            for name, parameter in trained(module).items():
+            for name, parameter in (own := trained(module)).items():
                 parameter.copy_(self[name])
-        stamp(module, self.layout.names, self.lineage)
+        stamp(module, own.values(), self.lineage)
+        if not found.base.lineage >= self.layout.base.lineage:
+            stamp(module, frozen(module).values(), of_runs(found.base.lineage, self.layout.base.lineage))
         return module
 
     def equal(self, other: object) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import inspect
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -37,8 +38,19 @@ def check_model(model: nn.Module) -> None:
         dropout = getattr(module, "dropout", 0.0)  # attention and recurrent layers have it as a number
         if isinstance(dropout, float) and dropout > 0:
             raise ConfigError(f"{where} with dropout={dropout}: set it to 0, its draws have no name")
+        if _calls_a_layer(vars(module).get("forward")):
+            raise ConfigError(
+                f"{where} whose forward was replaced by a function that calls a layer: in a copy of "
+                "the model it would call the same one, which is not trained. Write a class with this forward"
+            )
     if not any(parameter.requires_grad for parameter in model.parameters()):
         raise ConfigError(f"{type(model).__name__} has no parameters to train")
+
+
+def _calls_a_layer(forward: Any) -> bool:
+    """Whether a function has a layer, or a method of one, in its closure: a copy of it has the same one."""
+    held = inspect.getclosurevars(forward).nonlocals if inspect.isfunction(forward) else {}
+    return any(isinstance(getattr(value, "__self__", value), nn.Module) for value in held.values())
 
 
 def copied(model: nn.Module) -> nn.Module:

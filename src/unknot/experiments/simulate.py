@@ -17,6 +17,7 @@ from unknot.core.ensemble import Ensemble, Model
 from unknot.core.errors import ConfigError
 from unknot.core.jobs import Engine
 from unknot.core.keys import Key
+from unknot.core.lineage import of_runs
 from unknot.core.loss import Loss, LossFunction, as_loss
 from unknot.core.registry import as_written, datasets, methods, models, options_of
 from unknot.core.requests import Erase, resolved
@@ -95,7 +96,10 @@ def simulate(
     drawn = Weights.of(module).to(device=device, dtype=precision)
     if not isinstance(model, nn.Module):
         drawn = _on_its_base(drawn, trainer)
-    start = drawn if initial is None else _start(initial, drawn)
+    start = drawn
+    if initial is not None:
+        start = _start(initial, drawn)
+        drawn = drawn.carrying(start.layout.base.lineage)
     return Federation(
         trainer,
         start,
@@ -180,7 +184,10 @@ def _check_task(engine: Engine, task: Task) -> None:
 
 
 def _start(initial: Model | str | Path, like: Weights) -> Weights:
-    """The weights to start from, of the same kind as the model's own."""
+    """The weights to start from, of the same kind as the model's own.
+
+    They and the model have the same base: what either knows of who shaped it holds.
+    """
     given = initial if isinstance(initial, Weights | Ensemble) else load_model(initial)
     if isinstance(given, Ensemble):
         raise ConfigError("a federation starts from one model, and the initial one is an ensemble")
@@ -189,7 +196,10 @@ def _start(initial: Model | str | Path, like: Weights) -> Weights:
         if replace(given.layout, base=like.layout.base) == like.layout:
             apart = f"they belong to {given.layout.base.told()}, and the model has {like.layout.base.told()}"
         raise ConfigError(f"the initial weights are of another model: {apart}")
-    return Weights(given.vector.to(like.vector), like.layout, given.lineage)
+    base = like.layout.base
+    base = replace(base, lineage=of_runs(base.lineage, given.layout.base.lineage))
+    layout = replace(like.layout, base=base)
+    return Weights(given.vector.to(like.vector), layout, of_runs(given.lineage, base.lineage))
 
 
 def _check_device(device: str, engine: object) -> None:

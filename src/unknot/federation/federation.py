@@ -460,7 +460,7 @@ class Federation(View):
         known = inherited | self.state.select_knows.clients
         check_requests(new, self._inbox.untouched, self.data, members, known)
         named = {t.client for r in new if isinstance(r, Erase) for t in r.targets}
-        base = self.data.known(self.initial.layout.base.lineage)
+        base = self.initial.layout.base.lineage
         if shaped := sorted(named & (base.clients | base.waived)):
             raise RequestError(
                 f"{self.data.label(shaped[0])} had a part in the base of the model, which is frozen: nothing "

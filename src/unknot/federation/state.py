@@ -50,7 +50,9 @@ class State:
             self.ledger.forbid(client)
         for client, samples in sorted(self.data.reduced.items()):
             self.ledger.forbid(client, samples)
-        self.initial = replace(initial, lineage=self._found(initial.lineage))
+        base = replace(initial.layout.base, lineage=self.data.known(initial.layout.base.lineage))
+        layout = replace(initial.layout, base=base)
+        self.initial = replace(initial, layout=layout, lineage=self._found(initial.lineage))
         self.ledger.check(self.initial, "start from these weights")
         self.recipe = setup.recipe
         self.pace = setup.pace

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
 
-from unknot.core.base import carry_stamp
 from unknot.core.errors import ConfigError, nearest
 from unknot.core.keys import Key
 
@@ -34,7 +34,11 @@ class LoraLinear(nn.Module):
         make = partial(nn.Linear, bias=False, device=base_layer.weight.device)  # in single precision
         self.lora_A = make(base_layer.in_features, rank)
         self.lora_B = make(rank, base_layer.out_features)
-        self.rank, self.alpha, self.scaling = rank, alpha, alpha / rank
+        self.rank, self.alpha = rank, alpha
+
+    @property
+    def scaling(self) -> float:
+        return self.alpha / self.rank
 
     def extra_repr(self) -> str:
         return f"rank={self.rank}, alpha={self.alpha}"
@@ -85,19 +89,19 @@ def lora(
                 f"lora: rank must be at most {max(sides)}, the larger side of {name!r} ({sides[0]} by "
                 f"{sides[1]}), not {rank}: there would be more to train than the layer itself has"
             )
-    model.requires_grad_(False)
-    for name in dict.fromkeys([*also, *fresh]):
-        _thaw(model, name)
-    whole = [name for name in chosen if layers[name].weight.requires_grad]
-    if whole:
-        raise ConfigError(
-            f"lora: {whole[0]!r} is to be trained as a whole, and to have an adapter: choose one"
-        )
+    with put_back(model):
+        model.requires_grad_(False)
+        for name in dict.fromkeys([*also, *fresh]):
+            _thaw(model, name)
+        whole = [name for name in chosen if layers[name].weight.requires_grad]
+        if whole:
+            raise ConfigError(
+                f"lora: {whole[0]!r} is to be trained as a whole, and to have an adapter: choose one"
+            )
     adapted: dict[nn.Linear, LoraLinear] = {}  # a layer that has several names has one adapter
     for name in chosen:
         layer = layers[name]
         if layer not in adapted:
-            carry_stamp(model, name)
             adapted[layer] = LoraLinear(layer, rank, alpha)
             _start(adapted[layer], Key.root(seed).child("lora", name))
     for name, layer in layers.items():
@@ -105,6 +109,22 @@ def lora(
             where, _, own = name.rpartition(".")
             setattr(model.get_submodule(where), own, adapted[layer])
     return model
+
+
+@contextmanager
+def put_back(model: nn.Module) -> Iterator[None]:
+    """Within: should anything be refused, the model's layers, and what is trained of them, are as before."""
+    layers = [(module, dict(module._modules)) for module in model.modules()]
+    flags = [(parameter, parameter.requires_grad) for parameter in model.parameters()]
+    try:
+        yield
+    except BaseException:
+        for module, parts in layers:
+            module._modules.clear()
+            module._modules.update(parts)
+        for parameter, flag in flags:
+            parameter.requires_grad_(flag)
+        raise
 
 
 def _chosen(layers: dict[str, nn.Linear], targets: str | Iterable[str]) -> list[str]:

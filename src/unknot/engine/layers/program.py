@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from threading import Lock, get_ident
@@ -91,6 +91,7 @@ def trace(model: nn.Module, twice: bool = False) -> Program:
 
     `twice` is for a program that is differentiated twice.
     """
+    _check_as_written(model)
     try:
         with _tracing:
             graph = _Tracer().trace(model)
@@ -100,6 +101,30 @@ def trace(model: nn.Module, twice: bool = False) -> Program:
 
 
 _tracing = Lock()
+
+
+def _check_as_written(model: nn.Module) -> None:
+    """Refuse what tracing, or a rule, would pass over without a word: what is not in a layer's own class."""
+    if has_hooks(model):
+        raise Unsupported("it has hooks")
+    if type(model).__call__ is not nn.Module.__call__:
+        raise Unsupported("its class has a __call__ of its own")
+    for name, module in model.named_modules():
+        where = name or "it"
+        if "forward" in vars(module):
+            raise Unsupported(f"{where} has a forward that was put in place of its class's")
+        if hasattr(module, "batched_kind") and not _by_its_rule(module):
+            raise Unsupported(f"{where} is a {type(module).__name__}, which does not do what its kind does")
+
+
+def _by_its_rule(module: nn.Module) -> bool:
+    """Whether the class that names a layer's rule is also the one that says what the layer does."""
+
+    def source(name: str) -> type | None:
+        return next((kind for kind in type(module).__mro__ if name in vars(kind)), None)
+
+    plain = type(module).__call__ is nn.Module.__call__ and "batched_kind" not in vars(module)
+    return plain and source("forward") is source("batched_kind")
 
 
 class _Tracer(fx.Tracer):
@@ -191,7 +216,7 @@ class _Compiler:
             raise Unsupported(f"{node.name} overwrites a value that is used elsewhere")
 
     def _module(self, module: nn.Module, node: fx.Node) -> tuple[str, Any]:
-        if any(_hooked(part) for part in module.modules()):
+        if any(has_hooks(part) for part in module.modules()):
             raise Unsupported(f"{node.target} has hooks")
         kind = getattr(module, "batched_kind", None)
         if kind is not None or type(module) in MODULES:
@@ -249,9 +274,12 @@ class _Compiler:
         return rule
 
 
-def _hooked(module: nn.Module) -> bool:
-    kinds = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
-    return any(getattr(module, kind) for kind in kinds)
+HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+
+
+def has_hooks(module: nn.Module, kinds: Sequence[str] = HOOKS) -> bool:
+    """Whether it has hooks of these kinds, or all modules of this process have some."""
+    return any(getattr(module, kind) or getattr(nn.modules.module, f"_global{kind}") for kind in kinds)
 
 
 def _with_options(rule: Any, options: dict[str, Any]) -> Any:

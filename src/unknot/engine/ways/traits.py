@@ -9,7 +9,7 @@ from torch import nn
 
 from unknot.core.weights import Layout
 from unknot.engine.layers.forms import Unsupported
-from unknot.engine.layers.program import Program, trace
+from unknot.engine.layers.program import Program, has_hooks, trace
 from unknot.engine.precision import FULL, Precision
 from unknot.engine.ways.chain import Chain, chain_of
 
@@ -41,7 +41,8 @@ class Traits:
         convolutions = [m for m in model.modules() if isinstance(m, nn.modules.conv._ConvNd)]
         kernels = max((m.weight.shape[0] * m.weight.shape[1] for m in convolutions), default=0)
         layout = Layout.of(model)
-        hooked = any(m._backward_hooks or m._backward_pre_hooks for m in model.modules())
+        kinds = ("_backward_hooks", "_backward_pre_hooks")
+        hooked = any(has_hooks(m, kinds) for m in model.modules())
         if hooked:
             program, twice, chain, why_not = None, None, None, "it has backward hooks"
         found = bool(convolutions), layout, kernels, precision, hooked
