@@ -48,6 +48,7 @@ def found(over="periods"):
                 "seeds": 40,
                 "detail": "914.4 against −140.8",
                 "comparisons": [],
+                "earlier": False,
             }
         ],
         "machines": ["a machine"],

@@ -91,6 +91,7 @@ FOUND = {
             "published": {"rfs": "54"},
             "labels": {"rfs": "RFS"},
             "reason": "cifar100 is not here.",
+            "earlier": "",
             "until": None,
             "note": "",
         },
@@ -103,6 +104,7 @@ FOUND = {
             "why": "MMT level with RFS",
             "seeds": 2,
             "detail": "MMT 60.0 %, RFS 50.0 %",
+            "earlier": False,
             "comparisons": [compared("MMT − RFS", 10.0, -1.25, 21.25, 0)],
         }
     ],
@@ -263,7 +265,9 @@ def test_a_run_with_thresholds_shows_them(tmp_path):
     ],
 )
 def test_a_verdict_is_one_line(seeds, outcome, why, words):
-    assert verdict({"outcome": outcome, "why": why, "seeds": seeds}) == words
+    found = {"outcome": outcome, "why": why, "seeds": seeds}
+    assert verdict({**found, "earlier": False}) == words
+    assert verdict({**found, "earlier": True}) == f"earlier configuration, {words}"
 
 
 def test_the_least_clear_differences_stand_beside_a_verdict():

@@ -7,7 +7,8 @@ import pytest
 from small_reproductions import GAMES, RUNS
 from unknot.core.errors import DataError
 from unknot.reproduce import check, load, pages, reproduce
-from unknot.reproduce.checking import _difference, _numbers
+from unknot.reproduce.checking import _numbers
+from unknot.reproduce.differences import difference
 from unknot.reproduce.records import keep, kept
 
 PLAN = "tiny.toml"
@@ -123,5 +124,5 @@ def test_numbers_and_differences_are_short():
         "seeds 0 to 2",
         "seeds 0, 2, 3",
     ]
-    many = _difference({"name": "x", **dict.fromkeys("abcde", 1)}, {"name": "y", **dict.fromkeys("abcde", 2)})
+    many = difference({"name": "x", **dict.fromkeys("abcde", 1)}, {"name": "y", **dict.fromkeys("abcde", 2)})
     assert many == "a is 1, today 2; b is 1, today 2; c is 1, today 2; and 2 more"

@@ -25,12 +25,13 @@ def judged(claim: Claim, values, metric="accuracy", chance=None, ends=None, **ot
                 measures={claim.measure: Stat.of(found)} if Stat.of(found) else {},
                 by_seed={claim.measure: dict(enumerate(found))},
                 ends={claim.measure: (ends or {}).get(name, END)},
+                judged=True,
             )
             for name, found in values.items()
         ]
         shown = {"name": title, "title": title, "lines": lines, "metric": metric, "chance": chance}
         published = {"a": "3"} if "a" in values else {}
-        return SimpleNamespace(**shown, thresholds=(0.5,), without=without, published=published)
+        return SimpleNamespace(**shown, thresholds=(0.5,), without=without, published=published, earlier="")
 
     without = other.pop("without", ())
     return judge(claim, [panel("p", values, without), *(panel(title, v) for title, v in other.items())])

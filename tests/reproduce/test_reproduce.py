@@ -317,10 +317,11 @@ def test_a_changed_configuration_is_run_again_and_elsewhere_is_not(tmp_path):
     reproduce(tiny(), out=tmp_path, seeds=[0], only=["fast"], device="cpu", threads=1, tell=told.append)
     assert not [text for text in told if text[0].isdigit()]  # where it runs is no part of what it is
     changed = tiny(lambda table: table["base"]["train"].update(lr=0.2))
-    assert not findings(changed, "small", file, [0]).panels[0].lines
+    assert findings(changed, "small", file, [0]).panels[0].earlier
     reproduce(changed, out=tmp_path, seeds=[0], only=["fast"], tell=told.append)
     assert told[-1] == "1 of 1: digits/fast/0"
     assert findings(changed, "small", file, [0]).panels[0].lines
+    assert not findings(changed, "small", file, [0]).panels[0].earlier
     overrides = ["train.lr=0.3"]
     assert not findings(changed, "small", file, [0], overrides).panels[0].lines
     reproduce(changed, out=tmp_path, seeds=[0], only=["fast"], overrides=overrides)
@@ -329,6 +330,22 @@ def test_a_changed_configuration_is_run_again_and_elsewhere_is_not(tmp_path):
     other = tiny(lambda t: (t["base"]["train"].update(lr=0.3), t["panel"][0].update(thresholds=[0.99])))
     ((line,), *_) = (panel.lines for panel in findings(other, "small", file, [0]).panels)
     assert line.after[0].rounds == (None,)
+
+
+def test_a_panel_of_an_earlier_configuration_says_so_and_so_do_its_verdicts(tmp_path):
+    file = reproduce(tiny(), out=tmp_path, seeds=[0])
+    changed = tiny(lambda table: table["base"]["train"].update(batch_size=5))
+    found = findings(changed, "small", file, [0])
+    assert "train.batch_size is 10, today 5" in found.panels[0].earlier
+    assert [verdict.earlier for verdict in found.verdicts] == [True]
+    # Another client erased is another question, not an earlier answer; nor is what --set asks for.
+    other = tiny(lambda table: table["base"].update(request=[{"erase": 2, "phase": 1}]))
+    assert not findings(other, "small", file, [0]).panels[0].lines
+    assert not findings(tiny(), "small", file, [0], ["train.lr=0.3"]).panels[0].lines
+    # Of a panel that is partly run anew, only that is shown.
+    reproduce(changed, out=tmp_path, seeds=[0], only=["fast"])
+    panel = findings(changed, "small", file, [0]).panels[0]
+    assert ([line.name for line in panel.lines], panel.earlier) == (["fast"], "")
 
 
 def test_data_is_read_once_and_a_run_leaves_it_as_it_was(tmp_path, monkeypatch):
@@ -474,7 +491,7 @@ def test_a_run_with_an_audit_has_its_measures_and_one_without_has_not(tmp_path):
     file = reproduce(plain, out=tmp_path, seeds=[0], only=["digits", "fast"])
     (line,) = findings(plain, "small", file, [0]).panels[0].lines
     assert not any(name.startswith(("f1", "auc", "sees")) for name in line.measures)
-    assert not findings(asked, "small", file, [0]).panels[0].lines  # an audit is part of the configuration
+    assert findings(asked, "small", file, [0]).panels[0].earlier  # an audit is part of the configuration
 
     reproduce(asked, out=tmp_path, seeds=[0], only=["digits", "fast"])
     (line,) = findings(asked, "small", file, [0]).panels[0].lines

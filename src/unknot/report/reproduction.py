@@ -56,10 +56,17 @@ RULE = (
 def verdict(item: Shown) -> str:
     """``holds in part: MMT level with BMT``; of one seed: whether it was as published there."""
     why = f": {item['why']}" if item["why"] else ""
+    then = "earlier configuration, " if item["earlier"] else ""
     if item["seeds"] > 1 or item["outcome"] == "at chance":
-        return f"{item['outcome']}{why}"
+        return f"{then}{item['outcome']}{why}"
     as_published = item["outcome"] == "holds"
-    return f"one seed, {'as published' if as_published else 'not as published'}{why}"
+    return f"{then}one seed, {'as published' if as_published else 'not as published'}{why}"
+
+
+def _earlier(panel: Shown) -> str:
+    if not panel.get("earlier"):  # games are played again in seconds
+        return ""
+    return f"**These runs are of an earlier configuration**, and wait to be run again: {panel['earlier']}."
 
 
 def differences(item: Shown, most: int = FEW) -> str:
@@ -175,8 +182,7 @@ def tables(findings: Shown) -> RenderableType:
     ]
     for panel in findings["panels"]:
         parts += [Text(""), Text(panel["title"], style="bold cyan")]
-        if panel["reason"]:
-            parts.append(Text(panel["reason"], style="yellow"))
+        parts += [Text(text, style="yellow") for text in (panel["reason"], _earlier(panel)) if text]
         parts += [_rich(*table) for table in panel_tables(panel, findings)]
     for item in findings["verdicts"]:
         colour = COLOURS.get(item["outcome"], "yellow")
@@ -268,7 +274,7 @@ def markdown(findings: Shown, command: str, figure: str | None) -> str:
         lines += markdown_table(*verdict_rows(findings["verdicts"]))
     for panel in findings["panels"]:
         lines += [f"## {panel['title']}", ""]
-        lines += [text + "\n" for text in (panel["note"], panel["reason"]) if text]
+        lines += [text + "\n" for text in (panel["note"], panel["reason"], _earlier(panel)) if text]
         lines += [f"{line['label']}: {line['note']}\n" for line in panel["lines"] if line["note"]]
         for table in panel_tables(panel, findings):
             lines += markdown_table(*table)

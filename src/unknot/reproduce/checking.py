@@ -12,6 +12,7 @@ from typing import Any
 from unknot.core.errors import DataError
 from unknot.experiments.seeds import parse_seeds
 from unknot.reproduce import records
+from unknot.reproduce.differences import difference
 from unknot.reproduce.findings import Findings, findings
 from unknot.reproduce.game_findings import GameFindings
 from unknot.reproduce.games import GameReproduction
@@ -24,7 +25,6 @@ from unknot.reproduce.runner import records_file, used_files
 
 Plan = Reproduction | GameReproduction
 PAGE = ".md"
-MOST = 3  # settings of a stale record that are named
 COMMAND = re.compile(r"^\$ (unknot reproduce .*)$", re.MULTILINE)
 
 
@@ -172,31 +172,7 @@ def _users(plan: Reproduction, scale: str) -> Iterator[list[Run]]:
 
 
 def _differ(record: Record, run: Run) -> str:
-    return _difference(record.config, records.plain_json(run.table))
-
-
-def _difference(then: Mapping[str, Any], now: Mapping[str, Any]) -> str:
-    """``train.lr is 0.1, today 0.2``: the first settings that differ."""
-    old, new = dict(_settings(then)), dict(_settings(now))
-    names = [
-        name for name in dict.fromkeys((*old, *new)) if name != "name" and old.get(name) != new.get(name)
-    ]
-    said = [f"{name} is {_shown(old.get(name))}, today {_shown(new.get(name))}" for name in names[:MOST]]
-    more = len(names) - len(said)
-    return "; ".join(said) + (f"; and {more} more" if more else "")
-
-
-def _settings(table: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
-    for key, value in table.items():
-        name = f"{above}{key}"
-        if isinstance(value, Mapping):
-            yield from _settings(value, f"{name}.")
-        else:
-            yield name, value
-
-
-def _shown(value: Any) -> str:
-    return "not set" if value is None else str(value)
+    return difference(record.config, records.plain_json(run.table))
 
 
 def _by_panel(runs: Iterable[Run]) -> Iterator[str]:
@@ -224,7 +200,7 @@ def _check_draws(asked: Asked, plan: GameReproduction) -> Checked:
     for record in read_draws(asked.file).values():
         now = plan.config(int(record.config["draw"]))
         if record.config != now:
-            why.setdefault(_difference(record.config, now), []).append(record.key)
+            why.setdefault(difference(record.config, now), []).append(record.key)
     return Checked(
         plan.name,
         asked.scale,

@@ -50,6 +50,8 @@ class Verdict:
     comparisons: tuple[Comparison, ...] = ()
     published: str = ""
     """The paper's own figures, where it gives any for these lines."""
+    earlier: bool = False
+    """Whether the runs are of an earlier configuration."""
 
 
 def judge(claim: Claim, panels: Sequence[PanelFindings]) -> list[Verdict]:
@@ -116,6 +118,7 @@ class _Panel:
             self.figures(self.show),
             comparisons,
             self.figures(lambda line: self.panel.published.get(line.name)) if self.told else "",
+            bool(self.panel.earlier),
         )
 
     def comparisons(self) -> Iterable[Comparison]:
@@ -305,7 +308,17 @@ def _gap_verdict(claim: Claim, panels: Sequence[PanelFindings]) -> Verdict:
     detail = ", ".join(f"{title} {mean:+.1f}" for title, mean in shown)
     why = _why(outcome, comparisons)
     where = "across the panels"
-    return Verdict(claim.says, claim.measure, where, outcome, why, len(seeds), detail, tuple(comparisons))
+    return Verdict(
+        claim.says,
+        claim.measure,
+        where,
+        outcome,
+        why,
+        len(seeds),
+        detail,
+        tuple(comparisons),
+        earlier=any(panel.earlier for panel in panels),
+    )
 
 
 def _bounds(found: Interval) -> tuple[float, float]:

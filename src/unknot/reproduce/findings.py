@@ -9,6 +9,7 @@ from pathlib import Path
 
 from unknot.reproduce import records
 from unknot.reproduce.claims import judge
+from unknot.reproduce.differences import difference
 from unknot.reproduce.game_findings import GameFindings, game_findings
 from unknot.reproduce.games import GameReproduction
 from unknot.reproduce.measures import PanelFindings, panel_findings
@@ -38,18 +39,36 @@ def findings(
     seeds: Iterable[int] | None = None,
     overrides: Sequence[str] = (),
 ) -> Findings | GameFindings:
-    """From the records of a file, and of those that the plan uses: those only that fit it today."""
+    """From the records of a file, and of those that the plan uses.
+
+    A panel has those that fit it today; one of which there are none has those of an earlier configuration,
+    and says so.
+    """
     if isinstance(plan, GameReproduction):
         return game_findings(plan.changed(overrides), scale, file, seeds)
     stores = [records.read(path) for path in (file, *used_files(plan, scale, file))]
     runs = plan.runs(scale, seeds, overrides)
     done = [(run, record) for run in runs if (record := records.find(run, stores)) is not None]
+    current = {run.panel.name for run, _ in done}
+    done += [
+        (run, record)
+        for run in runs
+        if run.panel.name not in current
+        and not overrides
+        and (record := records.find_earlier(run, stores)) is not None
+    ]
     # Where leavers are drawn, a seed counts once all of its cases are there: a part would be biased.
     asked, there = (Counter(_place(run) for run in some) for some in (runs, [run for run, _ in done]))
     pairs = [(run, record) for run, record in done if asked[_place(run)] == there[_place(run)]]
     shown = [(p, [pair for pair in pairs if pair[0].panel is p]) for p in plan.panels_at(scale)]
     panels = tuple(
-        panel_findings(plan, panel, mine, None if mine else _not_yet(panel, runs))
+        panel_findings(
+            plan,
+            panel,
+            mine,
+            None if mine else _not_yet(panel, runs),
+            "" if panel.name in current else _earlier(mine),
+        )
         for panel, mine in shown
         if mine or not panel.off
     )
@@ -69,6 +88,12 @@ def findings(
 
 def _place(run: Run) -> tuple[str, str, int]:
     return run.panel.name, run.line.name, run.seed
+
+
+def _earlier(pairs: Sequence[tuple[Run, records.Record]]) -> str:
+    """In which settings the records of a panel differ from those of today."""
+    said = (difference(record.config, records.plain_json(run.table)) for run, record in pairs)
+    return "; ".join(dict.fromkeys(part for text in said for part in text.split("; ")))
 
 
 def _not_yet(panel: Panel, runs: Sequence[Run]) -> str:

@@ -115,12 +115,14 @@ class PanelFindings:
     labels: Mapping[str, str]
     """Of all lines, those too that were not run."""
     reason: str | None
+    earlier: str
+    """Of runs that are of an earlier configuration: the settings in which that differs."""
     until: float | None
     note: str
 
 
 def panel_findings(
-    plan: Reproduction, panel: Panel, pairs: Sequence[Pair], not_yet: str | None
+    plan: Reproduction, panel: Panel, pairs: Sequence[Pair], not_yet: str | None, earlier: str = ""
 ) -> PanelFindings:
     first = plan.baseline or next(
         (line.name for line in plan.lines if line.layer.get("method", {}).get("name") == "rfs"), None
@@ -145,6 +147,7 @@ def panel_findings(
         without=panel.without,
         labels={line.name: line.label for line in plan.lines},
         reason=reason,
+        earlier=earlier,
         until=panel.until,
         note=panel.note,
     )

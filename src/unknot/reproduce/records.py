@@ -125,6 +125,21 @@ def find(run: Run, stores: Iterable[Store]) -> Record | None:
     return next((record for store in stores if (record := store.find(run.key, alike)) is not None), None)
 
 
+def find_earlier(run: Run, stores: Iterable[Store]) -> Record | None:
+    """A record of the same panel, line and seed, but of another configuration.
+
+    What was asked of whom is the same: the data set, the method and the requests.
+    """
+    wanted = _asked(plain_json(run.table))
+    found = (store.records.get(run.key) for store in stores)
+    return next((record for record in found if record is not None and _asked(record.config) == wanted), None)
+
+
+def _asked(config: Mapping[str, Any]) -> tuple[Any, ...]:
+    names = (config.get(section, {}).get("name") for section in ("data", "method"))
+    return config.get("seed"), config.get("request"), *names
+
+
 def add(file: Path, record: Record) -> None:
     """Put a record into a file, beside those that others may have put there meanwhile."""
     keep(file, record.to_dict())
