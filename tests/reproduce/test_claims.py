@@ -132,6 +132,13 @@ def test_time_is_better_when_it_is_less_and_so_is_perplexity():
     assert outcome(end, {"a": [0.5, 0.5], "b": [0.8, 0.8]}) == "does not hold"
 
 
+def test_a_perplexity_that_has_diverged_does_not_drown_the_difference():
+    end = Claim("a ends better than b", measure="end", order=(("a",), ("b",)))
+    (verdict,) = judged(end, {"a": [11.9, 12.0, 11.8], "b": [1e10, 5e11, 9e10]}, metric="perplexity")
+    assert (verdict.outcome, verdict.detail) == ("holds", "a 11.9, b 2e+11")
+    assert verdict.comparisons[0].what == "a − b in log perplexity"
+
+
 def test_a_bound_is_passed_by_more_than_the_spread():
     faster = Claim("a is twice as fast", measure="speedup", above=2.0, lines=("a",))
     (verdict,) = judged(faster, {"a": [2.5, 2.51]})

@@ -11,6 +11,7 @@ never made larger than what was seen.
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
@@ -20,6 +21,8 @@ from unknot.reproduce.measures import LineFindings, PanelFindings
 from unknot.reproduce.parts import ARRIVALS, BETRAYALS, EXPOSURES, FOOTPRINTS, QUALITIES, RULED, Claim
 
 HOLDS, PARTLY, LEVEL, FAILS, CHANCE = "holds", "holds in part", "not shown", "does not hold", "at chance"
+HUGE = 1e6
+"""A perplexity of a model that has diverged: its digits say nothing."""
 NEAR_CHANCE = 0.01
 """A model that is no further above chance than that has learned nothing that a claim could be about."""
 
@@ -97,6 +100,8 @@ class _Panel:
         self.lines = {line.name: line for line in panel.lines if line.name in claim.names}
         self.factor = _factor(claim, panel)
         self.sign = -1 if _falls(claim, panel.metric) else 1
+        # Perplexities are compared by their logarithms, the loss: one that has diverged would drown all else.
+        self.log = claim.measure in QUALITIES and panel.metric == "perplexity"
 
     def verdict(self) -> Verdict:
         claim = self.claim
@@ -146,7 +151,7 @@ class _Panel:
     def before(self, better: LineFindings, worse: LineFindings) -> Comparison:
         found = self.paired(lambda a, b: a - b, better, worse)
         return Comparison(
-            f"{better.label} − {worse.label}",
+            f"{better.label} − {worse.label}{' in log perplexity' if self.log else ''}",
             found,
             self.sign * found.sign if found else 0,
             contrary=f"{worse.label} before {better.label}",
@@ -211,7 +216,7 @@ class _Panel:
     def value(self, line: LineFindings, seed: int) -> float | None:
         found = line.by_seed[self.claim.measure].get(seed)
         if found is not None:
-            return self.factor * found
+            return math.log(found) if self.log else self.factor * found
         return 0.0 if self.claim.measure == "speedup" else None
 
     def row(self, lines: Sequence[LineFindings], seed: int) -> list[float | None]:
@@ -276,6 +281,8 @@ class _Panel:
             return f"{stat.mean:.2f}"
         if measure == "rise":
             return f"{self.factor * stat.mean:+.1f}"
+        if self.log and stat.mean >= HUGE:
+            return f"{stat.mean:.0e}"
         return f"{self.factor * stat.mean:.1f}{' %' if self.factor > 1 else ''}"
 
 
