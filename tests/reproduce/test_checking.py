@@ -51,7 +51,7 @@ def test_records_that_fit_no_run_are_stale_and_say_which_settings_differ(folder)
     write(folder, RUNS.replace("lr = 0.001", "lr = 0.002").replace("samples = 10,", "samples = 11,"))
     found = checked(folder)
     assert (found.runs, found.missing) == (0, ())
-    assert found.not_run == ("p", "letters")
+    assert (found.not_run, found.earlier) == (("letters",), ("p",))
     both, slow = sorted(found.stale, key=lambda stale: len(stale.why))
     assert both.records == ("p/rfs/0", "p/rfs/1")
     assert both.why == "data.samples is 10, today 11"

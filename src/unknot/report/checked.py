@@ -16,8 +16,10 @@ NAMED = 4  # of many, that are named
 
 def state(item: Shown) -> str:
     """In few words."""
-    parts = {"stale": "stale records", "missing": "runs missing"}
+    parts = {"earlier": "of an earlier configuration", "stale": "stale records", "missing": "runs missing"}
     words = [text for name, text in parts.items() if item[name]]
+    if not item["shown"]:
+        words.append("no records")
     if item["differs"]:
         words.append(f"{' and '.join(item['differs'])} {'drawn again' if item['drawn'] else 'not drawn'}")
     return ", ".join(words) or WELL
@@ -25,7 +27,8 @@ def state(item: Shown) -> str:
 
 def well(item: Shown) -> bool:
     """Whether it is what today's configuration gives, as far as it was run."""
-    return not (item["stale"] or item["missing"] or (item["differs"] and not item["drawn"]))
+    lacks = item["stale"] or item["missing"] or item["earlier"] or not item["shown"]
+    return not (lacks or (item["differs"] and not item["drawn"]))
 
 
 def checked(items: Sequence[Shown]) -> RenderableType:
@@ -35,7 +38,10 @@ def checked(items: Sequence[Shown]) -> RenderableType:
     table.add_column(ratio=1)
     for item in items:
         said = Text(state(item), style="green" if well(item) else "red")
-        said.append(f"  {item['runs']} runs", style="dim")
+        said.append(
+            f"  {item['runs']} of {item['shown']} runs" if item["earlier"] else f"  {item['runs']} runs",
+            style="dim",
+        )
         table.add_row(Text(f"{item['name']}-{item['scale']}", style="bold"), said)
         for line in _remarks(item):
             table.add_row("", Text(line))
@@ -50,8 +56,10 @@ def _remarks(item: Shown) -> Iterator[str]:
         yield f"stale: {_some(stale['records'])}: {stale['why']}"
     for missing in item["missing"]:
         yield f"missing: {missing}"
+    if item["earlier"]:
+        yield f"of an earlier configuration: {', '.join(item['earlier'])}"
     for why, count in item["doubts"].items():
-        yield f"{count} of {item['runs']} {why}"
+        yield f"{count} of {item['shown']} {why}"
     if item["not_run"]:
         yield f"not run: {', '.join(item['not_run'])}"
 

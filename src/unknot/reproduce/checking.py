@@ -13,7 +13,7 @@ from unknot.core.errors import DataError
 from unknot.experiments.seeds import parse_seeds
 from unknot.reproduce import records
 from unknot.reproduce.differences import difference
-from unknot.reproduce.findings import Findings, findings
+from unknot.reproduce.findings import Findings, earlier, findings
 from unknot.reproduce.game_findings import GameFindings
 from unknot.reproduce.games import GameReproduction
 from unknot.reproduce.page import doubt
@@ -75,9 +75,13 @@ class Checked:
     """Asked for but not recorded, of panels of which others are."""
     not_run: tuple[str, ...]
     """Panels of which nothing is recorded; the page says so."""
+    earlier: tuple[str, ...]
+    """Panels that show runs of an earlier configuration; the page says so, too."""
     stale: tuple[Stale, ...]
+    shown: int
+    """How many records the page shows, those of an earlier configuration with them."""
     doubts: Mapping[str, int]
-    """How many of the records cannot be traced to a commit, by why."""
+    """How many of these cannot be traced to a commit, by why."""
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -133,15 +137,20 @@ def _check_runs(asked: Asked, plan: Reproduction) -> Checked:
     there = {run.panel.name for run in runs if found[run.key]}
     wanted = [run for run in runs if not run.panel.off and not run.line.off]
     missing = [run for run in wanted if not found[run.key]]
-    used = list({id(record): record for record in found.values() if record}.values())
+    old = [] if asked.overrides else earlier([run for run in runs if run.panel.name not in there], stores)
+    used = {id(record): record for record in found.values() if record}
+    shown = {**used, **{id(record): record for _, record in old}}
+    then = {run.panel.name for run, _ in old}
     return Checked(
         plan.name,
         asked.scale,
         runs=len(used),
         missing=tuple(_by_panel([run for run in missing if run.panel.name in there])),
-        not_run=tuple(dict.fromkeys(run.panel.name for run in missing if run.panel.name not in there)),
+        not_run=tuple(dict.fromkeys(run.panel.name for run in missing if run.panel.name not in there | then)),
+        earlier=tuple(panel.name for panel in plan.panels_at(asked.scale) if panel.name in then),
         stale=tuple(_stale(asked, plan, stores[0])),
-        doubts=_doubts(used),
+        shown=len(shown),
+        doubts=_doubts(shown.values()),
     )
 
 
@@ -207,7 +216,9 @@ def _check_draws(asked: Asked, plan: GameReproduction) -> Checked:
         runs=len(found),
         missing=(_numbers("draw", missing),) if missing and found else (),
         not_run=() if found else tuple(panel.name for panel in plan.panels),
+        earlier=(),
         stale=tuple(Stale(tuple(keys), words) for words, keys in why.items()),
+        shown=len(found),
         doubts=_doubts(found.values()),
     )
 

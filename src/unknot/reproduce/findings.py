@@ -50,13 +50,8 @@ def findings(
     runs = plan.runs(scale, seeds, overrides)
     done = [(run, record) for run in runs if (record := records.find(run, stores)) is not None]
     current = {run.panel.name for run, _ in done}
-    done += [
-        (run, record)
-        for run in runs
-        if run.panel.name not in current
-        and not overrides
-        and (record := records.find_earlier(run, stores)) is not None
-    ]
+    if not overrides:  # what somebody asks for has no earlier answer
+        done += earlier([run for run in runs if run.panel.name not in current], stores)
     # Where leavers are drawn, a seed counts once all of its cases are there: a part would be biased.
     asked, there = (Counter(_place(run) for run in some) for some in (runs, [run for run, _ in done]))
     pairs = [(run, record) for run, record in done if asked[_place(run)] == there[_place(run)]]
@@ -67,7 +62,7 @@ def findings(
             panel,
             mine,
             None if mine else _not_yet(panel, runs),
-            "" if panel.name in current else _earlier(mine),
+            "" if panel.name in current else _how_earlier(mine),
         )
         for panel, mine in shown
         if mine or not panel.off
@@ -90,7 +85,18 @@ def _place(run: Run) -> tuple[str, str, int]:
     return run.panel.name, run.line.name, run.seed
 
 
-def _earlier(pairs: Sequence[tuple[Run, records.Record]]) -> str:
+def earlier(runs: Sequence[Run], stores: Sequence[records.Store]) -> list[tuple[Run, records.Record]]:
+    """What was recorded of these runs when they were configured otherwise.
+
+    Panels that show the same runs today show the same earlier ones.
+    """
+    found = {run.key: record for run in runs if (record := records.find_earlier(run, stores)) is not None}
+    alike = {records.same(run.table): found[run.key] for run in runs if run.key in found}
+    pairs = ((run, found.get(run.key) or alike.get(records.same(run.table))) for run in runs)
+    return [(run, record) for run, record in pairs if record is not None]
+
+
+def _how_earlier(pairs: Sequence[tuple[Run, records.Record]]) -> str:
     """In which settings the records of a panel differ from those of today."""
     said = (difference(record.config, records.plain_json(run.table)) for run, record in pairs)
     return "; ".join(dict.fromkeys(part for text in said for part in text.split("; ")))
