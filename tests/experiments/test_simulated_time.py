@@ -335,8 +335,8 @@ def test_measures_by_line_and_over_the_baseline(tmp_path):
     assert (after.seconds[0].mean, after.total.mean, after.kept.mean) == (6.0, 16.0, 10.0)
     assert (after.stopped.mean, after.stopped.n, after.stopped.asked) == (10.0, 1, 2)
     (verdict,) = result.verdicts
-    assert (verdict.held, verdict.held_in) == (True, 2)
-    assert verdict.detail == "FedBuff 42.0, random clusters 6.0 (86 % less)"
+    assert verdict.detail == "FedBuff 42.0, random clusters 6.0"
+    assert verdict.comparisons[0].difference.mean == pytest.approx(86, abs=1)
 
 
 def test_a_panel_by_perplexity(tmp_path):

@@ -2,6 +2,7 @@
 
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from unknot.core.errors import ConfigError
@@ -24,7 +25,11 @@ def judged(claim: Claim, values, metric="accuracy", chance=None, ends=None, **ot
                 seeds=tuple(range(len(found))),
                 measures={claim.measure: Stat.of(found)} if Stat.of(found) else {},
                 by_seed={claim.measure: dict(enumerate(found))},
-                ends={claim.measure: (ends or {}).get(name, END)},
+                ends={
+                    claim.measure: dict(
+                        enumerate(np.broadcast_to((ends or {}).get(name, END), len(found)).tolist())
+                    )
+                },
                 judged=True,
             )
             for name, found in values.items()
@@ -67,6 +72,37 @@ def test_seeds_are_compared_one_by_one():
     # The seeds differ by far more than the lines do, and yet a is ahead in each.
     assert outcome(PAIR, {"a": [0.52, 0.72, 0.91], "b": [0.5, 0.7, 0.89]}) == "holds"
     assert outcome(PAIR, {"a": [0.72, 0.52, 0.91], "b": [0.5, 0.7, 0.89]}) == "not shown"
+
+
+def test_one_seed_of_a_line_decides_nothing_beside_several():
+    (verdict,) = judged(ORDER, {"a": [0.9, 0.92, 0.91], "b": [0.7, 0.73, 0.7], "c": [0.1]})
+    assert (verdict.outcome, verdict.why) == ("holds in part", "a − c: one seed, b − c: one seed")
+    assert verdict.seeds == 3
+
+
+def test_never_bounds_a_difference_from_one_side_alone():
+    alike = Claim("alike", measure="seconds", alike=5.0, lines=("a", "b"))
+    assert outcome(alike, {"a": [90.0, 90.0], "b": [None, None]}, ends={"b": 80.0}) == "not shown"
+    assert outcome(alike, {"a": [10.0, 10.0], "b": [None, None]}) == "does not hold"
+    assert outcome(alike, {"a": [None, None], "b": [None, None]}) == "not shown"
+    assert outcome(LESS, {"base": [None, None], "a": [60.0, 60.0]}) == "not shown"  # 40 % at least
+    assert outcome(LESS, {"base": [100.0, 100.0], "a": [None, None]}, ends={"a": 30.0}) == "not shown"
+    assert outcome(LESS, {"base": [100.0, 100.0], "a": [None, None]}, ends={"a": 90.0}) == "does not hold"
+    late = Claim("late", measure="seconds", above=200.0, lines=("a", "b"))
+    assert outcome(late, {"a": [None, None], "b": [250.0, 250.0]}) == "holds in part"
+
+
+def test_an_end_is_that_of_the_seeds_own_run():
+    order = Claim("a before b", measure="seconds", order=(("a",), ("b",)))
+    (verdict,) = judged(order, {"a": [50.0, 50.0], "b": [None, None]}, ends={"b": [40.0, 400.0]})
+    assert verdict.comparisons[0].difference.mean == (0 + 50 - 400) / 2
+
+
+def test_what_never_arrives_says_little_where_nobody_does_or_all_are_at_chance():
+    never = Claim("b never does", measure="rounds", never=True, lines=("b",))
+    assert outcome(never, {"a": [3.0, 3.0], "b": [None, None]}) == "holds"
+    (nobody,) = judged(never, {"a": [None, None], "b": [None, None]})
+    assert (nobody.outcome, nobody.why) == ("not shown", "nobody gets there")
 
 
 def test_one_seed_decides_nothing():
@@ -120,6 +156,7 @@ def test_less_is_a_share_of_what_the_other_takes():
     assert outcome(LESS, {"base": [None, None], "a": [30.0, 30.0]}) == "holds"  # of the whole run
     assert outcome(LESS, {"base": [90.0, 90.0], "a": [None, None]}) == "does not hold"
     assert outcome(LESS, {"base": [0.0, 0.0], "a": [0.0, 0.0]}) == "does not hold"  # nothing to save
+    assert outcome(LESS, {"base": [90.0, 90.0], "a": [20.0, None]}) == "not shown"
     assert judged(LESS, {"a": [1.0]}) == []
 
 
@@ -152,7 +189,7 @@ def test_a_bound_is_passed_by_more_than_the_spread():
 
 def test_never_is_said_of_every_seed():
     never = Claim("a never keeps it", measure="kept", never=True, lines=("a", "b"))
-    assert outcome(never, {"a": [None, None], "b": [None, None]}) == "holds"
+    assert outcome(never, {"a": [None, None], "b": [None, None], "c": [3.0, 3.0]}) == "holds"
     (some,) = judged(never, {"a": [None, None], "b": [None, 3.0]})
     assert (some.outcome, some.why) == ("holds in part", "b gets there in 1 of 2 seeds")
     (all_,) = judged(never, {"a": [None, None], "b": [3.0, 3.0]})

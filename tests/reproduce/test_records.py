@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import multiprocessing
 import re
 import subprocess
 
@@ -49,6 +50,24 @@ def test_an_interrupted_write_leaves_the_records_as_they_were(tmp_path):
     with pytest.raises(TypeError):
         keep(file, item("y", value=object()))
     assert file.read_bytes() == before
+
+
+def _write(file, who):
+    for i in range(5):
+        keep(file, {"key": f"{who}/{i}", "config": {}})
+
+
+def test_two_processes_that_write_at_once_lose_nothing(tmp_path):
+    pytest.importorskip("fcntl")
+    file = tmp_path / "x-paper.json.gz"
+    context = multiprocessing.get_context("fork")
+    writers = [context.Process(target=_write, args=(file, who)) for who in range(2)]
+    for writer in writers:
+        writer.start()
+    for writer in writers:
+        writer.join()
+    assert len(kept(file)) == 10
+    assert [path.name for path in tmp_path.iterdir()] == [file.name]
 
 
 def test_numbers_of_a_trace_have_eight_digits_and_whole_numbers_all():

@@ -60,6 +60,8 @@ def _remarks(item: Shown) -> Iterator[str]:
         yield f"of an earlier configuration: {', '.join(item['earlier'])}"
     for why, count in item["doubts"].items():
         yield f"{count} of {item['shown']} {why}"
+    if item["asked"]:
+        yield f"as its command asks, with {item['asked']}"
     if item["not_run"]:
         yield f"not run: {', '.join(item['not_run'])}"
 

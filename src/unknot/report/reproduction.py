@@ -78,7 +78,7 @@ def differences(item: Shown, most: int = FEW) -> str:
         sure = abs(float(found["mean"])) / half if half else math.inf
         return comparison["so"] * sure if comparison["so"] else 0.0
 
-    known = [comparison for comparison in item["comparisons"] if comparison["difference"]]
+    known = [c for c in item["comparisons"] if c["difference"] and c["difference"]["low"] is not None]
     if item["seeds"] < 2:
         return ""
     few = sorted(known, key=doubt)[:most]

@@ -48,6 +48,12 @@ class Asked:
         return self.folder / f"{self.stem}.{kind}"
 
     @property
+    def beyond(self) -> str:
+        """What it is asked for beside the configuration."""
+        seeds = [] if self.seeds is None else [f"--seeds {','.join(map(str, self.seeds))}"]
+        return " ".join([*seeds, *(f"--set {change}" for change in self.overrides)])
+
+    @property
     def file(self) -> Path:
         return records_file(self.plan, self.scale, self.folder)
 
@@ -78,6 +84,8 @@ class Checked:
     earlier: tuple[str, ...]
     """Panels that show runs of an earlier configuration; the page says so, too."""
     stale: tuple[Stale, ...]
+    asked: str
+    """What the page's command asks for beside the configuration: ``--seeds 0``."""
     shown: int
     """How many records the page shows, those of an earlier configuration with them."""
     doubts: Mapping[str, int]
@@ -149,6 +157,7 @@ def _check_runs(asked: Asked, plan: Reproduction) -> Checked:
         not_run=tuple(dict.fromkeys(run.panel.name for run in missing if run.panel.name not in there | then)),
         earlier=tuple(panel.name for panel in plan.panels_at(asked.scale) if panel.name in then),
         stale=tuple(_stale(asked, plan, stores[0])),
+        asked=asked.beyond,
         shown=len(shown),
         doubts=_doubts(shown.values()),
     )
@@ -218,6 +227,7 @@ def _check_draws(asked: Asked, plan: GameReproduction) -> Checked:
         not_run=() if found else tuple(panel.name for panel in plan.panels),
         earlier=(),
         stale=tuple(Stale(tuple(keys), words) for words, keys in why.items()),
+        asked=asked.beyond,
         shown=len(found),
         doubts=_doubts(found.values()),
     )

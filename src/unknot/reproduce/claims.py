@@ -13,12 +13,12 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from unknot.core.metrics import METRICS
 from unknot.reproduce.intervals import Interval
 from unknot.reproduce.measures import LineFindings, PanelFindings
-from unknot.reproduce.parts import ARRIVALS, BETRAYALS, EXPOSURES, FOOTPRINTS, QUALITIES, RULED, Claim
+from unknot.reproduce.parts import ARRIVALS, BETRAYALS, EXPOSURES, FOOTPRINTS, LOSSES, QUALITIES, RULED, Claim
 
 HOLDS, PARTLY, LEVEL, FAILS, CHANCE = "holds", "holds in part", "not shown", "does not hold", "at chance"
 HUGE = 1e6
@@ -101,18 +101,19 @@ class _Panel:
         self.factor = _factor(claim, panel)
         self.sign = -1 if _falls(claim, panel.metric) else 1
         # Perplexities are compared by their logarithms, the loss: one that has diverged would drown all else.
-        self.log = claim.measure in QUALITIES and panel.metric == "perplexity"
+        ordered = bool(claim.order or claim.gap)
+        self.log = ordered and claim.measure in QUALITIES and panel.metric == "perplexity"
 
     def verdict(self) -> Verdict:
         claim = self.claim
-        comparisons = tuple(self.comparisons())
+        seeds = self.most_seeds()
+        comparisons = tuple(_decided(c, seeds) for c in self.comparisons())
         outcome = outcome_of(c.so for c in comparisons)
         why = _why(outcome, comparisons)
-        if outcome != FAILS and (level := self.panel.chance) is not None and self.at_chance(level):
+        if self.nobody():
+            outcome, why = LEVEL, "nobody gets there"
+        elif outcome != FAILS and (level := self.panel.chance) is not None and self.at_chance(level):
             outcome, why = CHANCE, f"chance is {100 * level:.3g} %"
-        elif outcome == LEVEL and self.nobody():
-            why = "nobody gets there"
-        seeds = max((c.difference.n for c in comparisons if c.difference), default=self.most_seeds())
         return Verdict(
             claim.says,
             claim.measure,
@@ -161,10 +162,11 @@ class _Panel:
     def above(self, line: LineFindings, bound: float) -> Comparison:
         found = self.paired(lambda a: a - self.factor * bound, line)
         shown = f"{self.factor * bound:g}"
+        so = found.sign if found else 0
         return Comparison(
             f"{line.label} − {shown}",
             found,
-            found.sign if found else 0,
+            0 if so < 0 and self.misses(line) else so,  # it may yet have come later
             contrary=f"{line.label} below {shown}",
             level=f"{line.label} level with {shown}",
         )
@@ -175,7 +177,8 @@ class _Panel:
         if found is not None:
             low, high = _bounds(found)
             bound = self.factor * most + 1e-9
-            so = 1 if -bound <= low and high <= bound else -1 if low > bound or high < -bound else 0
+            within = -bound <= low and high <= bound and not (self.misses(a) or self.misses(b))
+            so = 1 if within else -1 if low > bound or high < -bound else 0
         return Comparison(
             f"{a.label} − {b.label}", found, so, contrary=f"{names} apart", level=f"{names} undecided"
         )
@@ -186,12 +189,15 @@ class _Panel:
                 return 100 * (1 - mine / other)
             return 0.0 if not mine else -100.0  # from who is there at once, there is nothing to save
 
-        found = self.paired(saved, line, than)
+        found = self.paired(saved, line, than, apart=True)
         so = 0
         if found is not None:
             low, high = _bounds(found)
             # A hair is allowed: 45 of 100 is 55 % less, whatever the last digit of 1 - 0.45 is.
             so = 1 if low >= 100 * share - 1e-7 else -1 if high < 100 * share - 1e-7 else 0
+            # Who misses it takes at least as long as its run: that bounds what is saved from one side alone.
+            if (so > 0 and self.misses(line)) or (so < 0 and self.misses(than)):
+                so = 0
         return Comparison(
             f"{line.label} saves",
             found,
@@ -217,34 +223,50 @@ class _Panel:
         found = line.by_seed[self.claim.measure].get(seed)
         if found is not None:
             return math.log(found) if self.log else self.factor * found
-        return 0.0 if self.claim.measure == "speedup" else None
+        if self.claim.measure == "speedup" and line.by_seed.get("total", {}).get(seed) is None:
+            return 0.0  # who never arrives; where the baseline does not, nobody knows
+        return None
 
-    def row(self, lines: Sequence[LineFindings], seed: int) -> list[float | None]:
-        """The lines' values of one seed; of arrivals, something for those too that never do."""
+    def misses(self, line: LineFindings) -> bool:
+        """Whether a line does not reach the threshold in some seed."""
+        return self.claim.measure in ARRIVALS and None in line.by_seed[self.claim.measure].values()
+
+    def row(self, lines: Sequence[LineFindings], seed: int, apart: bool = False) -> list[float | None]:
+        """The lines' values of one seed; of arrivals, something for those too that never do.
+
+        That is the end of the run or, unless they are looked at `apart`, another's arrival after it.
+        """
         values = [self.value(line, seed) for line in lines]
         if self.claim.measure not in ARRIVALS or None not in values:
             return values
-        ends = [line.ends[self.claim.measure] for line in lines]
-        seen = max(end if value is None else value for value, end in zip(values, ends, strict=True))
-        return [seen if value is None else value for value in values]
+        ends = [line.ends[self.claim.measure].get(seed, 0.0) for line in lines]
+        filled = [end if value is None else value for value, end in zip(values, ends, strict=True)]
+        if apart:
+            return [*filled]
+        return [max(filled) if value is None else value for value in values]
 
-    def paired(self, of: Callable[..., float], *lines: LineFindings) -> Interval | None:
+    def paired(self, of: Callable[..., float], *lines: LineFindings, apart: bool = False) -> Interval | None:
         """By seed, for those seeds that all of the lines have a value of."""
         seeds = sorted(set.intersection(*(set(line.seeds) for line in lines)))
-        rows = [self.row(lines, seed) for seed in seeds]
+        rows = [self.row(lines, seed, apart) for seed in seeds]
         values = [of(*row) for row in rows if None not in row]
         return Interval.of(values) if values else None
 
     def at_chance(self, level: float) -> bool:
         """Whether no line of the claim is above chance."""
-        if self.claim.measure not in QUALITIES or self.claim.measure == "rise":
+        measure = "end" if self.claim.never else self.claim.measure
+        if measure not in QUALITIES or measure in ("rise", *LOSSES):
             return False
-        found = [self.paired(lambda a: a - self.factor * level, line) for line in self.lines.values()]
-        near = self.factor * NEAR_CHANCE
-        return all(gap is not None and (gap.sign <= 0 or gap.mean < near) for gap in found)
+        for line in self.lines.values():
+            values = [value - level for value in line.by_seed.get(measure, {}).values() if value is not None]
+            if not values or (Interval.of(values).sign > 0 and sum(values) / len(values) >= NEAR_CHANCE):
+                return False
+        return True
 
     def nobody(self) -> bool:
-        values = [v for line in self.lines.values() for v in line.by_seed[self.claim.measure].values()]
+        """Whether no line gets there, of the claim; of the panel, if the claim is that some never do."""
+        lines = self.panel.lines if self.claim.never else self.lines.values()
+        values = [v for line in lines for v in line.by_seed[self.claim.measure].values()]
         return self.claim.measure in ARRIVALS and not any(v is not None for v in values)
 
     def most_seeds(self) -> int:
@@ -293,7 +315,7 @@ def _gap_verdict(claim: Claim, panels: Sequence[PanelFindings]) -> Verdict:
 
     def gap(part: _Panel, seed: int) -> float | None:
         mine, other = part.row([part.lines[first], part.lines[second]], seed)
-        return None if mine is None or other is None else part.sign * (mine - other)
+        return None if mine is None or other is None else abs(mine - other)
 
     seeds = set.intersection(*(set(line.seeds) for part in parts for line in part.lines.values()))
     gaps = [{s: g for s in seeds if (g := gap(part, s)) is not None} for part in parts]
@@ -310,6 +332,7 @@ def _gap_verdict(claim: Claim, panels: Sequence[PanelFindings]) -> Verdict:
                 level=f"{one.title} level with {two.title}",
             )
         )
+    comparisons = [_decided(comparison, len(seeds)) for comparison in comparisons]
     outcome = outcome_of(c.so for c in comparisons)
     shown = [(p.title, sum(g.values()) / len(g)) for p, g in zip(panels, gaps, strict=True) if g]
     detail = ", ".join(f"{title} {mean:+.1f}" for title, mean in shown)
@@ -328,6 +351,13 @@ def _gap_verdict(claim: Claim, panels: Sequence[PanelFindings]) -> Verdict:
     )
 
 
+def _decided(comparison: Comparison, seeds: int) -> Comparison:
+    """One seed decides nothing where there are more."""
+    if comparison.difference is None or comparison.difference.n > 1 or seeds == 1:
+        return comparison
+    return replace(comparison, so=0, level=f"{comparison.what}: one seed")
+
+
 def _bounds(found: Interval) -> tuple[float, float]:
     if found.low is None or found.high is None:
         return found.mean, found.mean
@@ -343,7 +373,7 @@ def _falls(claim: Claim, metric: str) -> bool:
     """Whether less is better. What is above a bound is so whether that is good or not."""
     if claim.above is not None:
         return False
-    less = (*ARRIVALS, *BETRAYALS, *FOOTPRINTS, "ids")
+    less = (*ARRIVALS, *BETRAYALS, *FOOTPRINTS, *LOSSES, "ids")
     return claim.measure in less or (METRICS[metric].falls and claim.measure in QUALITIES)
 
 

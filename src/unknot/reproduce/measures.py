@@ -11,7 +11,7 @@ from unknot.experiments.config import Experiment
 from unknot.experiments.courses import grid_of, lanes_between, on_grid, served
 from unknot.experiments.scenario import Outcome, Rates
 from unknot.experiments.seeds import Stat
-from unknot.reproduce.parts import EXPOSURES, FOOTPRINTS, MEASURES, Panel
+from unknot.reproduce.parts import ARRIVALS, EXPOSURES, FOOTPRINTS, MEASURES, Panel
 from unknot.reproduce.records import Record
 from unknot.reproduce.reproduction import Reproduction, Run
 
@@ -85,8 +85,8 @@ class LineFindings:
     measures: Mapping[str, Stat]
     by_seed: Mapping[str, Mapping[int, float | None]]
     """The same, before the mean is taken."""
-    ends: Mapping[str, float]
-    """Until when a threshold could have been reached, by the measure of arrival: the longest run's end."""
+    ends: Mapping[str, Mapping[int, float]]
+    """Until when a threshold could have been reached, by the measure of arrival and seed: the run's end."""
     choices: Mapping[str, Stat]
     """How each model that could have been served did at the end, on test data."""
     lanes: bool
@@ -258,6 +258,7 @@ def _measures(
         values["recovering"][run.key] = _mean([outcome.recovering for outcome in left])
         values["before"][run.key] = _mean([outcome.before for outcome in left])
         values["first"][run.key] = _mean([outcome.after for outcome in left])
+        values["drop"][run.key] = _mean([_less(outcome.before, outcome.after) for outcome in left])
         values["end"][run.key] = _mean([outcome.end for outcome in left])
         values["rise"][run.key] = _mean([_less(outcome.end, outcome.before) for outcome in left])
         first = left[0].reached[0] if left and left[0].reached else None
@@ -274,20 +275,20 @@ def _measures(
     return {name: by_seed(pairs, value) for name, value in values.items()}
 
 
-def _ends(pairs: Sequence[Pair]) -> dict[str, float]:
-    rounds, seconds, total = 0.0, 0.0, 0.0
-    for _, record in pairs:
+def _ends(pairs: Sequence[Pair]) -> dict[str, dict[int, float]]:
+    """By measure and seed; of several cases of a seed, the one that ended first."""
+    ends: dict[str, dict[int, float]] = {name: {} for name in ARRIVALS}
+    for run, record in pairs:
         asked = record.trace.requests
         leave = next((i for i, request in enumerate(asked) if request.kind == "erase"), None)
         if leave is not None:
-            went = record.trace.lasted(leave)
-            rounds, seconds = max(rounds, went[0]), max(seconds, went[1])
-            total = max(total, asked[leave].time + went[1])
-    since, whole = (
-        dict.fromkeys(("seconds", "kept", "stopped"), seconds),
-        dict.fromkeys(("total", "finished"), total),
-    )
-    return {"rounds": rounds, **since, **whole}
+            rounds, seconds = record.trace.lasted(leave)
+            whole = asked[leave].time + seconds
+            own = {"rounds": float(rounds), "total": whole, "finished": whole}
+            for name, by_seed in ends.items():
+                end = own.get(name, seconds)
+                by_seed[run.seed] = min(end, by_seed.get(run.seed, end))
+    return ends
 
 
 def _choices(pairs: Sequence[Pair], metric: Metric) -> dict[str, dict[int, float | None]]:

@@ -17,6 +17,7 @@ MEASURES = {
     "before": "accuracy right before a client leaves",
     "recovering": "mean accuracy over the rounds after a client has left",
     "first": "accuracy in round 0 after a client has left",
+    "drop": "accuracy right before a client leaves less that in round 0 after it",
     "end": "accuracy at the end of a phase after a client has left",
     "rounds": "rounds to the threshold after the first client has left",
     "rise": "accuracy at the end of a phase less that before the client left",
@@ -57,7 +58,9 @@ BETRAYALS = tuple(name for name in EXPOSURES if name not in ("f1_fall", "asked",
 """Those of how well the attack does: the less, the better."""
 ARRIVALS = ("rounds", "seconds", "total", "kept", "stopped", "finished")
 """Measures of when a threshold is reached: the sooner, the better, and never is worst."""
-QUALITIES = ("before", "recovering", "first", "end", "rise", "final", "aggregated")
+LOSSES = ("drop",)
+"""Measures of how much a model loses: the less, the better."""
+QUALITIES = ("before", "recovering", "first", *LOSSES, "end", "rise", "final", "aggregated")
 """Measures of how well a model does: in accuracy, or in the panel's metric."""
 
 RULED = ("stopped", "finished")

@@ -13,7 +13,8 @@ import json
 import os
 import platform
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -147,13 +148,30 @@ def add(file: Path, record: Record) -> None:
 
 def keep(file: Path, *items: Mapping[str, Any]) -> None:
     """The same for records of any kind, as they will be in the file; one of plain JSON is taken over."""
-    records = {**kept(file), **{item["key"]: item for item in items}}
-    lines = ",\n".join(json.dumps(item) for item in records.values())
     file.parent.mkdir(parents=True, exist_ok=True)
-    partial = file.with_name(f"{file.name}.{os.getpid()}.part")
-    partial.write_bytes(_packed(f'{{"format": {FORMAT}, "runs": [\n{lines}\n]}}\n'))
-    partial.replace(file)  # whole or not at all: an interruption loses nothing that was done
-    _plain(file).unlink(missing_ok=True)
+    with _alone(file.parent):
+        records = {**kept(file), **{item["key"]: item for item in items}}
+        lines = ",\n".join(json.dumps(item) for item in records.values())
+        partial = file.with_name(f"{file.name}.{os.getpid()}.part")
+        partial.write_bytes(_packed(f'{{"format": {FORMAT}, "runs": [\n{lines}\n]}}\n'))
+        partial.replace(file)  # whole or not at all: an interruption loses nothing that was done
+        _plain(file).unlink(missing_ok=True)
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """One process at a time adds to the records of a folder, where the system can lock one."""
+    try:
+        import fcntl
+    except ImportError:  # Windows
+        yield
+        return
+    place = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(place, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(place)
 
 
 def _plain(file: Path) -> Path:
