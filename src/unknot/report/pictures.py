@@ -32,13 +32,25 @@ NOT_DRAWN = (
     "doubts",
 )  # of findings, what no figure shows
 DIGITS = 6  # significant: the last bits of a mean may be another machine's
+NOT_IN_PANELS = ("note", "reason", "earlier", "published", "without", "chance")
+NOT_IN_LINES = ("by_seed", "ends", "costs", "seconds", "guarantee", "choices", "judged", "note")
+"""What the page says and no figure shows."""
 KEY = b"findings"
+
+
+def _without(shown: Shown, names: Iterable[str]) -> dict[str, Any]:
+    return {name: value for name, value in shown.items() if name not in names}
 
 
 def digest(findings: Shown) -> str:
     """Of what a figure of these findings shows."""
-    drawn = {name: value for name, value in findings.items() if name not in NOT_DRAWN}
-    drawn["panels"] = [panel for panel in findings["panels"] if panel["lines"]]
+    drawn = _without(findings, NOT_DRAWN)
+    beside = NOT_IN_LINES if findings.get("bars") else (*NOT_IN_LINES, "measures")
+    drawn["panels"] = [
+        {**_without(panel, NOT_IN_PANELS), "lines": [_without(line, beside) for line in panel["lines"]]}
+        for panel in findings["panels"]
+        if panel["lines"]
+    ]
     return hashlib.sha256(json.dumps(_short(drawn), sort_keys=True).encode()).hexdigest()[:16]
 
 
