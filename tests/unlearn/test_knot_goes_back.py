@@ -9,7 +9,7 @@ from unknot.core.errors import ConfigError
 from unknot.core.requests import erase, join
 from unknot.experiments import Experiment
 from unknot.federation import Buffered, Clock, FedBuff, Pareto, Synchronous
-from unknot.select import KCenter
+from unknot.select import DQN, DQNSettings, KCenter
 from unknot.unlearn import KNOT, RFS
 
 SIZES = (5, 8, 3, 6, 7, 4, 9, 2, 6, 5, 7, 8)
@@ -107,6 +107,24 @@ def test_what_a_selector_knew_is_not_gone_back_to():
         erase(client, round=6),
         rounds=3,
     )
+
+
+@PACES
+@pytest.mark.parametrize("when", ["always", "unlearning"])
+def test_a_meeting_that_is_a_round_of_its_own_is_gone_back_behind(pace, when):
+    """Everybody is sent the model that the round begins from, not the one that comes of it."""
+    parts = {"select": DQN(DQNSettings(batch=2, meeting="round")), "select_when": when, **pace}
+    requests = [erase(4, round=4), erase(1, round=6)]
+    versions = set()
+
+    def served(data):
+        fed = toy_federation(knot(), data, **parts)
+        fed.run(9, requests=requests)
+        versions.add(tuple(lane.version for lane in fed.lanes.values()))
+        return fed.model
+
+    assert interference(served, DATA, [target for r in requests for target in r.targets]).none
+    assert len(versions) == 1
 
 
 def test_what_is_kept_is_counted_and_is_no_more_than_needed():

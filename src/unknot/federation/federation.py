@@ -306,6 +306,7 @@ class Federation(View):
         idle = _without(pool, lane.flying) if lane.flights else pool
         chosen = list(self.method.choose(self.desk, lane, idle, room))
         self._check_chosen(lane, chosen, idle)
+        self.method.send_out(self.desk, lane, chosen)
         for client in chosen:
             # Who is asked must not depend on what it holds: a client with nothing to train on takes
             # its place in the round and comes back with nothing.
@@ -349,6 +350,7 @@ class Federation(View):
         For an epoch, apart from the lane's rounds; or for a round that everybody is asked for.
         """
         lane.meeting = True
+        self.method.send_out(self.desk, lane, pool.tolist())
         if meets_in_a_round(lane.selector):
             for client in pool.tolist():
                 self._send(lane, client, self.method.jobs(self.desk, lane, client))

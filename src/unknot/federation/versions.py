@@ -17,13 +17,13 @@ FIRST = "first"
 """The note of a lane: the version from which each client was first sent out."""
 
 
-def keep_version(desk: Desk, lane: Lane, chosen: Iterable[int]) -> None:
-    """Keep a lane's model if somebody is sent one for the first time; whom a selector has met counts too.
+def keep_version(desk: Desk, lane: Lane, clients: Iterable[int]) -> None:
+    """Keep a lane's model if it is about to be sent to somebody for the first time, if only for a meeting.
 
     What the selector knows has shaped the lane's course: who is in there is in what is kept.
     """
     first = lane.notes.setdefault(FIRST, {})
-    if new := (lane.sent | set(chosen)) - first.keys():
+    if new := set(clients) - first.keys():
         first.update(dict.fromkeys(new, lane.version))
         if lane.version:
             desk.archive[_kind(lane), lane.version] = lane.model.carrying(lane.lineage)

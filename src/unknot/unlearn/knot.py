@@ -8,13 +8,11 @@ others do not notice. What is served comes from the clusters' models.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from unknot.core.ensemble import Model
 from unknot.core.errors import ConfigError, nearest
@@ -166,11 +164,10 @@ class KNOT(Clustered):
         if self.reassign == "keep":  # what nobody will read again is not kept
             desk.archive.drop("profile")
 
-    def choose(self, desk: Desk, lane: Lane, idle: NDArray[np.int64], room: int) -> Iterable[int]:
-        chosen = list(super().choose(desk, lane, idle, room))
+    def send_out(self, desk: Desk, lane: Lane, clients: Sequence[int]) -> None:
         if self.restart == "before" and lane.name != JOINT:
-            keep_version(desk, lane, chosen)
-        return chosen
+            keep_version(desk, lane, clients)
+        super().send_out(desk, lane, clients)
 
     def paces(self, desk: Desk, dealt: Sequence[Sequence[int]]) -> Sequence[Pace]:
         if self.seats == "even":
