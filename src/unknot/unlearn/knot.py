@@ -229,10 +229,18 @@ class KNOT(Clustered):
         return [[clients[place] for place in members] for members in assigned.clusters]
 
     def _assign_anew(self, desk: Desk) -> None:
-        """As if the erased data had never been profiled; clusters that stay as they are go on."""
-        for lane, members in zip(desk.lanes.values(), self.deal(desk), strict=True):
-            if set(members) != lane.members:
+        """As if the erased data had never been profiled; clusters that stay as they are go on.
+
+        Seats go by the members of the start, as they did there.
+        """
+        dealt = self.deal(desk)
+        newcomers = {client for lane in desk.lanes.values() for client in lane.joined}
+        paces = self.paces(desk, [[c for c in members if c not in newcomers] for members in dealt])
+        for lane, members, pace in zip(desk.lanes.values(), dealt, paces, strict=True):
+            reseated = self.seats == "members" and pace != lane.pace
+            if set(members) != lane.members or reseated:
                 lane.members = set(members)
+                lane.pace = pace
                 lane.nodes.clear()
                 lane.sent.clear()
                 forget_versions(desk, lane)
