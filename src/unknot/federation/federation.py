@@ -29,7 +29,7 @@ from unknot.core.keys import Key
 from unknot.core.lineage import NOBODY, ClientsInOrder
 from unknot.core.requests import Erase, Join, Named, Request, resolved
 from unknot.core.saved import save_model
-from unknot.core.selection import meets_in_a_round
+from unknot.core.selection import goes_by_clients, meets_in_a_round
 from unknot.core.threads import one_thread
 from unknot.core.training import Recipe
 from unknot.core.weights import Weights
@@ -83,7 +83,7 @@ class Federation(View):
         setup = Setup.of(setup, recipe, parts)
         self.state = State(initial, data, setup)
         chosen = self.state.select
-        if not method.selects and (chosen.curious or chosen.learns):
+        if not method.selects and goes_by_clients(chosen):
             raise ConfigError(f"{method.name} draws its clients itself: leave select out")
         if chosen.learns and not data.validation:
             raise ConfigError(
