@@ -110,6 +110,7 @@ METHODS = {
     "fedcio": FedCIO(clusters=2),
     "fedcio three": FedCIO(clusters=3, served="ensemble"),
     "knot": KNOT(clusters=3, by="random"),
+    "knot before": KNOT(clusters=2, by="random", restart="before"),
     "knot best": KNOT(clusters=2, by="random", served="best"),
     "knot mmt": KNOT(clusters=2, by="random", retrain=MMT()),
     "knot joint": KNOT(clusters=2, by="random", served="joint", joint_rounds=1),
@@ -122,6 +123,7 @@ SELECTORS = {
     "balanced": Balanced(),
     "k-center": KCenter(2),
     "dqn": DQN(DQNSettings(batch=2)),
+    "dqn in a round": DQN(DQNSettings(batch=2, meeting="round")),
     "learned": Learned(),
 }
 AGGREGATES = {

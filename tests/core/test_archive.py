@@ -39,6 +39,25 @@ def test_the_archive_refuses_purges_and_counts(room):
     assert archive.nbytes == 12
 
 
+def test_what_is_beside_weights_is_a_copy_and_goes_with_them():
+    ledger = Ledger()
+    archive = Archive(ledger)
+    state = [1]
+    archive.put("a", carrying(1), beside=state)
+    archive.put("b", carrying(2), beside=state)
+    state.append(2)
+    archive.beside("a").append(3)
+    assert archive.beside("a") == [1]
+    archive["b"] = carrying(2)
+    assert archive.beside("b") is None
+    ledger.forbid(1)
+    with pytest.raises(ForbiddenLineageError):
+        archive.beside("a")
+    archive.purge()
+    archive["a"] = carrying(3)
+    assert archive.beside("a") is None
+
+
 def test_what_is_dropped_is_of_one_kind_alone():
     archive = Archive(Ledger())
     for name in (("profile", 1), ("profile", 2), ("joint", 1), "profile", 3):

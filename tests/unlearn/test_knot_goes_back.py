@@ -2,14 +2,16 @@
 
 import pytest
 
+from aggregators import FedAdam as Outside
+from aggregators import Momentum
 from exactness import assert_as_if_never_there, assert_no_interference, never_had
 from support import small_data, toy_federation
 from unknot.audit import interference
 from unknot.core.errors import ConfigError
 from unknot.core.requests import erase, join
 from unknot.experiments import Experiment
-from unknot.federation import Buffered, Clock, FedBuff, Pareto, Synchronous
-from unknot.select import KCenter
+from unknot.federation import Buffered, Clock, FedAdam, FedBuff, Pareto, Synchronous
+from unknot.select import DQN, DQNSettings, KCenter
 from unknot.unlearn import KNOT, RFS
 
 SIZES = (5, 8, 3, 6, 7, 4, 9, 2, 6, 5, 7, 8)
@@ -109,6 +111,24 @@ def test_what_a_selector_knew_is_not_gone_back_to():
     )
 
 
+@PACES
+@pytest.mark.parametrize("when", ["always", "unlearning"])
+def test_a_meeting_that_is_a_round_of_its_own_is_gone_back_behind(pace, when):
+    """Everybody is sent the model that the round begins from, not the one that comes of it."""
+    parts = {"select": DQN(DQNSettings(batch=2, meeting="round")), "select_when": when, **pace}
+    requests = [erase(4, round=4), erase(1, round=6)]
+    versions = set()
+
+    def served(data):
+        fed = toy_federation(knot(), data, **parts)
+        fed.run(9, requests=requests)
+        versions.add(tuple(lane.version for lane in fed.lanes.values()))
+        return fed.model
+
+    assert interference(served, DATA, [target for r in requests for target in r.targets]).none
+    assert len(versions) == 1
+
+
 def test_what_is_kept_is_counted_and_is_no_more_than_needed():
     plain, fed = (toy_federation(knot(restart=how), DATA, **SYNC) for how in ("initial", "before"))
     plain.run(8), fed.run(8)
@@ -142,6 +162,37 @@ def test_reassigned_clusters_begin_again_and_keep_nothing_of_before():
             twin.run(lane.version)
         assert twin.lanes[name].members == lane.members
         assert twin.lanes[name].model.equal(lane.model)
+
+
+@pytest.mark.parametrize("restart", ["initial", "before"])
+def test_assigned_anew_clusters_have_the_seats_of_the_federation_that_never_had_the_client(restart):
+    """One that keeps its members begins again where it has other seats."""
+    method = knot(by="similar", reassign="without", clusters=3, seats="members", restart=restart)
+    pace = {"pace": Synchronous(6)}
+    seats = set()
+    for client in (2, 3, 5):
+        fed = toy_federation(method, DATA, **pace)
+        fed.run(9, requests=[erase(client, round=6)])
+        for name, lane in fed.lanes.items():
+            twin = toy_federation(method, never_had(DATA, erase(client, round=1)), **pace)
+            twin.run(lane.version)
+            assert (twin.lanes[name].members, twin.lanes[name].pace) == (lane.members, lane.pace)
+            assert twin.lanes[name].model.equal(lane.model)
+        seats.add(tuple(lane.pace.per_round for lane in fed.lanes.values()))
+    assert len(seats) > 1
+
+
+@pytest.mark.parametrize("aggregate", [FedAdam(), Momentum(), Outside()], ids=lambda a: type(a).__module__)
+def test_an_aggregator_with_a_state_goes_back_with_the_model(aggregate):
+    one, parts = knot(clusters=1), {"aggregate": aggregate, **SYNC}
+    fed = toy_federation(one, DATA, **parts)
+    fed.run(6)
+    first = fed.lanes["cluster 0"].notes["first"]
+    client = max(first, key=first.__getitem__)
+    assert first[client] > 1
+    assert_as_if_never_there(
+        lambda data: toy_federation(one, data, **parts), DATA, erase(client, round=6), rounds=3
+    )
 
 
 def test_it_is_read_from_a_file_and_goes_with_nothing_that_forgets_its_own_way():

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from typing import Any
 
 from unknot.core.data import FederatedData
 from unknot.core.errors import StoreFullError
@@ -25,11 +27,24 @@ class Archive:
         self._ledger = ledger
         self._shelf = Shelf(memory, disk)
         self._about: dict[object, tuple[Layout, Lineage]] = {}
+        self._beside: dict[object, Any] = {}
 
     def __setitem__(self, name: object, weights: Weights) -> None:
+        self.put(name, weights)
+
+    def put(self, name: object, weights: Weights, beside: Any = None) -> None:
+        """Keep weights, and a copy of something that has seen no more than they have: it goes with them."""
         self._ledger.check(weights, f"store {name!r}")
         self._shelf[name] = weights.vector
         self._about[name] = (weights.layout, weights.lineage)
+        self._beside.pop(name, None)
+        if beside is not None:
+            self._beside[name] = copy.deepcopy(beside)
+
+    def beside(self, name: object) -> Any:
+        """A copy of what was put beside these weights; None where nothing was."""
+        self._ledger.read(self[name])
+        return copy.deepcopy(self._beside.get(name))
 
     def __getitem__(self, name: object) -> Weights:
         weights = Weights(self._shelf[name], *self._about[name])
@@ -39,6 +54,7 @@ class Archive:
 
     def __delitem__(self, name: object) -> None:
         del self._shelf[name], self._about[name]
+        self._beside.pop(name, None)
 
     def __contains__(self, name: object) -> bool:
         return name in self._about

@@ -94,6 +94,12 @@ class AtRandom:
         """There is nothing to learn."""
 
 
+def goes_by_clients(selector: Selector) -> bool:
+    """Whether whom it asks may depend on what it has seen of clients."""
+    watches = isinstance(selector, Watchful)
+    return selector.curious or selector.learns or watches or bool(selector.lineage)
+
+
 def meets_in_a_round(selector: Selector) -> bool:
     """Whether it gets to know everybody by a round of the lane's own."""
     return bool(getattr(selector, "meets", "epoch") == "round")

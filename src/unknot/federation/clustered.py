@@ -58,6 +58,9 @@ class Clustered(Method):
     def choose(self, desk: Desk, lane: Lane, idle: NDArray[np.int64], room: int) -> Iterable[int]:
         return self._ruler(lane).choose(desk, lane, idle, room)
 
+    def send_out(self, desk: Desk, lane: Lane, clients: Sequence[int]) -> None:
+        self._ruler(lane).send_out(desk, lane, clients)
+
     def jobs(self, desk: Desk, lane: Lane, client: int) -> list[Job]:
         return self._ruler(lane).jobs(desk, lane, client)
 

@@ -29,7 +29,7 @@ from unknot.core.keys import Key
 from unknot.core.lineage import NOBODY, ClientsInOrder
 from unknot.core.requests import Erase, Join, Named, Request, resolved
 from unknot.core.saved import save_model
-from unknot.core.selection import meets_in_a_round
+from unknot.core.selection import goes_by_clients, meets_in_a_round
 from unknot.core.threads import one_thread
 from unknot.core.training import Recipe
 from unknot.core.weights import Weights
@@ -83,7 +83,7 @@ class Federation(View):
         setup = Setup.of(setup, recipe, parts)
         self.state = State(initial, data, setup)
         chosen = self.state.select
-        if not method.selects and (chosen.curious or chosen.learns):
+        if not method.selects and goes_by_clients(chosen):
             raise ConfigError(f"{method.name} draws its clients itself: leave select out")
         if chosen.learns and not data.validation:
             raise ConfigError(
@@ -306,6 +306,7 @@ class Federation(View):
         idle = _without(pool, lane.flying) if lane.flights else pool
         chosen = list(self.method.choose(self.desk, lane, idle, room))
         self._check_chosen(lane, chosen, idle)
+        self.method.send_out(self.desk, lane, chosen)
         for client in chosen:
             # Who is asked must not depend on what it holds: a client with nothing to train on takes
             # its place in the round and comes back with nothing.
@@ -349,6 +350,7 @@ class Federation(View):
         For an epoch, apart from the lane's rounds; or for a round that everybody is asked for.
         """
         lane.meeting = True
+        self.method.send_out(self.desk, lane, pool.tolist())
         if meets_in_a_round(lane.selector):
             for client in pool.tolist():
                 self._send(lane, client, self.method.jobs(self.desk, lane, client))

@@ -144,10 +144,12 @@ class Lane:
         self.knows = self.knows.union(model.lineage, *(update.lineage for update in updates))
 
     def show(self, flights: Iterable[Flight], updates: Sequence[Update]) -> None:
-        """Show a selector that watches what has come back, and how long it took."""
+        """Show a selector that watches what has come back, and how long that took; no more of anybody."""
         if isinstance(self.selector, Watchful):
             self.knows = self.knows.union(*(update.lineage for update in updates))
-            seconds = {flight.client: (flight.due - flight.launched) / SECOND for flight in flights}
+            back = {update.client for update in updates}
+            came = (flight for flight in flights if flight.client in back)
+            seconds = {flight.client: (flight.due - flight.launched) / SECOND for flight in came}
             self.selector.watch(updates, seconds)
 
     @property

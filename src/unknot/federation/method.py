@@ -73,6 +73,9 @@ class Method:
         chosen = lane.selector.choose(idle, room, desk.key.child("select", lane.name, lane.version))
         return [int(client) for client in chosen]
 
+    def send_out(self, desk: Desk, lane: Lane, clients: Sequence[int]) -> None:
+        """Look at a lane just before its model goes to these clients: for a round, or to meet a selector."""
+
     def jobs(self, desk: Desk, lane: Lane, client: int) -> list[Job]:
         """What a client that was chosen trains: every model of the lane that it is a member of."""
         return [desk.job(lane, node, client) for node in lane.nodes.values() if client in node.members]

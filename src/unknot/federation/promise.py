@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from unknot.core.selection import goes_by_clients
 from unknot.federation.method import Method
 from unknot.federation.pace import Synchronous
 from unknot.federation.state import State
@@ -49,7 +50,7 @@ class Uncovered:
         """What the method promises, and what that does not cover in this federation's runs."""
         found = []
         if method.keeps:  # models that go on were shaped by whom was asked, and when
-            if state.select.curious or state.select.learns:
+            if goes_by_clients(state.select):
                 found.append(WHOM)
             if not isinstance(state.pace, Synchronous):
                 found.append(WHEN)

@@ -17,16 +17,18 @@ FIRST = "first"
 """The note of a lane: the version from which each client was first sent out."""
 
 
-def keep_version(desk: Desk, lane: Lane, chosen: Iterable[int]) -> None:
-    """Keep a lane's model if somebody is sent one for the first time; whom a selector has met counts too.
+def keep_version(desk: Desk, lane: Lane, clients: Iterable[int]) -> None:
+    """Keep a lane's model if it is about to be sent to somebody for the first time, if only for a meeting.
 
-    What the selector knows has shaped the lane's course: who is in there is in what is kept.
+    What the selector knows has shaped the lane's course: who is in there is in what is kept. Beside the model
+    is its aggregator, which has seen what the model has: one with a state goes back with it.
     """
     first = lane.notes.setdefault(FIRST, {})
-    if new := (lane.sent | set(chosen)) - first.keys():
+    if new := set(clients) - first.keys():
         first.update(dict.fromkeys(new, lane.version))
         if lane.version:
-            desk.archive[_kind(lane), lane.version] = lane.model.carrying(lane.lineage)
+            kept = lane.model.carrying(lane.lineage)
+            desk.archive.put((_kind(lane), lane.version), kept, beside=lane.main.aggregate)
 
 
 def go_back(desk: Desk, lane: Lane, erased: Iterable[int]) -> None:
@@ -41,6 +43,8 @@ def go_back(desk: Desk, lane: Lane, erased: Iterable[int]) -> None:
     lane.notes[FIRST] = {client: v for client, v in first.items() if v < version}
     lane.sent &= lane.notes[FIRST].keys()
     desk.rewind(lane, version, {"global": start})
+    if version:
+        lane.main.aggregate = desk.archive.beside((_kind(lane), version))
     for later in [v for v in _kept(desk, lane) if v > version]:
         del desk.archive[_kind(lane), later]
 

@@ -17,15 +17,18 @@ from unknot.core.keys import Key
 from unknot.core.lineage import NOBODY, Unit
 from unknot.core.registry import selectors
 from unknot.core.requests import erase
-from unknot.core.selection import Ids, Selector
+from unknot.core.selection import Ids, Selector, Watchful
 from unknot.core.training import Recipe
 from unknot.federation import Federation
+from unknot.federation.promise import WHOM
 from unknot.testing.report import Checks, Report, named
 from unknot.testing.worlds import ToyEngine, paces, small_data, toy_weights
+from unknot.unlearn.bmt_mmt import MMT
 from unknot.unlearn.rfs import RFS
 
 KEY = Key.root(4).child("check selector")
 CLIENTS = np.arange(8)
+SAID = "where models are kept through a request, the run says that the selector knew the erased client"
 REQUESTS = (erase(1, round=3), erase(4, round=6))
 
 
@@ -35,7 +38,7 @@ def check_selector(selector: Selector | str, data: FederatedData | None = None) 
     It gives k of those who are idle (all, if there are fewer), each once, in the order of their ids, the
     same by the same key; newcomers are no trouble; what it has seen is in its lineage, and `fresh()` has
     seen nothing. In a federation that begins again on an erasure, what is served does not depend on what
-    was erased.
+    was erased; nor in one that keeps models, unless the run's guarantee says that it does.
     """
     given: Selector = selectors.make(selector) if isinstance(selector, str) else selector
     checks = Checks(f"selector {named(given)}")
@@ -61,7 +64,28 @@ def check_selector(selector: Selector | str, data: FederatedData | None = None) 
             f"weights differ by up to {max(found.gaps.values()):.3g}: fresh() must give one that has seen "
             "nothing, and nothing may be kept elsewhere (in the class, in the module)",
         )
+    with checks.during(SAID):
+        _says_what_it_goes_by(checks, given, data or small_data())
     return checks.report()
+
+
+def _says_what_it_goes_by(checks: Checks, given: Selector, data: FederatedData) -> None:
+    """MMT keeps models through a request: who was asked for them by what was known must be in its words."""
+    said = set[str]()
+
+    def served(variant: FederatedData) -> Model:
+        parts = paces(steady=False)["synchronous"]
+        fed = Federation(ToyEngine(), toy_weights(), variant, MMT(), select=given, **parts)
+        said.add(fed.run(8, requests=REQUESTS).guarantee)
+        return fed.model
+
+    found = interference(served, data, [target for request in REQUESTS for target in request.targets])
+    checks.hold(
+        SAID,
+        found.none or all(WHOM in words for words in said),
+        f"weights differ by up to {max(found.gaps.values()):.3g}, and the run says {sorted(said)}: it is to "
+        "know clients by meet, observe and watch alone, and to say so (curious, learns)",
+    )
 
 
 def _chooses(checks: Checks, selector: Selector, when: str) -> None:
@@ -92,14 +116,23 @@ def _acquainted(selector: Selector) -> tuple[Selector, set[int]]:
     """One that has met everybody, and has seen what came of a choice; and whose updates it was shown."""
     model, updates, seen = toy_weights(), _updates(CLIENTS), set[int]()
     if selector.curious:
+        _watch(selector, updates)
         selector.meet(model, updates, KEY.child("meet"))
         seen |= set(CLIENTS.tolist())
-    if selector.learns:
+    if selector.learns or isinstance(selector, Watchful):
         for turn in range(3):
             chosen: Ids = np.asarray(selector.choose(CLIENTS, 3, KEY.child("learn", turn)))
-            selector.observe(model, _updates(chosen), 0.5 + 0.1 * turn, KEY.child("observe", turn))
+            updates = _updates(chosen)
+            _watch(selector, updates)
+            if selector.learns:
+                selector.observe(model, updates, 0.5 + 0.1 * turn, KEY.child("observe", turn))
             seen |= set(chosen.tolist())
     return selector, seen
+
+
+def _watch(selector: Selector, updates: Sequence[Update]) -> None:
+    if isinstance(selector, Watchful):
+        selector.watch(updates, {update.client: 1.0 + update.client % 3 for update in updates})
 
 
 def _knows_whom_it_knows(checks: Checks, given: Selector) -> None:

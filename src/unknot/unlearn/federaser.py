@@ -57,8 +57,9 @@ class FedEraser(Method):
     start: str = "initial"
     """Where it begins again: from the "initial" model, or from what the "remaining" clients last made of it.
 
-    That is the latest aggregation once more, without the leaver's update. Its earlier ones shaped the model
-    that everybody was sent, and stay in it: on record.
+    That is the latest aggregation once more, without the leaver's update, as a `mean` whatever the
+    federation's aggregator is. Its earlier ones shaped the model that everybody was sent, and stay in it: on
+    record.
     """
     mean: str = "weighted"
     """How steps are averaged: "weighted" by samples, or "plain", the 1/(N − 1) of the incentive paper."""

@@ -8,13 +8,11 @@ others do not notice. What is served comes from the clusters' models.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from unknot.core.ensemble import Model
 from unknot.core.errors import ConfigError, nearest
@@ -166,11 +164,10 @@ class KNOT(Clustered):
         if self.reassign == "keep":  # what nobody will read again is not kept
             desk.archive.drop("profile")
 
-    def choose(self, desk: Desk, lane: Lane, idle: NDArray[np.int64], room: int) -> Iterable[int]:
-        chosen = list(super().choose(desk, lane, idle, room))
+    def send_out(self, desk: Desk, lane: Lane, clients: Sequence[int]) -> None:
         if self.restart == "before" and lane.name != JOINT:
-            keep_version(desk, lane, chosen)
-        return chosen
+            keep_version(desk, lane, clients)
+        super().send_out(desk, lane, clients)
 
     def paces(self, desk: Desk, dealt: Sequence[Sequence[int]]) -> Sequence[Pace]:
         if self.seats == "even":
@@ -232,10 +229,18 @@ class KNOT(Clustered):
         return [[clients[place] for place in members] for members in assigned.clusters]
 
     def _assign_anew(self, desk: Desk) -> None:
-        """As if the erased data had never been profiled; clusters that stay as they are go on."""
-        for lane, members in zip(desk.lanes.values(), self.deal(desk), strict=True):
-            if set(members) != lane.members:
+        """As if the erased data had never been profiled; clusters that stay as they are go on.
+
+        Seats go by the members of the start, as they did there.
+        """
+        dealt = self.deal(desk)
+        newcomers = {client for lane in desk.lanes.values() for client in lane.joined}
+        paces = self.paces(desk, [[c for c in members if c not in newcomers] for members in dealt])
+        for lane, members, pace in zip(desk.lanes.values(), dealt, paces, strict=True):
+            reseated = self.seats == "members" and pace != lane.pace
+            if set(members) != lane.members or reseated:
                 lane.members = set(members)
+                lane.pace = pace
                 lane.nodes.clear()
                 lane.sent.clear()
                 forget_versions(desk, lane)
