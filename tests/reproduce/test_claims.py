@@ -24,7 +24,7 @@ def judged(claim: Claim, values, metric="accuracy", chance=None, ends=None, **ot
                 label=name,
                 seeds=tuple(range(len(found))),
                 measures={claim.measure: Stat.of(found)} if Stat.of(found) else {},
-                by_seed={claim.measure: dict(enumerate(found))},
+                by_seed={"end": dict.fromkeys(range(len(found)), 0.1), claim.measure: dict(enumerate(found))},
                 ends={
                     claim.measure: dict(
                         enumerate(np.broadcast_to((ends or {}).get(name, END), len(found)).tolist())
@@ -103,6 +103,8 @@ def test_what_never_arrives_says_little_where_nobody_does_or_all_are_at_chance()
     assert outcome(never, {"a": [3.0, 3.0], "b": [None, None]}) == "holds"
     (nobody,) = judged(never, {"a": [None, None], "b": [None, None]})
     assert (nobody.outcome, nobody.why) == ("not shown", "nobody gets there")
+    (guessing,) = judged(never, {"a": [3.0, 3.0], "b": [None, None]}, chance=0.1)
+    assert (guessing.outcome, guessing.why) == ("holds", "at chance, 10 %")
 
 
 def test_one_seed_decides_nothing():

@@ -113,7 +113,10 @@ class _Panel:
         if self.nobody():
             outcome, why = LEVEL, "nobody gets there"
         elif outcome != FAILS and (level := self.panel.chance) is not None and self.at_chance(level):
-            outcome, why = CHANCE, f"chance is {100 * level:.3g} %"
+            if claim.never:  # that they learned nothing is what was said, and worth saying
+                why = f"at chance, {100 * level:.3g} %"
+            else:
+                outcome, why = CHANCE, f"chance is {100 * level:.3g} %"
         return Verdict(
             claim.says,
             claim.measure,
