@@ -21,7 +21,7 @@ from unknot.reproduce.parts import SCALES
 from unknot.reproduce.played import found_draws, read_draws
 from unknot.reproduce.records import Record, Store
 from unknot.reproduce.reproduction import Reproduction, Run, load, names
-from unknot.reproduce.runner import records_file, used_files
+from unknot.reproduce.runner import records_file, stores_of
 
 Plan = Reproduction | GameReproduction
 PAGE = ".md"
@@ -138,8 +138,7 @@ def _command(name: str, scale: str) -> str:
 
 
 def _check_runs(asked: Asked, plan: Reproduction) -> Checked:
-    file = asked.file
-    stores = [records.read(path) for path in (file, *used_files(plan, asked.scale, file))]
+    stores = stores_of(plan, asked.scale, asked.file)
     runs = plan.runs(asked.scale, asked.seeds, asked.overrides)
     found = {run.key: records.find(run, stores) for run in runs}
     there = {run.panel.name for run in runs if found[run.key]}

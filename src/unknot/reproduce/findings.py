@@ -16,7 +16,7 @@ from unknot.reproduce.measures import PanelFindings, panel_findings
 from unknot.reproduce.page import Made, Page, foot, head
 from unknot.reproduce.parts import Panel
 from unknot.reproduce.reproduction import Reproduction, Run
-from unknot.reproduce.runner import needed, used_files
+from unknot.reproduce.runner import needed, stores_of
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ def findings(
     """
     if isinstance(plan, GameReproduction):
         return game_findings(plan.changed(overrides), scale, file, seeds)
-    stores = [records.read(path) for path in (file, *used_files(plan, scale, file))]
+    stores = stores_of(plan, scale, file)
     runs = plan.runs(scale, seeds, overrides)
     done = [(run, record) for run in runs if (record := records.find(run, stores)) is not None]
     current = {run.panel.name for run, _ in done}

@@ -16,7 +16,7 @@ import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -108,8 +108,22 @@ class Store:
 
 
 def read(file: Path) -> Store:
-    """The records of a file; none where there is no file."""
+    """The records of a file; none where there is no file. One that is as it was is not read again."""
+    return _read(file, *(_stamp(path) for path in (file, _plain(file))))
+
+
+@lru_cache(maxsize=16)
+def _read(file: Path, *_: tuple[int, ...] | None) -> Store:
     return Store(Record.from_dict(item) for item in kept(file).values())
+
+
+def _stamp(file: Path) -> tuple[int, ...] | None:
+    """Another one for every content: a file is replaced, never written into."""
+    try:
+        found = file.stat()
+    except FileNotFoundError:
+        return None
+    return found.st_ino, found.st_mtime_ns, found.st_size
 
 
 def kept(file: Path) -> dict[str, dict[str, Any]]:

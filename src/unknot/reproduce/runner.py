@@ -22,7 +22,7 @@ from unknot.federation.clustered import Clustered
 from unknot.reproduce import records
 from unknot.reproduce.games import GameReproduction
 from unknot.reproduce.played import play_draws
-from unknot.reproduce.records import Record
+from unknot.reproduce.records import Record, Store
 from unknot.reproduce.reproduction import Reproduction, Run
 from unknot.text.tokenizer import NAMES
 from unknot.topology import aggregated
@@ -66,7 +66,7 @@ def reproduce(
     for name, reason in absent.items():
         tell(f"left out {name}: {reason}")
     waiting = [run for run in wanted if run.panel.name not in absent]
-    stores = [records.read(path) for path in (file, *used_files(plan, scale, file))]
+    stores = stores_of(plan, scale, file)
     sources, exposed = Sources(), Exposed()
     for number, run in enumerate(waiting, start=1):
         if records.find(run, stores):
@@ -84,9 +84,10 @@ def records_file(plan: Reproduction | GameReproduction, scale: str, out: str | P
     return Path(out) / f"{plan.name}-{scale}{records.ENDING}"
 
 
-def used_files(plan: Reproduction, scale: str, file: Path) -> list[Path]:
-    """The records of the reproductions that this one takes runs from, beside its own."""
-    return [file.with_name(f"{name}-{scale}{records.ENDING}") for name in plan.uses]
+def stores_of(plan: Reproduction, scale: str, file: Path) -> list[Store]:
+    """The records of a reproduction's own file, and of those that it takes runs from, beside it."""
+    others = (file.with_name(f"{name}-{scale}{records.ENDING}") for name in plan.uses)
+    return [records.read(path) for path in (file, *others)]
 
 
 def select(plan: Reproduction, scale: str, runs: Sequence[Run], only: Sequence[str]) -> list[Run]:
