@@ -7,7 +7,7 @@ import torch
 
 from unknot.core.training import SGD, AdaHessian, AdamW
 from unknot.reproduce import load, names
-from unknot.reproduce.runner import copies_held
+from unknot.reproduce.made import copies_held
 
 KNOT = [name for name in names() if name.startswith("knot-")]
 PUBLISHED = {"33", "27", "52", "45", "61", "64", "73", "85", "2", "10", "19", "200", "90"}

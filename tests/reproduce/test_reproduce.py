@@ -8,7 +8,7 @@ from unknot.core.requests import erase, join
 from unknot.data.registry import catalogue
 from unknot.experiments.seeds import Stat
 from unknot.experiments.simulate import read
-from unknot.reproduce import findings, load, names, overview, parse_seeds, reproduce, runner
+from unknot.reproduce import findings, load, made, names, overview, parse_seeds, reproduce
 from unknot.reproduce.__main__ import main
 from unknot.reproduce.parts import Draws
 from unknot.reproduce.records import keep, kept
@@ -350,7 +350,7 @@ def test_a_panel_of_an_earlier_configuration_says_so_and_so_do_its_verdicts(tmp_
 
 def test_data_is_read_once_and_a_run_leaves_it_as_it_was(tmp_path, monkeypatch):
     reads = []
-    monkeypatch.setattr(runner, "read", lambda experiment: reads.append(1) or read(experiment))
+    monkeypatch.setattr(made, "read", lambda experiment: reads.append(1) or read(experiment))
     together = reproduce(tiny(), out=tmp_path / "together", seeds=[0], only=["digits"])
     assert len(reads) == 1
     alone = reproduce(tiny(), out=tmp_path / "alone", seeds=[0], only=["digits", "slow"])

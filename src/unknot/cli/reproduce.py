@@ -36,6 +36,12 @@ def reproduce(
     ] = None,
     device: Device = None,
     threads: Annotated[int | None, typer.Option(help="How many threads train.")] = None,
+    together: Annotated[
+        int,
+        typer.Option(
+            metavar="N", help="Run up to N lines of a panel side by side: the same results, faster on a GPU."
+        ),
+    ] = 1,
     out: Annotated[Path, typer.Option(help="Where records, tables and figures go.")] = Path("runs"),
     only: Annotated[
         list[str] | None, typer.Option(metavar="LINE", help="Run only this line or panel. May be repeated.")
@@ -92,6 +98,7 @@ def reproduce(
                 seeds=chosen,
                 device=device,
                 threads=threads,
+                together=together,
                 out=out,
                 only=only or (),
                 overrides=changes,

@@ -62,8 +62,53 @@ class Exposure:
             check_level(self.controls, self.level)
 
 
+@dataclass(frozen=True)
+class Watched:
+    """A run that has ended, and the two models of it that are attacked, with the rounds each had."""
+
+    fed: Federation
+    history: History
+    models: Mapping[str, Model]
+    lengths: Mapping[str, int]
+    rounds: Sequence[Round]
+    """Those before the first request."""
+
+
+def watch(
+    experiment: Experiment,
+    observers: Sequence[Observer] = (),
+    *,
+    data: FederatedData | None = None,
+    engine: Engine | None = None,
+) -> Watched:
+    """Run an experiment that is to be attacked; where there are some already, on this data, with this engine."""
+    check_requests(experiment)
+    models: dict[str, Model] = {}
+    lengths: dict[str, int] = {}
+    rounds: list[Round] = []
+    asked: list[Served] = []
+
+    def look(event: Event) -> None:
+        """Hold the last model before the first request: after it, the federation refuses to serve it."""
+        if isinstance(event, Served):
+            asked.append(event)
+        elif not asked:
+            models["before"], lengths["before"] = fed.model, _length(fed)
+            rounds.append(event)
+
+    seen = [*observers, look]
+    fed = prepare(experiment, seen) if data is None else assemble(experiment, data, seen, engine=engine)
+    history = go(fed, experiment)
+    if history.model is None or history.unserved or not rounds:
+        raise ConfigError("an audited run trains before its request, and serves it: see its rounds")
+    if len(rounds) < asked[0].place:
+        raise _unseen(history)
+    models["after"], lengths["after"] = history.model, _length(fed)
+    return Watched(fed, history, models, lengths, rounds)
+
+
 class Exposed:
-    """Runs experiments and attacks them."""
+    """Attacks runs."""
 
     def __init__(self) -> None:
         self._last: tuple[tuple[Experiment, Exposure], Known] | None = None
@@ -71,35 +116,20 @@ class Exposed:
     def run(
         self, experiment: Experiment, exposure: Exposure, observers: Sequence[Observer] = ()
     ) -> tuple[History, dict[str, float]]:
-        """A run's history, and what the attack came to: ``f1_before``, ``auc_after``..."""
-        check_requests(experiment)
-        models: dict[str, Model] = {}
-        lengths: dict[str, int] = {}
-        rounds: list[Round] = []
-        asked: list[Served] = []
+        """A run's history, and what the attack came to."""
+        watched = watch(experiment, observers)
+        return watched.history, self.attack(watched, experiment, exposure)
 
-        def look(event: Event) -> None:
-            """Hold the last model before the first request: after it, the federation refuses to serve it."""
-            if isinstance(event, Served):
-                asked.append(event)
-            elif not asked:
-                models["before"], lengths["before"] = fed.model, _length(fed)
-                rounds.append(event)
-
-        fed = prepare(experiment, [*observers, look])
-        history = go(fed, experiment)
-        if history.model is None or history.unserved or not rounds:
-            raise ConfigError("an audited run trains before its request, and serves it: see its rounds")
-        if len(rounds) < asked[0].place:
-            raise _unseen(history)
-        models["after"], lengths["after"] = history.model, _length(fed)
+    def attack(self, watched: Watched, experiment: Experiment, exposure: Exposure) -> dict[str, float]:
+        """What the attack on a run comes to: ``f1_before``, ``auc_after``..."""
         started = time.perf_counter()
         known = self._known(experiment, exposure)
-        answers = {name: fed.engine.predict(model, known.points) for name, model in models.items()}
-        found = known.attack(answers, lengths)
-        return history, {
+        engine = watched.fed.engine
+        answers = {name: engine.predict(model, known.points) for name, model in watched.models.items()}
+        found = known.attack(answers, watched.lengths)
+        return {
             **found,
-            "asked": float(_asked(experiment, fed.data, rounds)),
+            "asked": float(_asked(experiment, watched.fed.data, watched.rounds)),
             "audit_seconds": time.perf_counter() - started,
         }
 

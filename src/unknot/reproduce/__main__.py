@@ -24,6 +24,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--device")
     parser.add_argument("--threads", type=int)
     parser.add_argument("--rows", type=int, help="models in one stack")
+    parser.add_argument("--together", type=int, default=1, help="lines of a panel side by side")
     parser.add_argument("--out", default="runs")
     parser.add_argument("--only", action="append", default=[], metavar="LINE")
     parser.add_argument("--set", action="append", default=[], dest="overrides", metavar="SECTION.KEY=VALUE")

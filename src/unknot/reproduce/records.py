@@ -59,7 +59,8 @@ class Record:
     """Single figures by name, such as ``final``: the test accuracy of what was served at the end."""
 
     @staticmethod
-    def of(run: Run, history: History, extra: Mapping[str, float]) -> Record:
+    def of(run: Run, history: History, extra: Mapping[str, float], *, together: int = 1) -> Record:
+        """`together` is how many runs went side by side: the seconds are those of all of them."""
         engine = history.environment.get("engine", {})
         return Record(
             key=run.key,
@@ -71,7 +72,13 @@ class Record:
             plain=Rates.of(history, until_request=True),
             seconds=history.seconds["total"],
             model=None if history.model is None else history.model.digest(),
-            machine=plain_json({**machine(str(engine.get("device", "cpu"))), **_engine(engine)}),
+            machine=plain_json(
+                {
+                    **machine(str(engine.get("device", "cpu"))),
+                    **_engine(engine),
+                    **({"together": together} if together > 1 else {}),
+                }
+            ),
             **vars(origin()),
             extra={**extra, **_finals(history)},
         )

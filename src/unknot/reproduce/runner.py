@@ -2,32 +2,21 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
-import torch
-
-from unknot.core.data import FederatedData
 from unknot.core.errors import ConfigError, nearest
 from unknot.core.places import VARIABLE, located
-from unknot.core.requests import Erase, Join
-from unknot.data.dataset import Dataset
 from unknot.data.registry import catalogue
 from unknot.experiments.config import Experiment
-from unknot.experiments.exposed import Exposed
-from unknot.experiments.simulate import assemble, dealt, go, read
 from unknot.federation import Observer
-from unknot.federation.clustered import Clustered
 from unknot.reproduce import records
 from unknot.reproduce.games import GameReproduction
+from unknot.reproduce.made import Made, side_by_side
 from unknot.reproduce.played import play_draws
-from unknot.reproduce.records import Record, Store
+from unknot.reproduce.records import Store
 from unknot.reproduce.reproduction import Reproduction, Run
 from unknot.text.tokenizer import NAMES
-from unknot.topology import aggregated
-from unknot.unlearn.bmt_mmt import InfluenceTree
-from unknot.unlearn.rapid import Rapid
 
 
 def reproduce(
@@ -39,12 +28,16 @@ def reproduce(
     threads: int | None = None,
     rows: int | None = None,
     out: str | Path = "runs",
+    together: int = 1,
     only: Sequence[str] = (),
     overrides: Sequence[str] = (),
     tell: Callable[[str], None] = lambda text: None,
     observers: Sequence[Observer] = (),
 ) -> Path:
     """Run every panel with every line and seed, but for what is done; the file with the records.
+
+    Up to `together` lines of a panel are run side by side, of one seed, on one engine: each ends as it would
+    alone, the seconds in its record are those of all of them, and the engine's memory is not measured.
 
     `only` names the lines and panels to run (those that are off run only so). What cannot be run
     because its data is not here is left out, with the reason told. Of games, the seeds are the draws;
@@ -67,16 +60,15 @@ def reproduce(
         tell(f"left out {name}: {reason}")
     waiting = [run for run in wanted if run.panel.name not in absent]
     stores = stores_of(plan, scale, file)
-    sources, exposed = Sources(), Exposed()
-    for number, run in enumerate(waiting, start=1):
-        if records.find(run, stores):
-            continue
-        # Read again before a run, as another process may have been faster; not for each that is done.
+    made = Made(device, threads, rows, observers)
+    number = {run.key: f"{place} of {len(waiting)}" for place, run in enumerate(waiting, start=1)}
+    for group in side_by_side([run for run in waiting if not records.find(run, stores)], together):
+        # Read again before a run, as another process may have been faster.
         stores[0] = records.read(file)
-        if records.find(run, stores):
-            continue
-        tell(f"{number} of {len(waiting)}: {run.key}")
-        records.add(file, _record(run, sources, exposed, device, threads, rows, observers))
+        if left := [run for run in group if not records.find(run, stores)]:
+            tell("; ".join(f"{number[run.key]}: {run.key}" for run in left))
+            for record in made.records(left):
+                records.add(file, record)
     return file
 
 
@@ -146,72 +138,3 @@ def _also_read(experiment: Experiment) -> list[str]:
     """The files and folders of a language model that a run reads, as they are named."""
     named = (experiment.model.options.get("path"), experiment.data.options.get("tokenizer"))
     return list(dict.fromkeys(str(path) for path in named if path is not None and path not in NAMES))
-
-
-class Sources:
-    """The data set that was read last: the next run is often of the same, and texts take seconds to read."""
-
-    def __init__(self) -> None:
-        self._last: tuple[object, Dataset] | None = None
-
-    def data(self, experiment: Experiment) -> FederatedData:
-        """Who holds what when the experiment begins."""
-        spec = experiment.data
-        wanted = (spec.name, spec.root, dict(spec.options))
-        if self._last is not None and self._last[0] == wanted:
-            return dealt(experiment, self._last[1])
-        source = read(experiment)
-        self._last = (wanted, source) if isinstance(source, Dataset) else None
-        return dealt(experiment, source)
-
-
-def _record(
-    run: Run,
-    sources: Sources,
-    exposed: Exposed,
-    device: str | None,
-    threads: int | None,
-    rows: int | None,
-    observers: Sequence[Observer],
-) -> Record:
-    experiment = run.experiment
-    engine = experiment.engine
-    engine = dataclasses.replace(
-        engine,
-        device=device or engine.device,
-        threads=threads or engine.threads,
-        options={**engine.options, **({"rows": rows} if rows and engine.name == "stacked" else {})},
-    )
-    placed = dataclasses.replace(experiment, engine=engine)
-    found: dict[str, float] = {}
-    if torch.cuda.is_available():
-        torch.cuda.reset_peak_memory_stats()
-    if run.exposure is None:
-        history = go(assemble(placed, sources.data(placed), observers), placed)
-    else:
-        history, found = exposed.run(placed, run.exposure, observers)
-    if torch.cuda.is_available() and (peak := torch.cuda.max_memory_allocated()):
-        found["peak"] = peak / 2**30
-    return Record.of(run, history, {**_extra(experiment), "memory": copies_held(experiment), **found})
-
-
-def copies_held(experiment: Experiment) -> float:
-    """How many vectors as long as the model a client holds in training, where it holds most: after a request.
-
-    Weights and gradient, what the optimiser keeps and, where it wants the Hessian's diagonal, a draw and its
-    product with the Hessian. What activations take depends on the model and is not in it.
-    """
-    method = experiment.method.inner if isinstance(experiment.method, Clustered) else experiment.method
-    used = [experiment.setup.recipe.optimizer, *([method.optimizer] if isinstance(method, Rapid) else [])]
-    return float(max(2 + optimizer.states() + 2 * optimizer.curvature for optimizer in used))
-
-
-def _extra(experiment: Experiment) -> dict[str, float]:
-    """How many models the first departure makes the server aggregate, where there is an influence tree."""
-    late = {client for r in experiment.requests if isinstance(r, Join) for client in r.clients}
-    leavers = [r.targets[0].client for r in experiment.requests if isinstance(r, Erase)]
-    clients = getattr(experiment.data.partition, "clients", None)
-    if not isinstance(experiment.method, InfluenceTree) or not leavers or clients is None:
-        return {}
-    tree = experiment.method.plant(set(range(clients)) - late)
-    return {"ids": float(aggregated(tree, leavers[0]))}

@@ -1,0 +1,135 @@
+"""Run experiments of a reproduction, one by one or several side by side, and make records of them."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Iterator, Sequence
+from functools import partial
+
+import torch
+
+from unknot.core.data import FederatedData
+from unknot.core.errors import ConfigError
+from unknot.core.jobs import Engine
+from unknot.core.requests import Erase, Join
+from unknot.data.dataset import Dataset
+from unknot.experiments.config import Experiment
+from unknot.experiments.exposed import Exposed, Watched, watch
+from unknot.experiments.simulate import assemble, dealt, go, read
+from unknot.federation import History, Observer
+from unknot.federation.clustered import Clustered
+from unknot.federation.cohort import run_together
+from unknot.reproduce.records import Record, plain_json
+from unknot.reproduce.reproduction import Run
+from unknot.topology import aggregated
+from unknot.unlearn.bmt_mmt import InfluenceTree
+from unknot.unlearn.rapid import Rapid
+
+
+def side_by_side(runs: Sequence[Run], together: int) -> Iterator[list[Run]]:
+    """The runs in groups of so many at most: of one panel and seed, with the same data, model and engine."""
+    if together < 1:
+        raise ConfigError(f"so many runs cannot go side by side: {together}; 1 runs one after the other")
+    groups: dict[object, list[Run]] = {}
+    for run in runs:
+        groups.setdefault(run.key if together == 1 else _shared(run), []).append(run)
+    for group in groups.values():
+        for first in range(0, len(group), together):
+            yield group[first : first + together]
+
+
+def _shared(run: Run) -> object:
+    parts = plain_json({name: run.table.get(name, {}) for name in ("data", "model", "engine", "audit")})
+    return run.panel.name, run.seed, json.dumps(parts, sort_keys=True), run.experiment.setup.task
+
+
+class Made:
+    """Makes records of runs; what they have in common, data and what an attacker knows, is made once."""
+
+    def __init__(
+        self, device: str | None, threads: int | None, rows: int | None, observers: Sequence[Observer]
+    ) -> None:
+        self._device, self._threads, self._rows, self._observers = device, threads, rows, observers
+        self._sources, self._exposed = Sources(), Exposed()
+
+    def records(self, group: Sequence[Run]) -> Iterator[Record]:
+        """Of each run of a group; those of several when all have ended."""
+        if torch.cuda.is_available():
+            torch.cuda.reset_peak_memory_stats()
+        placed = [self._placed(run.experiment) for run in group]
+        for run, experiment, ended in zip(group, placed, self._ended(group, placed), strict=True):
+            found = {}
+            if isinstance(ended, Watched) and run.exposure is not None:
+                found = self._exposed.attack(ended, experiment, run.exposure)
+            if len(group) == 1 and torch.cuda.is_available() and (peak := torch.cuda.max_memory_allocated()):
+                found["peak"] = peak / 2**30
+            history = ended.history if isinstance(ended, Watched) else ended
+            extra = {**_extra(experiment), "memory": copies_held(experiment), **found}
+            yield Record.of(run, history, extra, together=len(group))
+
+    def _ended(self, group: Sequence[Run], placed: Sequence[Experiment]) -> Sequence[History | Watched]:
+        data = [self._sources.data(experiment) for experiment in placed[:1]]
+        ways = [
+            partial(self._one, run, experiment, data[0] if len(group) == 1 else data[0].lent())
+            for run, experiment in zip(group, placed, strict=True)
+        ]
+        if len(ways) == 1:
+            return [ways[0](None)]
+        return run_together(assemble(placed[0], data[0]).engine, ways)
+
+    def _one(
+        self, run: Run, experiment: Experiment, data: FederatedData, engine: Engine | None
+    ) -> History | Watched:
+        if run.exposure is not None:
+            return watch(experiment, self._observers, data=data, engine=engine)
+        return go(assemble(experiment, data, self._observers, engine=engine), experiment)
+
+    def _placed(self, experiment: Experiment) -> Experiment:
+        engine, rows = experiment.engine, self._rows
+        engine = dataclasses.replace(
+            engine,
+            device=self._device or engine.device,
+            threads=self._threads or engine.threads,
+            options={**engine.options, **({"rows": rows} if rows and engine.name == "stacked" else {})},
+        )
+        return dataclasses.replace(experiment, engine=engine)
+
+
+class Sources:
+    """The data set that was read last: the next run is often of the same, and texts take seconds to read."""
+
+    def __init__(self) -> None:
+        self._last: tuple[object, Dataset] | None = None
+
+    def data(self, experiment: Experiment) -> FederatedData:
+        """Who holds what when the experiment begins."""
+        spec = experiment.data
+        wanted = (spec.name, spec.root, dict(spec.options))
+        if self._last is not None and self._last[0] == wanted:
+            return dealt(experiment, self._last[1])
+        source = read(experiment)
+        self._last = (wanted, source) if isinstance(source, Dataset) else None
+        return dealt(experiment, source)
+
+
+def copies_held(experiment: Experiment) -> float:
+    """How many vectors as long as the model a client holds in training, where it holds most: after a request.
+
+    Weights and gradient, what the optimiser keeps and, where it wants the Hessian's diagonal, a draw and its
+    product with the Hessian. What activations take depends on the model and is not in it.
+    """
+    method = experiment.method.inner if isinstance(experiment.method, Clustered) else experiment.method
+    used = [experiment.setup.recipe.optimizer, *([method.optimizer] if isinstance(method, Rapid) else [])]
+    return float(max(2 + optimizer.states() + 2 * optimizer.curvature for optimizer in used))
+
+
+def _extra(experiment: Experiment) -> dict[str, float]:
+    """How many models the first departure makes the server aggregate, where there is an influence tree."""
+    late = {client for r in experiment.requests if isinstance(r, Join) for client in r.clients}
+    leavers = [r.targets[0].client for r in experiment.requests if isinstance(r, Erase)]
+    clients = getattr(experiment.data.partition, "clients", None)
+    if not isinstance(experiment.method, InfluenceTree) or not leavers or clients is None:
+        return {}
+    tree = experiment.method.plant(set(range(clients)) - late)
+    return {"ids": float(aggregated(tree, leavers[0]))}
