@@ -81,7 +81,7 @@ def watch(
     data: FederatedData | None = None,
     engine: Engine | None = None,
 ) -> Watched:
-    """Run an experiment that is to be attacked; where there are some already, on this data, with this engine."""
+    """Run an experiment that is to be attacked; where there is some, on this data with this engine."""
     check_requests(experiment)
     models: dict[str, Model] = {}
     lengths: dict[str, int] = {}
