@@ -26,6 +26,7 @@ _HOMES = {
     "unknot.core.saved": "load_model save_model",
     "unknot.core.training": "SGD Adagrad AdaHessian Adam AdamW Cosine Recipe RMSprop StepDecay WarmUp",
     "unknot.core.weights": "Weights",
+    "unknot.core.written": "plain_data",
     "unknot.data": (
         "ByOwner Dataset Dirichlet DominantClass Iid Labels MajorityClass clients federate folder load texts"
     ),
@@ -85,6 +86,7 @@ if TYPE_CHECKING:
         WarmUp,
     )
     from unknot.core.weights import Weights
+    from unknot.core.written import plain_data
     from unknot.data import (
         ByOwner,
         Dataset,
@@ -247,6 +249,7 @@ __all__ = [
     "load_adapter",
     "load_model",
     "lora",
+    "plain_data",
     "prepare",
     "pretrained",
     "registry",

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
+
+from torch import Tensor
 
 from unknot.core.data import FederatedData
 from unknot.core.errors import StoreFullError
@@ -14,6 +17,20 @@ from unknot.core.jobs import Job, Update
 from unknot.core.lineage import NOBODY, Ledger, Lineage, Unit
 from unknot.core.store import MIB, Shelf
 from unknot.core.weights import Layout, Weights
+
+
+@dataclass(frozen=True)
+class Entry:
+    """Something that is kept, for its written form: its numbers by digest, and how to get them."""
+
+    digest: str
+    load: Callable[[], Tensor]
+    device: str
+    lineage: Lineage
+    layout: Layout | None = None
+    beside: Any = None
+    unit: Unit | None = None
+    loss: float = 0.0
 
 
 class Archive:
@@ -68,6 +85,36 @@ class Archive:
     @property
     def nbytes(self) -> int:
         return self._shelf.nbytes
+
+    @property
+    def room(self) -> tuple[int | None, int]:
+        """How many bytes it may take in memory, and on disk."""
+        return self._shelf.room
+
+    def entries(self) -> Iterator[tuple[object, Entry]]:
+        """All that is kept, in order, as it is: whoever reads it is not asked."""
+        for name, (layout, lineage) in self._about.items():
+            entry = Entry(
+                self._shelf.digest(name),
+                partial(self._shelf.__getitem__, name),
+                self._shelf.device(name),
+                lineage,
+                layout,
+                self._beside.get(name),
+            )
+            yield name, entry
+
+    def clear(self, room: tuple[int | None, int] | None = None) -> None:
+        """Keep nothing; with so much room from now on, or as much as before."""
+        self._shelf = Shelf(*(self.room if room is None else room))
+        self._about.clear()
+        self._beside.clear()
+
+    def restore(self, name: object, vector: Tensor, layout: Layout, lineage: Lineage, beside: Any) -> None:
+        """Keep again what `entries` gave."""
+        self.put(name, Weights(vector, layout, lineage))
+        if beside is not None:
+            self._beside[name] = beside
 
     def drop(self, kind: str) -> None:
         """Drop what is kept under names that begin so: ``("profile", 3)``."""
@@ -127,9 +174,35 @@ class Memo:
     def __len__(self) -> int:
         return len(self._results)
 
-    def clear(self) -> None:
+    @property
+    def room(self) -> tuple[int | None, int]:
+        """How many bytes it may take in memory, and on disk."""
+        return self._shelf.room
+
+    def entries(self) -> Iterator[tuple[object, Entry]]:
+        """All that is kept, in order, as it is."""
+        for name, result in self._results.items():
+            entry = Entry(
+                self._shelf.digest(name),
+                partial(self._shelf.__getitem__, name),
+                self._shelf.device(name),
+                result.start,
+                unit=result.unit,
+                loss=result.loss,
+            )
+            yield name, entry
+
+    def clear(self, room: tuple[int | None, int] | None = None) -> None:
+        """Keep nothing; with so much room from now on, or as much as before."""
         for name in list(self._results):
             del self._results[name], self._shelf[name]
+        if room is not None:
+            self._shelf = Shelf(*room)
+
+    def restore(self, name: object, vector: Tensor, unit: Unit, start: Lineage, loss: float) -> None:
+        """Keep again what `entries` gave."""
+        self._shelf[name] = vector
+        self._results[name] = _Result(unit, start, loss)
 
     @property
     def nbytes(self) -> int:
@@ -167,6 +240,14 @@ class Keepsakes:
     def waived(self) -> Lineage:
         """The erased units that had a part in what was given out. It only ever grows."""
         return self._waived
+
+    def entries(self) -> list[tuple[object, Unit | None, Weights]]:
+        """All that is kept, in order, as it is: nothing is given out."""
+        return [(name, unit, weights) for name, (unit, weights) in self._items.items()]
+
+    def let_pass(self, waived: Lineage) -> None:
+        """Put on record what was let pass before."""
+        self._waived |= waived
 
     def put(self, name: object, unit: Unit | None, weights: Weights) -> None:
         self._drop(name)

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import reduce
 from operator import or_
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -121,6 +121,16 @@ class Lineage:
         flags[numbers] = True
         masks = (_mask(flags[first : first + WITHIN + 1]) for first in range(0, len(flags), WITHIN + 1))
         return cls._of({(0, block): mask for block, mask in enumerate(masks) if mask})
+
+    @classmethod
+    def of_blocks(cls, blocks: Mapping[Place, int]) -> Lineage:
+        """The inverse of `blocks`."""
+        return cls._of(dict(blocks))
+
+    @property
+    def blocks(self) -> Mapping[Place, int]:
+        """The masks that it is kept as: for its written form."""
+        return self._blocks
 
     def union(self, *others: Lineage) -> Lineage:
         """This and all others. A block that many share is looked at once."""
@@ -359,6 +369,14 @@ class Ledger:
         self._forbidden |= Lineage([unit, *gone])
         self._revision[client] = self._fresh(client)
         return unit
+
+    def entries(self) -> list[object]:
+        """All that is in it, as plain data."""
+        return [self._revision, self._next, self._draws, self._forbidden]
+
+    def restore(self, entries: list[Any]) -> None:
+        """The inverse of `entries`."""
+        self._revision, self._next, self._draws, self._forbidden = entries
 
     def _fresh(self, client: int) -> int:
         number = self._next.get(client, 1)

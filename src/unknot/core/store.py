@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from unknot.core.errors import StoreFullError
+from unknot.core.written import digest_of
 
 MIB = 2**20
 _ZEROS = bytes(MIB)
@@ -45,6 +46,7 @@ class Shelf:
         self._file: IO[bytes] | None = None
         self._free: list[tuple[int, int]] = []
         self._end = 0
+        self._digests: dict[object, str] = {}
         self.memory_bytes = 0
         self.disk_bytes = 0
 
@@ -69,6 +71,7 @@ class Shelf:
         return torch.from_numpy(np.frombuffer(raw, dtype=np.uint8)).view(filed.dtype).to(filed.device)
 
     def __delitem__(self, name: object) -> None:
+        self._digests.pop(name, None)
         if name in self._held:
             self.memory_bytes -= _size(self._held.pop(name))
             return
@@ -89,6 +92,21 @@ class Shelf:
     @property
     def nbytes(self) -> int:
         return self.memory_bytes + self.disk_bytes
+
+    @property
+    def room(self) -> tuple[int | None, int]:
+        """How many bytes it may take in memory, and on disk."""
+        return self._memory_limit, self._disk_limit
+
+    def digest(self, name: object) -> str:
+        """That of a vector; of one that lies on disk it is found once."""
+        if name not in self._digests:
+            self._digests[name] = digest_of(self[name])
+        return self._digests[name]
+
+    def device(self, name: object) -> str:
+        """The kind of device that a vector is from."""
+        return (self._held[name] if name in self._held else self._filed[name]).device.type
 
     def _spill(self, name: object) -> None:
         vector = self._held[name]

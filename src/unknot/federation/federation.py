@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from unknot.core.data import FederatedData
 from unknot.core.ensemble import Model
-from unknot.core.errors import ConfigError, RequestError
+from unknot.core.errors import ConfigError, RequestError, UnknotError
 from unknot.core.garbage import no_garbage_search
 from unknot.core.jobs import Engine, Job, Score, Update
 from unknot.core.keys import Key
@@ -39,7 +39,7 @@ from unknot.federation.describe import beyond, counts, describe, members_of, nod
 from unknot.federation.distil import distilled
 from unknot.federation.environment import environment
 from unknot.federation.erasure import attempt, close, last_visit, left_to_erase, left_to_join, repair
-from unknot.federation.history import NOBODY_LEFT, History, Round, Served, Trip
+from unknot.federation.history import NOBODY_LEFT, Event, History, Round, Served, Trip
 from unknot.federation.inbox import Inbox, Waiting, check_requests, concerned_by, held_by
 from unknot.federation.inspect import sort_out
 from unknot.federation.lanes import Flight, Lane
@@ -50,6 +50,7 @@ from unknot.federation.promise import Uncovered
 from unknot.federation.scores import Scores
 from unknot.federation.setup import Setup, SetupParts
 from unknot.federation.state import Outside, State
+from unknot.federation.stint import Stint
 from unknot.federation.view import View
 
 
@@ -81,7 +82,9 @@ class Federation(View):
         **parts: Unpack[SetupParts],
     ) -> None:
         setup = Setup.of(setup, recipe, parts)
+        self.given = setup
         self.state = State(initial, data, setup)
+        self.built = self.state.initial
         chosen = self.state.select
         if not method.selects and goes_by_clients(chosen):
             raise ConfigError(f"{method.name} draws its clients itself: leave select out")
@@ -110,7 +113,10 @@ class Federation(View):
         self._pools: dict[str, NDArray[np.int64]] = {}
         self._apart: list[Trip] = []
         self._history: History | None = None
+        self._stint: Stint | None = None
         self._uncovered = Uncovered()
+        self.steps = 0
+        """How many there have been: see `step`."""
 
     def __repr__(self) -> str:
         done = max((lane.rounds for lane in self.lanes.values()), default=0)
@@ -134,6 +140,19 @@ class Federation(View):
         training starts; one whose moment does not come waits for the next run.
         """
         self._observers.check_idle()
+        started = time.perf_counter()
+        self._begin(rounds, requests=requests, **parts)
+        assert self._history is not None
+        return self._go_on(self._history, started)
+
+    def _begin(
+        self,
+        rounds: int | Length | None = None,
+        *,
+        requests: Request | Named | Iterable[Request | Named] = (),
+        **parts: Unpack[LengthParts],
+    ) -> None:
+        """Check what is asked, and put it down as what is to be done."""
         length = Length.of(rounds, parts)
         asked = [requests] if isinstance(requests, Erase | Join | Named) else requests
         new = self._inbox.unknown(resolved(asked, self.data))
@@ -145,7 +164,6 @@ class Federation(View):
                 f"stopping at {'an accuracy' if length.goal is None else 'a goal'} needs validation data, "
                 "and evaluate_on with 'validation' in it"
             )
-        started = time.perf_counter()
         limit = None if length.seconds is None else self.state.now + round(length.seconds * SECOND)
         history = self._history or self._open(members)
         history.experiment = dict(self.experiment)
@@ -158,29 +176,45 @@ class Federation(View):
             goals = {name: lane.rounds - lane.ahead + length.rounds for name, lane in self.lanes.items()}
         for lane in self.lanes.values():
             lane.ahead = 0
+        self._stint = Stint(length, limit, goals)
+
+    def resume(self) -> History:
+        """Go on with what the last ``run`` was asked to do, from where it was broken off."""
+        self._observers.check_idle()
+        if self._stint is None or self._history is None:
+            raise UnknotError("there is nothing to go on with: this federation has not been run")
+        return self._go_on(self._history, time.perf_counter())
+
+    def _go_on(self, history: History, started: float) -> History:
+        assert self._stint is not None
         with self._observers.during(history):
-            self._train(history, length, goals, limit)
+            while not self._stint.stopped:
+                self.step()
             self._finish(history, started)
         return history
 
-    def _train(self, history: History, length: Length, goals: dict[str, int], limit: int | None) -> None:
-        """Turn by turn, until the lanes have had their rounds, or time is up, or there is nothing left."""
-        stopped = ""
-        while not stopped:
-            with no_garbage_search():
-                stopped = self._turn(history, length, goals, limit)
-        history.stopped = stopped
-        self.state.now = max([self.state.now, *(lane.at for lane in self.lanes.values())])
-        for name, lane in self.lanes.items():
-            lane.ahead = max(0, lane.rounds - goals.get(name, lane.rounds))
-        history.unserved = [
-            f"{request.told(self.data.label)} at {request.at}" for request in self._inbox.requests
-        ]
-        self.method.conclude(self.desk)
+    def step(self) -> tuple[Event, ...]:
+        """Make the next thing happen: serve a request, or take in who is back first. What happened.
 
-    def _turn(self, history: History, length: Length, goals: dict[str, int], limit: int | None) -> str:
-        """Serve what is due, send clients out, take in who is back first; says why, where that is the end."""
-        self._serve_due(history, goals)
+        The last step of a run happens to nobody: it is found that the run is over, and why.
+        """
+        stint, history = self._stint, self._history
+        if stint is None or history is None or stint.stopped:
+            raise UnknotError("there is nothing to go on with: call run, and steps come of it")
+        rounds, served = len(history.rounds), len(history.served)
+        with no_garbage_search():
+            stint.stopped = self._turn(history, stint)
+        if stint.stopped:
+            self._conclude(history, stint)
+        self.steps += 1
+        return *history.served[served:], *history.rounds[rounds:]
+
+    def _turn(self, history: History, stint: Stint) -> str:
+        """Serve what is due, or send clients out and take in who is back first; why, if that is the end."""
+        length, goals, limit = stint.length, stint.goals, stint.limit
+        if (due := self._inbox.next_due(self.state, goals)) is not None:
+            self._serve_due(*due, history)
+            return ""
         if length.rounds is not None:
             goals |= {name: length.rounds for name in self.lanes if name not in goals}
         short = [lane for name, lane in self.lanes.items() if not goals or lane.rounds < goals[name]]
@@ -204,8 +238,16 @@ class Federation(View):
             return "seconds"
         self.state.now = at
         if at not in wakes:
-            self._absorb([self.lanes[name] for name, due in ready.items() if due == at], history)
+            self._absorb([self.lanes[name] for name, due_at in ready.items() if due_at == at], history)
         return ""
+
+    def _conclude(self, history: History, stint: Stint) -> None:
+        """What is left to do when a run is over."""
+        history.stopped = stint.stopped
+        self.state.now = max([self.state.now, *(lane.at for lane in self.lanes.values())])
+        for name, lane in self.lanes.items():
+            lane.ahead = max(0, lane.rounds - stint.goals.get(name, lane.rounds))
+        self.method.conclude(self.desk)
 
     @property
     def model(self) -> Model:
@@ -474,17 +516,16 @@ class Federation(View):
                 "and there are no others to begin again from: give the model by name or as a function"
             )
 
-    def _serve_due(self, history: History, goals: Mapping[str, int]) -> None:
-        """Serve the requests whose moment has come, in the order of their moments."""
-        while (due := self._inbox.next_due(self.state, goals)) is not None:
-            waiting, self.state.now = due
-            if waiting.request.at.round is not None and not waiting.begun:
-                for lane in concerned_by(self.state, waiting.request):
-                    lane.wait_until(self.state.now)
-            record = self._serve(waiting, len(history.rounds))
-            self._inbox.remove(waiting)
-            history.served.append(record)
-            self._observers.tell(record, history)
+    def _serve_due(self, waiting: Waiting, moment: int, history: History) -> None:
+        """Serve a request whose moment has come."""
+        self.state.now = moment
+        if waiting.request.at.round is not None and not waiting.begun:
+            for lane in concerned_by(self.state, waiting.request):
+                lane.wait_until(self.state.now)
+        record = self._serve(waiting, len(history.rounds))
+        self._inbox.remove(waiting)
+        history.served.append(record)
+        self._observers.tell(record, history)
 
     def _serve(self, waiting: Waiting, place: int) -> Served:
         """Serve a request. Should the method fail, it stays the first to be served."""
@@ -594,6 +635,9 @@ class Federation(View):
     def _finish(self, history: History, started: float) -> None:
         history.environment = environment(self.engine)  # by now the engine knows which path it took
         history.guarantee = self._uncovered.promise(self.method, self.state)
+        history.unserved = [
+            f"{request.told(self.data.label)} at {request.at}" for request in self._inbox.requests
+        ]
         history.model = self.model
         history.waived = self.state.waived.describe(self.data.label)
         history.apart = list(self._apart)

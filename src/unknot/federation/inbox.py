@@ -63,26 +63,26 @@ class Inbox:
     """What has been asked and not yet been served. Nothing is lost between two runs."""
 
     def __init__(self) -> None:
-        self._waiting: list[Waiting] = []
+        self.waiting: list[Waiting] = []
 
     @property
     def requests(self) -> tuple[Request, ...]:
-        return tuple(waiting.request for waiting in self._waiting)
+        return tuple(waiting.request for waiting in self.waiting)
 
     @property
     def untouched(self) -> tuple[Request, ...]:
         """Those of which nothing has been served yet."""
-        return tuple(waiting.request for waiting in self._waiting if not waiting.begun)
+        return tuple(waiting.request for waiting in self.waiting if not waiting.begun)
 
     def put(self, requests: Iterable[Request]) -> None:
-        self._waiting += [Waiting(request) for request in requests]
+        self.waiting += [Waiting(request) for request in requests]
 
     def remove(self, waiting: Waiting) -> None:
-        self._waiting.remove(waiting)
+        self.waiting.remove(waiting)
 
     def unknown(self, requests: Iterable[Request]) -> list[Request]:
         """Those that are not being served already: a request that failed may be asked again."""
-        return [r for r in requests if not any(waiting.covers(r) for waiting in self._waiting)]
+        return [r for r in requests if not any(waiting.covers(r) for waiting in self.waiting)]
 
     def next_due(self, state: State, goals: Goals) -> tuple[Waiting, int] | None:
         """The request whose moment came first, and that moment, in simulated nanoseconds.
@@ -91,7 +91,7 @@ class Inbox:
         that in which they were asked, whichever lane gets there first: that depends on what clients hold.
         """
         due = []
-        for place, waiting in enumerate(self._waiting):
+        for place, waiting in enumerate(self.waiting):
             concerned = concerned_by(state, waiting.request)
             latest = max((lane.at for lane in concerned), default=state.now)
             at = waiting.request.at
@@ -109,7 +109,7 @@ class Inbox:
 
     def _preceded(self, place: int, state: State, goals: Goals) -> bool:
         """Whether a request at a round has to wait for another one that comes before it."""
-        mine = self._waiting[place].request
+        mine = self.waiting[place].request
         names = {lane.name for lane in concerned_by(state, mine)}
         for other, request in enumerate(self.requests):
             if request.at.round is None or (request.at.round, other) >= (mine.at.round, place):

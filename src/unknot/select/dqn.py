@@ -12,9 +12,10 @@ from __future__ import annotations
 import copy
 import itertools
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -27,6 +28,7 @@ from unknot.core.lineage import NOBODY, Lineage
 from unknot.core.saved import clients_of, read_tensors, write_tensors
 from unknot.core.selection import Ids
 from unknot.core.weights import Weights
+from unknot.core.written import plain_data
 
 _KIND = "policy"
 NEXT = ("double", "max")
@@ -94,6 +96,7 @@ class DQNSettings:
         return float(self.sensitivity ** min(merit - self.target, MOST) - 1)
 
 
+@plain_data
 @dataclass(frozen=True, eq=False)
 class Experience:
     """What the clients looked like, who was asked, what it was worth, what they looked like then."""
@@ -144,6 +147,31 @@ class Policy:
         if self.steps % self.settings.renew == 0:
             self.target.load_state_dict(self.values.state_dict())
         return float(loss.detach())
+
+    def remembered(self) -> dict[str, object]:
+        """All of it as plain data: copies, as what is learned is changed in place."""
+        networks = {
+            called: {name: tensor.detach().clone() for name, tensor in network.state_dict().items()}
+            for called, network in (("values", self.values), ("target", self.target))
+        }
+        return {
+            "clients": self.clients,
+            "basis": self.basis,
+            "lineage": self.lineage,
+            "steps": self.steps,
+            **networks,
+            "optimizer": copy.deepcopy(self._optimizer.state_dict()),
+        }
+
+    @staticmethod
+    def recalled(told: Mapping[str, Any], settings: DQNSettings) -> Policy:
+        """The inverse of `remembered`."""
+        policy = Policy(told["clients"], settings, Key.root(0), told["basis"])
+        policy.values.load_state_dict(told["values"])
+        policy.target.load_state_dict(told["target"])
+        policy._optimizer.load_state_dict(told["optimizer"])
+        policy.lineage, policy.steps = told["lineage"], told["steps"]
+        return policy
 
     def save(self, file: str | Path) -> None:
         """To go on with it in another run: it names whose data shaped it, and is dropped when they leave."""
@@ -203,6 +231,24 @@ class DQN:
 
     def fresh(self) -> DQN:
         return DQN(self.settings)
+
+    def remembered(self) -> dict[str, object]:
+        """All that it has learned, as plain data."""
+        policy = None if self.policy is None else self.policy.remembered()
+        return {
+            "curious": self.curious,
+            "state": self._state,
+            "asked": self._asked,
+            "memory": self._memory,
+            "policy": policy,
+        }
+
+    def recall(self, remembered: Mapping[str, Any]) -> None:
+        """The inverse of `remembered`."""
+        self.curious, self._state = remembered["curious"], remembered["state"]
+        self._asked, self._memory = remembered["asked"], remembered["memory"]
+        told = remembered["policy"]
+        self.policy = None if told is None else Policy.recalled(told, self.settings)
 
     def meet(self, model: Weights, updates: Sequence[Update], key: Key) -> None:
         self.curious = False

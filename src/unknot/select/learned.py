@@ -27,6 +27,7 @@ from unknot.core.lineage import NOBODY, Lineage
 from unknot.core.saved import clients_of
 from unknot.core.selection import Ids
 from unknot.core.weights import Weights
+from unknot.core.written import plain_data
 from unknot.select.products import products
 
 Floats = NDArray[np.float64]
@@ -47,6 +48,7 @@ _FARTHEST = 4.0
 """No fact counts for more deviations than this."""
 
 
+@plain_data
 @dataclass(frozen=True, eq=False)
 class Scorer:
     """The network: linear layers with tanh between, one for all candidates; and whose data shaped it."""

@@ -15,9 +15,11 @@ from numbers import Real
 from operator import index
 
 from unknot.core.errors import ConfigError
+from unknot.core.written import plain_data
 from unknot.topology.probabilities import distinct, listed, weigh
 
 
+@plain_data
 @dataclass(frozen=True)
 class Tree:
     """Nodes in preorder, children by their least member: equal trees have equal fields.

@@ -1,0 +1,356 @@
+"""A federation as data: all that it remembers in written form, and a federation made of that again.
+
+Who reads it has built the same federation anew, from the same data and settings: what comes of those is not
+written, and neither is any client's name. What selectors and aggregators remember is what of their attributes
+is not as it was given; one whose attributes are more than plain data says what it remembers itself
+(`remembered`), and takes it back (`recall`).
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+from torch import Tensor
+
+from unknot.core import written
+from unknot.core.base import Base
+from unknot.core.errors import ConfigError
+from unknot.core.jobs import Job, Score
+from unknot.core.keys import Key
+from unknot.core.lineage import Unit
+from unknot.core.requests import Erase, Join, Moment, Target
+from unknot.core.selection import AtRandom
+from unknot.core.training import (
+    SGD,
+    Adagrad,
+    AdaHessian,
+    Adam,
+    AdamW,
+    ConstantRate,
+    Cosine,
+    Recipe,
+    RMSprop,
+    StepDecay,
+    WarmUp,
+)
+from unknot.core.weights import Layout
+from unknot.core.written import NotPlain, Reader, Unreadable, Writer, Written, plain_data
+from unknot.federation.aggregators import Aggregate, new_aggregator
+from unknot.federation.history import Costs, Event, History, Round, Served, SetAside, Trip
+from unknot.federation.inbox import Waiting
+from unknot.federation.lanes import Flight, Lane
+from unknot.federation.length import Length
+from unknot.federation.pace import Buffered, Synchronous
+from unknot.federation.promise import Uncovered
+
+if TYPE_CHECKING:
+    from unknot.federation.federation import Federation
+
+for _plain in (
+    *(Base, Layout, Unit, Key, Job, Flight, Score, Costs, Trip, Round, Served, SetAside, Length, Uncovered),
+    *(Recipe, SGD, Adagrad, AdaHessian, Adam, AdamW, RMSprop, ConstantRate, Cosine, StepDecay, WarmUp),
+    *(Synchronous, Buffered, Target, Moment, Erase, Join),
+):
+    plain_data(_plain)
+
+FORMAT = 1
+LASTING = ("method", "guarantee", "seed", "setup", "members", "nodes", "seconds", "stopped")
+"""What of a history is written; rounds and requests are events, the rest is found anew at the end."""
+
+
+@runtime_checkable
+class Remembers(Protocol):
+    """A selector or an aggregator that says itself what it remembers: plain data."""
+
+    def remembered(self) -> object: ...
+
+    def recall(self, remembered: Any) -> None: ...
+
+
+def write(fed: Federation) -> Written:
+    """All that a federation remembers between two steps, but for the events of its history."""
+    state, history = fed.state, fed._history
+    if history is None:
+        raise ConfigError("a federation that has not been run has nothing to remember")
+    out = Writer(_known(fed))
+    out.put(FORMAT)
+    with out.at("the federation"):
+        out.put([fed.steps, state.now, state.members, state.forgotten, state.costs, state.restarted])
+        out.put([len(history.rounds), len(history.served)])
+        out.put(sorted(state.data.erased))
+        out.put({client: sorted(ids) for client, ids in sorted(state.data.reduced.items())})
+        out.put([fed._stint, fed._apart, fed._uncovered])
+        out.put({name: getattr(history, name) for name in LASTING})
+        out.put(history.set_aside_observers)
+    with out.at("the ledger"):
+        out.put(state.ledger.entries())
+    with out.at("the initial weights"):
+        out.put(state.initial)
+    with out.at("the selector"):
+        out.put(state.select_knows)
+        _put_part(out, state.select, fed.given.select)
+    with out.at("what is kept"):
+        _put_archive(out, fed)
+        _put_memo(out, fed)
+        _put_keepsakes(out, fed)
+    out.put(len(state.lanes))
+    for lane in state.lanes.values():
+        with out.at(f"lane {lane.name!r}"):
+            _put_lane(out, fed, lane)
+    with out.at("a request"):
+        out.put([_told(waiting) for waiting in fed._inbox.waiting])
+    return out.written()
+
+
+def restore(fed: Federation, content: bytes, get: Callable[[str], Tensor], events: list[bytes]) -> None:
+    """Make a federation that was built anew what it was when this was written.
+
+    `get` gives tensors by digest, `events` are those of its history (`write_event`), in order. Raises
+    `Unreadable` if the two do not fit together.
+    """
+    try:
+        _restore(fed, Reader(content, get, _known(fed), fed.data.names), get, events)
+    except (written.NotPlain, Unreadable, ConfigError):
+        raise
+    except Exception as error:  # of content that somebody made up
+        raise Unreadable(f"what was written does not fit this federation: {error}") from None
+
+
+def write_event(fed: Federation, event: Event) -> bytes:
+    """An event of a history by itself."""
+    out = Writer(_known(fed))
+    out.put(event)
+    return out.written().content
+
+
+def read_event(fed: Federation, content: bytes) -> Event:
+    event = Reader(content, _no_tensors, _known(fed), fed.data.names).read()
+    if not isinstance(event, Round | Served):
+        raise Unreadable("what was written as an event is none")
+    return event
+
+
+def _known(fed: Federation) -> dict[str, object]:
+    """What whoever reads it has as well."""
+    setup = fed.given
+    known: dict[str, object] = {
+        "initial": fed.built,
+        "restart": fed._restart,
+        "recipe": setup.recipe,
+        "optimizer": setup.recipe.optimizer,
+        "schedule": setup.recipe.schedule,
+        "loss": setup.recipe.loss,
+        "pace": setup.pace,
+        "layout": fed.built.layout,
+    }
+    return {name: thing for name, thing in known.items() if thing is not None}
+
+
+def _no_tensors(digest: str) -> Tensor:
+    raise Unreadable("an event has no tensors")
+
+
+# What selectors and aggregators remember ------------------------------------------------------------
+
+
+def _put_part(out: Writer, part: object, like: object) -> None:
+    """What of a part is not as it was given."""
+    if type(part) is not type(like):
+        raise NotPlain(f"a {type(part).__name__} in the place of a {type(like).__name__} cannot be written")
+    if isinstance(part, Remembers):
+        out.put(part.remembered())
+        return
+    out.put(None)
+    told = {}
+    given = getattr(like, "__dict__", {})
+    for name, value in getattr(part, "__dict__", {}).items():
+        if name in given and value is given[name]:
+            continue
+        with out.at(f"{type(part).__name__}.{name}"):
+            trial = Writer(out.known)
+            try:
+                trial.put(value)
+            except NotPlain:
+                if name in given and value == given[name]:
+                    continue
+                raise
+        told[name] = value
+    out.put(told)
+
+
+def _take_part(read: Reader, like: Any) -> Any:
+    part = copy.deepcopy(like)
+    remembered = read.read()
+    if isinstance(part, Remembers):
+        part.recall(remembered)
+        return part
+    for name, value in read.read().items():
+        if not isinstance(name, str):
+            raise Unreadable("an attribute without a name")
+        object.__setattr__(part, name, value)
+    return part
+
+
+def _put_aggregate(out: Writer, fed: Federation, aggregate: Aggregate | None) -> None:
+    out.put(aggregate is not None)
+    if aggregate is not None:
+        _put_part(out, aggregate, new_aggregator(fed.state.aggregate))
+
+
+def _take_aggregate(read: Reader, fed: Federation) -> Any:
+    return _take_part(read, new_aggregator(fed.state.aggregate)) if read.read() else None
+
+
+# What is kept ------------------------------------------------------------------------------------------
+
+
+def _put_archive(out: Writer, fed: Federation) -> None:
+    archive = fed.state.archive
+    out.put([archive.room, len(archive)])
+    for name, kept in archive.entries():
+        out.put([name, kept.layout, kept.lineage])
+        out.named(kept.digest, kept.load, kept.device, kept.lineage)
+        _put_aggregate(out, fed, kept.beside)
+
+
+def _put_memo(out: Writer, fed: Federation) -> None:
+    memo = fed.state.memo
+    out.put([memo.room, len(memo)])
+    for name, kept in memo.entries():
+        out.put([name, kept.unit, kept.lineage, kept.loss])
+        assert kept.unit is not None
+        with out.of(kept.unit.client):
+            out.named(kept.digest, kept.load, kept.device, kept.lineage)
+
+
+def _put_keepsakes(out: Writer, fed: Federation) -> None:
+    kept = fed.state._kept
+    out.put(kept is not None)
+    if kept is None:
+        return
+    entries = kept.entries()
+    out.put([kept.limit, kept.waived, len(entries)])
+    for name, unit, weights in entries:
+        out.put([name, unit])
+        with out.of(None if unit is None else unit.client):
+            out.put(weights)
+
+
+def _take_kept(read: Reader, fed: Federation) -> None:
+    state = fed.state
+    room, count = read.read()
+    state.archive.clear(room)
+    for _ in range(count):
+        name, layout, lineage = read.read()
+        vector = read.read()
+        state.archive.restore(name, vector, layout, lineage, _take_aggregate(read, fed))
+    room, count = read.read()
+    state.memo.clear(room)
+    for _ in range(count):
+        name, unit, lineage, loss = read.read()
+        state.memo.restore(name, read.read(), unit, lineage, loss)
+    if not read.read():
+        return
+    limit, waived, count = read.read()
+    kept = state.keepsakes
+    kept.clear()
+    kept.limit = limit
+    for _ in range(count):
+        name, unit = read.read()
+        kept.put(name, unit, read.read())
+    kept.let_pass(waived)
+
+
+# Lanes ---------------------------------------------------------------------------------------------------
+
+
+def _put_lane(out: Writer, fed: Federation, lane: Lane) -> None:
+    out.put([lane.name, lane.members, lane.recipe, lane.pace, lane.at, lane.knows, lane.meeting])
+    out.put([lane.version, lane.rounds, lane.ahead, lane.flights, lane.sent, lane.joined])
+    with out.at(" notes"):
+        out.put(lane.notes)
+    plain = type(lane.selector) is AtRandom and type(fed.state.select) is not AtRandom
+    out.put(plain)
+    if not plain:
+        _put_part(out, lane.selector, fed.given.select)
+    out.put(len(lane.nodes))
+    for name, node in lane.nodes.items():
+        with out.at(f" node {name!r}"):
+            out.put([name, node.name, node.members, node.weights])
+            _put_aggregate(out, fed, node.aggregate)
+
+
+def _take_lane(read: Reader, fed: Federation) -> Lane:
+    name, members, recipe, pace, at, knows, meeting = read.read()
+    version, rounds, ahead, flights, sent, joined = read.read()
+    notes = read.read()
+    selector: Any = AtRandom() if read.read() else _take_part(read, fed.given.select)
+    lane = Lane(name, members, recipe, pace, selector, at, knows, meeting)
+    lane.version, lane.rounds, lane.ahead = version, rounds, ahead
+    lane.flights, lane.sent, lane.joined, lane.notes = flights, sent, joined, notes
+    fed.state.lanes[name] = lane
+    for _ in range(read.read()):
+        key, called, members, weights = read.read()
+        node = fed.state.add_node(lane, called, members, weights)
+        node.aggregate = _take_aggregate(read, fed)
+        if key != called:
+            del lane.nodes[called]
+            lane.nodes[key] = node
+    return lane
+
+
+# Requests and history ------------------------------------------------------------------------------------
+
+
+def _told(waiting: Waiting) -> dict[str, object]:
+    told: dict[str, object] = dict(vars(waiting))
+    told["touched"] = [lane.name for lane in waiting.touched]
+    return told
+
+
+def _waiting(told: Mapping[str, Any], lanes: Mapping[str, Lane]) -> Waiting:
+    touched = [lanes[name] for name in told["touched"] if name in lanes]
+    return Waiting(**{**told, "touched": touched})
+
+
+def _restore(fed: Federation, read: Reader, get: Callable[[str], Tensor], events: list[bytes]) -> None:
+    state = fed.state
+    if (found := read.read()) != FORMAT:
+        raise Unreadable(f"it is of the format {found}, and this version of unknot reads {FORMAT}")
+    fed.steps, state.now, state.members, state.forgotten, state.costs, state.restarted = read.read()
+    rounds, served = read.read()
+    for client in read.read():
+        if client in state.data:
+            state.data.erase(client)
+    for client, ids in read.read().items():
+        held = set(state.data[client].ids.tolist()) & set(ids) if client in state.data else set()
+        if held:
+            state.data.erase(client, sorted(held))
+    fed._stint, fed._apart, fed._uncovered = read.read()
+    lasting, aside = read.read(), read.read()
+    state.ledger.restore(read.read())
+    state.initial = read.read()
+    state.select_knows = read.read()
+    state.select = _take_part(read, fed.given.select)
+    _take_kept(read, fed)
+    state.lanes.clear()
+    for _ in range(read.read()):
+        _take_lane(read, fed)
+    fed._inbox.waiting[:] = [_waiting(told, state.lanes) for told in read.read()]
+    if not read.ended:
+        raise Unreadable("there is more than was to be written")
+    history = History(lasting["method"], lasting["guarantee"], lasting["seed"], fed.metrics[0])
+    for name in LASTING:
+        setattr(history, name, lasting[name])
+    history.set_aside_observers = aside
+    history.names = dict(fed.data.names)
+    for content in events:
+        event = read_event(fed, content)
+        (history.rounds if isinstance(event, Round) else history.served).append(event)  # type: ignore[arg-type]
+    if (len(history.rounds), len(history.served)) != (rounds, served):
+        raise Unreadable(f"there are {len(events)} events, and it knows of {rounds + served}")
+    fed._history = history
+    fed._pools.clear()
+    fed.scores.forget()

@@ -1,0 +1,22 @@
+"""One call to ``run``, as data: how long it is to go on, and whether it is over."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from unknot.core.written import plain_data
+from unknot.federation.length import Length
+
+
+@plain_data
+@dataclass
+class Stint:
+    """What a federation was last asked to do, and how far that is."""
+
+    length: Length
+    limit: int | None = None
+    """The simulated nanosecond at which it ends."""
+    goals: dict[str, int] = field(default_factory=dict)
+    """The round at which each lane rests; none where it goes by time."""
+    stopped: str = ""
+    """Why it is over; nothing while it goes on."""

@@ -1,0 +1,251 @@
+"""A federation written between any two steps, and made again in its place, ends as if nothing had been."""
+
+import dataclasses
+from contextlib import suppress
+
+import numpy as np
+import pytest
+import torch
+
+from support import ToyEngine, small_data, toy_federation
+from unknot.core.errors import UnknotError
+from unknot.core.lineage import NOBODY
+from unknot.core.requests import erase, join
+from unknot.core.training import Recipe
+from unknot.core.written import NotPlain
+from unknot.federation import (
+    Buffered,
+    Clock,
+    FedAdam,
+    FedBuff,
+    Federation,
+    Guarantee,
+    Method,
+    Pareto,
+    Synchronous,
+    form,
+)
+from unknot.select import DQN, Balanced, DQNSettings, KCenter
+from unknot.select.learned import Learned
+from unknot.unlearn import (
+    BMT,
+    FATS,
+    KNOT,
+    MMT,
+    PGA,
+    RFS,
+    SISA,
+    Distillation,
+    ExactFun,
+    FedCIO,
+    FedEraser,
+    Rapid,
+    Standalone,
+)
+
+SIZES = (5, 8, 3, 6, 7, 4, 9, 2)
+METHODS = {
+    "rfs": RFS,
+    "rapid": Rapid,
+    "bmt": BMT,
+    "mmt": MMT,
+    "mmt rebuilt": lambda: MMT(change="rebuild"),
+    "sisa": SISA,
+    "fedcio": lambda: FedCIO(clusters=2),
+    "knot": lambda: KNOT(clusters=2),
+    "knot random back": lambda: KNOT(clusters=2, by="random", restart="before"),
+    "knot mmt": lambda: KNOT(clusters=2, by="random", retrain=MMT()),
+    "knot federaser": lambda: KNOT(clusters=2, by="random", retrain=FedEraser(interval=1)),
+    "fats": lambda: FATS(rho_client=5, rounds=20, local_steps=3, clients=8),
+    "exact-fun": lambda: ExactFun(alpha=0.1),
+    "standalone": Standalone,
+    "federaser": lambda: FedEraser(interval=2),
+    "federaser from what remains": lambda: FedEraser(interval=1, start="remaining", mean="plain"),
+    "pga": PGA,
+    "distillation": Distillation,
+}
+PACES = {
+    "sync": lambda: Synchronous(4),
+    "buffered": lambda: Buffered(4, 2, staleness_bound=3),
+}
+SELECTORS = {
+    "k-center": lambda: KCenter(3),
+    "dqn": lambda: DQN(DQNSettings(batch=2, renew=2, hidden=(8,))),
+    "dqn in a round": lambda: DQN(DQNSettings(batch=2, meeting="round", next="max", components=2)),
+    "balanced": Balanced,
+    "learned": Learned,
+}
+REQUESTS = [
+    erase({3: [1, 2]}, round=2),
+    join([7], round=3),
+    erase(1, round=4),
+    erase([0, 5], time=2.5),
+]
+
+
+def build(method: Method, pace: str, engine: ToyEngine | None = None, **options) -> Federation:
+    clock = Clock(Pareto(alpha=1.5, cap=5.0), seconds_per_sample=0.1)
+    options = {"recipe": Recipe(batch_size=2), "clock": clock, **options}
+    if method.selects or "pace" in options:
+        options.setdefault("pace", PACES[pace]())
+    return toy_federation(method, small_data(SIZES), engine, **options)
+
+
+def requests_for(method: Method) -> list:
+    if method.name == "sisa" or method.name == "fats":
+        return [r for r in REQUESTS if r.at.round is not None]
+    return REQUESTS
+
+
+def story(fed: Federation) -> dict:
+    """All that is to be the same: the model, what happened, what it cost; not how long that took."""
+    history = fed._history
+    told = history.to_dict()
+    for name in ("seconds", "environment", "experiment"):
+        told.pop(name, None)
+    return {"model": history.model.digest(), "lineage": history.model.lineage.describe(), **told}
+
+
+class Vault(dict):
+    """Tensors by digest, as a disk would give them back."""
+
+    def take(self, written) -> None:
+        for digest, kept in written.tensors.items():
+            if digest not in self:
+                self[digest] = kept.load().clone()
+
+    def get_one(self, digest: str) -> torch.Tensor:
+        return self[digest].clone()
+
+
+def again(fed: Federation, rebuild, vault: Vault) -> Federation:
+    """Written, and read by one that was built anew."""
+    written = form.write(fed)
+    vault.take(written)
+    history = fed._history
+    events = [form.write_event(fed, event) for event in history.events]
+    other = rebuild()
+    form.restore(other, written.content, vault.get_one, events)
+    return other
+
+
+def compare(rebuild, length: dict, requests, every: int = 1) -> None:
+    whole = rebuild()
+    whole.run(requests=requests, **length)
+    assert len(whole._history.served) == len(list(requests))
+    parts = rebuild()
+    vault = Vault()
+    parts._begin(requests=requests, **length)
+    while not parts._stint.stopped:
+        for _ in range(every):
+            if not parts._stint.stopped:
+                parts.step()
+        parts = again(parts, rebuild, vault)
+    parts.resume()
+    assert parts.steps == whole.steps
+    assert story(parts) == story(whole)
+
+
+@pytest.mark.parametrize("pace", PACES)
+@pytest.mark.parametrize("name", METHODS)
+def test_a_run_written_and_read_at_every_step_ends_as_one_that_never_was(name, pace):
+    method = METHODS[name]()
+    if name == "fats" and pace == "buffered":
+        pytest.skip("FATS draws its rounds at a synchronous pace")
+
+    def rebuild() -> Federation:
+        return build(METHODS[name](), pace)
+
+    compare(rebuild, {"rounds": 7}, requests_for(method))
+
+
+@pytest.mark.parametrize("when", ["always", "unlearning"])
+@pytest.mark.parametrize("pace", PACES)
+@pytest.mark.parametrize("name", SELECTORS)
+def test_so_does_what_selectors_remember(name, pace, when):
+    def rebuild() -> Federation:
+        return build(RFS(), pace, select=SELECTORS[name](), select_when=when)
+
+    compare(rebuild, {"rounds": 8}, REQUESTS)
+
+
+@pytest.mark.parametrize("aggregate", [FedAdam, FedBuff])
+def test_so_does_what_aggregators_remember(aggregate):
+    def rebuild() -> Federation:
+        return build(KNOT(clusters=2, by="random", restart="before"), "buffered", aggregate=aggregate())
+
+    compare(rebuild, {"seconds": 12.0}, REQUESTS)
+
+
+def test_so_does_a_run_that_stops_at_a_goal():
+    compare(lambda: build(RFS(), "buffered"), {"rounds": 30, "accuracy": 0.5, "window": 2}, REQUESTS[:2])
+
+
+class Odd(RFS):
+    name = "odd"
+    guarantee = Guarantee.EXACT
+
+    def absorb(self, desk, lane, updates):
+        super().absorb(desk, lane, updates)
+        lane.notes["odd"] = object()
+
+
+def test_what_has_no_written_form_is_refused_by_its_place():
+    fed = build(Odd(), "sync")
+    fed.run(1)
+    with pytest.raises(NotPlain, match=r"lane 'global' notes\['odd'\] is a object.*plain_data"):
+        form.write(fed)
+
+
+@dataclasses.dataclass
+class Mine:
+    """A selector of somebody's own that counts, in plain attributes, and declares nothing."""
+
+    counts: dict = dataclasses.field(default_factory=dict)
+    curious = learns = False
+    lineage = NOBODY
+
+    def fresh(self):
+        return Mine()
+
+    def meet(self, model, updates, key):
+        pass
+
+    def choose(self, idle, k, key):
+        ranked = sorted(idle.tolist(), key=lambda client: (self.counts.get(client, 0), client))[:k]
+        for client in ranked:
+            self.counts[client] = self.counts.get(client, 0) + 1
+        return np.sort(np.asarray(ranked))
+
+    def observe(self, model, updates, merit, key):
+        pass
+
+
+def test_plain_attributes_of_somebodys_own_selector_are_remembered():
+    compare(lambda: build(RFS(), "buffered", select=Mine()), {"rounds": 6}, REQUESTS[2:3])
+
+
+def test_bytes_that_are_cut_or_changed_are_unreadable_and_nothing_else():
+    fed = build(MMT(), "sync")
+    fed.run(2)
+    vault = Vault()
+    written = form.write(fed)
+    vault.take(written)
+    events = [form.write_event(fed, event) for event in fed._history.events]
+    content = written.content
+    for place in range(0, len(content), max(1, len(content) // 150)):
+        for changed in (
+            content[:place],
+            content[:place] + bytes([content[place] ^ 0x55]) + content[place + 1 :],
+            content[:place] + b"\xff" * 8 + content[place + 8 :],
+        ):
+            with suppress(UnknotError):
+                form.restore(build(MMT(), "sync"), changed, vault.get_one, events)
+
+
+def test_no_name_of_a_client_is_written():
+    data = small_data(SIZES)
+    data = data.replaced(names={client: f"Hospital {client} of Graz" for client in data.clients})
+    fed = toy_federation(RFS(), data)
+    fed.run(2, requests=erase("Hospital 1 of Graz", round=1))
+    assert b"Graz" not in form.write(fed).content
