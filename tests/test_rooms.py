@@ -36,6 +36,7 @@ MAY_IMPORT = table()
 LIGHT = {"torch", "numpy", "unknot"}
 HEAVY_ALLOWED = {
     "core": {"safetensors"},
+    "store": {"cryptography"},
     "engine": {"ray"},
     "text": {"transformers"},  # for tokenizers of other makes
     "models": {"safetensors", "transformers"},
@@ -69,6 +70,7 @@ def imports(room: str) -> dict[str, set[str]]:
 
 def test_the_table_is_read_as_people_read_it():
     assert MAY_IMPORT["core"] == set()
+    assert MAY_IMPORT["store"] == {"core"}
     assert MAY_IMPORT["unlearn"] == {"core", "federation", "topology"}
     assert MAY_IMPORT["incentive"] == {"core"}
     assert {"core", "unlearn", "experiments"} <= MAY_IMPORT["testing"]
@@ -116,13 +118,14 @@ def test_unknot_imports_without_the_command_line():
         "class No:\n"
         "    def find_spec(self, name, path=None, target=None):\n"
         "        heavy = {'rich', 'typer', 'matplotlib', 'scipy', 'sklearn', 'pydantic', 'flwr', 'ray'}\n"
-        "        heavy |= {'tensorboard', 'mlflow', 'wandb', 'safetensors', 'transformers'}\n"
+        "        heavy |= {'tensorboard', 'mlflow', 'wandb', 'safetensors', 'transformers', 'cryptography'}\n"
         "        if name.split('.')[0] in heavy:\n"
         "            raise ModuleNotFoundError(name)\n"
         "sys.meta_path.insert(0, No())\n"
         "import unknot\n"
         "from unknot import *\n"
         "unknot.simulate; unknot.track; Experiment.of({})\n"
+        "import unknot.store\n"
         "import unknot.reproduce.__main__\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

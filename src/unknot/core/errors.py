@@ -30,6 +30,10 @@ class StoreFullError(UnknotError):
     """A method's history needs more room than it was allowed."""
 
 
+class StoreError(UnknotError):
+    """A file of a run's folder is missing, damaged or not ours, or cannot be written."""
+
+
 class ForbiddenLineageError(UnknotError):
     """Weights shaped by erased data were about to be used."""
 

@@ -1,0 +1,368 @@
+"""A run's database: the log of what happened, the inbox of what was asked, the clients' sealed names.
+
+SQLite in a form in which a commit is on the disk when it returns, what is deleted is overwritten, and several
+processes may read while one writes. A file that is not ours to the letter is refused.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import astuple, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Literal, Self
+from urllib.parse import quote
+
+from unknot.core.errors import StoreError
+from unknot.store import files
+from unknot.store.files import opened, point, told
+from unknot.store.rows import (
+    REFUSED,
+    SERVED,
+    START,
+    TAKEN,
+    WAITING,
+    Asked,
+    Entry,
+    asked_of,
+    entry_hash,
+    entry_of,
+)
+
+KINDS = ("erase", "join", "pause", "stop", "go")
+"""What may be asked for."""
+_APPLICATION, _VERSION = 0x756E6B74, 1
+_TABLES = {
+    "log": "CREATE TABLE log (number INTEGER PRIMARY KEY, kind TEXT NOT NULL, body BLOB NOT NULL, "
+    "at TEXT NOT NULL, previous BLOB NOT NULL, hash BLOB NOT NULL)",
+    "inbox": "CREATE TABLE inbox (number INTEGER PRIMARY KEY, kind TEXT NOT NULL, body BLOB NOT NULL, "
+    "asker TEXT NOT NULL, asked_at TEXT NOT NULL, step INTEGER, taken_at TEXT, done_at TEXT, "
+    "state TEXT NOT NULL, outcome BLOB NOT NULL, hash BLOB NOT NULL)",
+    "clients": "CREATE TABLE clients (number INTEGER PRIMARY KEY, name BLOB NOT NULL)",
+}
+_BUSY = 5.0  # seconds that another process's writing is waited for
+_PAGE = 256  # entries that are read at a time
+_HIGHEST = 2**63
+_REMEDIES = {
+    sqlite3.SQLITE_BUSY: "another process is writing: try again",
+    sqlite3.SQLITE_LOCKED: "another process is writing: try again",
+    sqlite3.SQLITE_FULL: "make room on the disk, and start again: what was written before still is",
+    sqlite3.SQLITE_READONLY: "give the one who runs this the right to write there",
+    sqlite3.SQLITE_CANTOPEN: "look at the rights to the folder, and whether it is one of a run",
+}
+
+
+class Database:
+    """One connection to the file `path`, for one thread; see `create` and `open`."""
+
+    def __init__(self, path: Path, connection: sqlite3.Connection, readonly: bool) -> None:
+        self.path = path
+        self.readonly = readonly
+        self._connection = connection
+        self._inside = False
+
+    @classmethod
+    def create(cls, path: str | Path) -> Self:
+        """Make a new one and open it; there must be none yet. It is whole when it has its name."""
+        path = Path(path)
+        if os.path.lexists(path):
+            raise StoreError(f"{path} is there already: name another folder, or go on with that run")
+        part = path.with_name(files.part_name(path.name))
+        with told("write", path):
+            os.close(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+            with _explained(path):
+                connection = _connect(part, readonly=False)
+                try:
+                    connection.execute("PRAGMA journal_mode = WAL")
+                    connection.execute(f"PRAGMA application_id = {_APPLICATION}")
+                    connection.execute(f"PRAGMA user_version = {_VERSION}")
+                    for table in _TABLES.values():
+                        connection.execute(table)
+                finally:
+                    connection.close()
+        point("db:created")
+        files.put_in_place(part, path)
+        return cls.open(path)
+
+    @classmethod
+    def open(cls, path: str | Path, readonly: bool = False) -> Self:
+        """Open one that is there; for writing, its pages are looked through first."""
+        path = Path(path)
+        for suffix in ("", "-wal", "-shm"):
+            beside = path.with_name(path.name + suffix)
+            if not suffix or os.path.lexists(beside):
+                with opened(beside):  # plain files, and no symbolic links
+                    pass
+        if os.path.lexists(path.with_name(path.name + "-journal")):
+            raise StoreError(
+                f"{path}-journal is none of ours, and would be played back into {path}: remove it"
+            )
+        with _explained(path):
+            connection = _connect(path, readonly)
+            try:
+                _examine(path, connection, readonly)
+            except BaseException:
+                connection.close()
+                raise
+        return cls(path, connection, readonly)
+
+    def close(self) -> None:
+        """Close the connection."""
+        with _explained(self.path):
+            self._connection.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """All that is written within is one commit; a transaction within another is part of that."""
+        if self._inside:
+            yield
+            return
+        point("db:begin")
+        self._run("BEGIN IMMEDIATE")
+        self._inside = True
+        try:
+            yield
+            point("db:commit")
+            self._run("COMMIT")
+        except BaseException:
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
+            raise
+        finally:
+            self._inside = False
+        point("db:committed")
+
+    def truncate(self, within: float = 0.0) -> bool:
+        """Bring all into the file itself and empty the write-ahead log.
+
+        False where, `within` so many seconds, a reader's old view stood in the way.
+        """
+        point("db:truncate")
+        self._run(f"PRAGMA busy_timeout = {int(1000 * within)}")
+        try:
+            busy = self._all("PRAGMA wal_checkpoint(TRUNCATE)")[0][0]
+        finally:
+            self._run(f"PRAGMA busy_timeout = {int(1000 * _BUSY)}")
+        point("db:truncated")
+        return not busy
+
+    # The log.
+
+    def append(self, entries: Sequence[tuple[str, bytes]]) -> int:
+        """Add entries (kind and body) to the log in one transaction; the number of the last."""
+        at = _now()
+        with self.transaction():
+            number, previous = self.head()
+            rows = []
+            for kind, body in entries:
+                number += 1
+                found = entry_hash(previous, number, kind, at, body)
+                rows.append((number, kind, body, at, previous, found))
+                previous = found
+            self._many("INSERT INTO log VALUES (?, ?, ?, ?, ?, ?)", rows)
+        return number
+
+    def entries(self, after: int = 0, kind: str | None = None) -> Iterator[Entry]:
+        """The entries `after` that number, of that `kind` or all, in order; each is checked by its hash."""
+        which, values = ("", ()) if kind is None else (" AND kind = ?", (kind,))
+        while True:
+            rows = self._all(
+                f"SELECT * FROM log WHERE number > ?{which} ORDER BY number LIMIT {_PAGE}", (after, *values)
+            )
+            for row in rows:
+                entry = entry_of(row, self.path)
+                yield entry
+                after = entry.number
+            if len(rows) < _PAGE:
+                return
+
+    def last(self, kind: str) -> Entry | None:
+        """The last entry of that `kind`."""
+        rows = self._all("SELECT * FROM log WHERE kind = ? ORDER BY number DESC LIMIT 1", (kind,))
+        return entry_of(rows[0], self.path) if rows else None
+
+    def head(self) -> tuple[int, bytes]:
+        """The number and the hash of the last entry; 0 and zeros where there is none.
+
+        Who keeps them elsewhere finds out when entries are cut from the end.
+        """
+        rows = self._all("SELECT * FROM log ORDER BY number DESC LIMIT 1")
+        if not rows:
+            return 0, START
+        entry = entry_of(rows[0], self.path)
+        return entry.number, entry.hash
+
+    def verify(self) -> None:
+        """Go through the whole log: every entry must fit the one before it."""
+        number, previous = 0, START
+        for entry in self.entries(after=-_HIGHEST):
+            if entry.number != number + 1 or entry.previous != previous:
+                raise StoreError(
+                    f"{self.path}: entry {entry.number} of the log does not fit entry {number}: entries are "
+                    "missing, or were changed; take the file from a backup"
+                )
+            number, previous = entry.number, entry.hash
+
+    # The inbox.
+
+    def ask(self, kind: str, body: bytes, by: str) -> int:
+        """Leave a request, from any process; its number."""
+        if kind not in KINDS:
+            raise StoreError(f"{kind!r} cannot be asked for; these can: {', '.join(KINDS)}")
+        with self.transaction():
+            number = self._all("SELECT coalesce(max(number), 0) + 1 FROM inbox")[0][0]
+            self._put(Asked(number, kind, body, by, _now()))
+        return int(number)
+
+    def asked(self) -> list[Asked]:
+        """Every request, in order."""
+        return self._asked("ORDER BY number")
+
+    def waiting(self) -> list[Asked]:
+        """The requests that nobody has taken yet, in order."""
+        return self._asked("WHERE state = ? ORDER BY number", WAITING)
+
+    def taken_after(self, step: int) -> list[Asked]:
+        """The requests that were taken at a later `step`, in the order of their steps."""
+        return self._asked("WHERE step > ? ORDER BY step, number", step)
+
+    def take(self, number: int, step: int) -> None:
+        """A request is taken at that `step`; to say so twice is no harm."""
+        with self.transaction():
+            asked = self._request(number)
+            if asked.state == WAITING:
+                self._put(replace(asked, step=step, taken_at=_now(), state=TAKEN))
+            elif asked.step != step:
+                raise StoreError(f"{self.path}: request {number} was taken at step {asked.step}, not {step}")
+
+    def done(self, number: int, outcome: bytes, state: Literal["served", "refused"]) -> None:
+        """A request that was taken is served or refused; said again after a crash, its first time stays."""
+        if state not in (SERVED, REFUSED):
+            raise StoreError(f"a request is served or refused, and not {state!r}")
+        with self.transaction():
+            asked = self._request(number)
+            if asked.state == WAITING:
+                raise StoreError(f"{self.path}: request {number} was not taken yet")
+            self._put(replace(asked, outcome=outcome, state=state, done_at=asked.done_at or _now()))
+
+    def blank(self, numbers: Collection[int]) -> None:
+        """Empty what these requests asked for and what came of them; that they were stays."""
+        with self.transaction():
+            for number in numbers:
+                self._put(replace(self._request(number), body=b"", outcome=b""))
+
+    # The clients.
+
+    def name_clients(self, names: Mapping[int, bytes]) -> None:
+        """Keep the sealed names of clients."""
+        with self.transaction():
+            self._many("INSERT OR REPLACE INTO clients VALUES (?, ?)", list(names.items()))
+
+    def client_names(self) -> dict[int, bytes]:
+        """The sealed names of clients, by number."""
+        found = dict(self._all("SELECT number, name FROM clients ORDER BY number"))
+        for number, name in found.items():
+            if not isinstance(number, int) or not isinstance(name, bytes):
+                raise StoreError(
+                    f"{self.path}: the name of client {number} is damaged: take it from a backup"
+                )
+        return found
+
+    def drop_clients(self, numbers: Collection[int]) -> None:
+        """Delete the names of these clients."""
+        with self.transaction():
+            self._many("DELETE FROM clients WHERE number = ?", [(number,) for number in numbers])
+
+    def _request(self, number: int) -> Asked:
+        found = self._asked("WHERE number = ?", number)
+        if not found:
+            raise StoreError(f"{self.path}: there is no request {number}")
+        return found[0]
+
+    def _asked(self, which: str, *values: object) -> list[Asked]:
+        return [asked_of(row, self.path) for row in self._all(f"SELECT * FROM inbox {which}", values)]
+
+    def _put(self, asked: Asked) -> None:
+        row = [*astuple(asked), asked.check()]
+        self._many("INSERT OR REPLACE INTO inbox VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", [row])
+
+    def _run(self, statement: str) -> None:
+        with _explained(self.path):
+            self._connection.execute(statement).close()
+
+    def _many(self, statement: str, rows: Sequence[Sequence[object]]) -> None:
+        with _explained(self.path):
+            self._connection.executemany(statement, rows)
+
+    def _all(self, statement: str, values: Sequence[object] = ()) -> list[Any]:
+        """All rows at once: no view of the file is held open between calls."""
+        with _explained(self.path):
+            return self._connection.execute(statement, values).fetchall()
+
+
+def _connect(path: Path, readonly: bool) -> sqlite3.Connection:
+    address = f"file:{quote(os.fspath(path.absolute()))}?mode={'ro' if readonly else 'rw'}"
+    connection = sqlite3.connect(address, uri=True, timeout=_BUSY, isolation_level=None)
+    try:
+        # The schema of a file is not trusted: it must not call anything, and is compared with ours.
+        for setting in (
+            "trusted_schema = OFF",
+            "cell_size_check = ON",
+            "foreign_keys = ON",
+            "secure_delete = ON",
+        ):
+            connection.execute(f"PRAGMA {setting}").close()
+        connection.execute("PRAGMA synchronous = FULL").close()
+        connection.execute("PRAGMA mmap_size = 0").close()
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _examine(path: Path, connection: sqlite3.Connection, readonly: bool) -> None:
+    """Is it one of ours, of this version, with these tables and no others, and are its pages whole?"""
+
+    def value(question: str) -> object:
+        rows = connection.execute(question).fetchall()
+        return rows[0][0] if rows else None
+
+    if value("PRAGMA application_id") != _APPLICATION:
+        raise StoreError(f"{path} is not the database of a run: name the folder of one")
+    version = value("PRAGMA user_version")
+    if version != _VERSION:
+        raise StoreError(
+            f"{path} is of version {version}, and this unknot knows {_VERSION}: use the one that made it"
+        )
+    schema = connection.execute("SELECT type, name, tbl_name, sql FROM sqlite_master").fetchall()
+    if sorted(schema, key=str) != sorted((("table", n, n, sql) for n, sql in _TABLES.items()), key=str):
+        raise StoreError(f"{path} has other tables than a run's database: it is damaged, or none of ours")
+    if not readonly:
+        if value("PRAGMA journal_mode = WAL") != "wal":
+            raise StoreError(f"{path} cannot be written as a run needs it: is it on a network's file system?")
+        if connection.execute("PRAGMA quick_check").fetchall() != [("ok",)]:
+            raise StoreError(f"{path} is damaged: take it from a backup")
+
+
+@contextmanager
+def _explained(path: Path) -> Iterator[None]:
+    """What SQLite says, said as `StoreError` with what to do."""
+    try:
+        yield
+    except (sqlite3.Error, sqlite3.Warning, OverflowError, UnicodeError) as error:
+        code = getattr(error, "sqlite_errorcode", 0) & 0xFF  # the rest says more than anybody can act on
+        remedy = _REMEDIES.get(code, "it is damaged or none of ours; take it from a backup")
+        raise StoreError(f"{path}: {error}; {remedy}") from None
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="microseconds")

@@ -1,0 +1,243 @@
+"""Files that are whole or not there, and gone when they are removed.
+
+A file is written beside its place, synced and renamed into it: a crash leaves the old one or the new one.
+Folders and  files are opened without following symbolic links, so that what is done stays in the folder.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import secrets
+import stat
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from unknot.core.errors import StoreError
+
+POINTS = (
+    "write_whole:begin",
+    "write_whole:half",
+    "write_whole:part",
+    "write_whole:renamed",
+    "write_whole:done",
+    "remove:begin",
+    "remove:zeroed",
+    "remove:unlinked",
+    "remove:done",
+    "keyring:aside",
+    "keyring:replaced",
+    "keyring:zeroed",
+    "vault:rewritten",
+    "db:created",
+    "db:begin",
+    "db:commit",
+    "db:committed",
+    "db:truncate",
+    "db:truncated",
+)
+"""Every moment before or after a step that changes the disk, by name."""
+
+hook: Callable[[str], None] | None = None
+"""Called at each of `POINTS`: tests end the process there."""
+
+PART = ".part-"
+_NAME = re.compile(r"[0-9a-f]{64}\.(state|safetensors)")
+_MIB = 2**20
+_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+_REMEDIES = {
+    errno.ENOSPC: "make room on the disk, and start again: what was whole before still is",
+    errno.EDQUOT: "make room within the quota, and start again: what was whole before still is",
+    errno.EROFS: "the file system is read-only: mount it for writing, or copy the folder elsewhere",
+    errno.EACCES: "give the one who runs this the right to it",
+    errno.EPERM: "give the one who runs this the right to it",
+    errno.ENOENT: "take it from a backup, or name the folder of a run",
+    errno.ELOOP: "symbolic links are refused in the folder of a run: put the file itself there",
+    errno.ENOTDIR: "it must be a folder, and no symbolic link: put the folder itself there",
+}
+
+
+def point(name: str) -> None:
+    """One of `POINTS` is reached."""
+    if hook is not None:
+        hook(name)
+
+
+@contextmanager
+def told(doing: str, path: Path) -> Iterator[None]:
+    """What the system says about a file, said as `StoreError` with what to do."""
+    try:
+        yield
+    except OSError as error:
+        remedy = _REMEDIES.get(error.errno or 0, "look at the disk and at the rights to the folder")
+        raise StoreError(f"cannot {doing} {path}: {error.strerror or error}; {remedy}") from None
+    except ValueError:  # a null character
+        raise StoreError(
+            f"cannot {doing} {str(path)!a}: no file can be called so; give another name"
+        ) from None
+
+
+def make_folder(path: Path) -> None:
+    """Make a folder that is its owner's alone, unless it is there; its name is on the disk then."""
+    with told("make the folder", path):
+        with suppress(FileExistsError):
+            path.mkdir(mode=0o700)
+            with _folder(path.parent.resolve()) as above:
+                os.fsync(above)
+        with _folder(path):
+            return
+
+
+def write_whole(path: Path, *content: bytes | memoryview) -> None:
+    """Put a file with this `content` in its place, durably: a crash leaves what was there, or all of it."""
+    with told("write", path), _folder(path.parent) as folder:
+        part = part_name(path.name)
+        point("write_whole:begin")
+        descriptor = os.open(
+            part,
+            os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC,
+            0o600,
+            dir_fd=folder,
+        )
+        try:
+            with open(descriptor, "wb", buffering=_MIB) as stream:
+                half = len(content[0]) // 2
+                stream.write(content[0][:half])
+                stream.flush()
+                point("write_whole:half")
+                stream.write(content[0][half:])
+                for piece in content[1:]:
+                    stream.write(piece)
+                stream.flush()
+                os.fsync(descriptor)
+            point("write_whole:part")
+            os.rename(part, path.name, src_dir_fd=folder, dst_dir_fd=folder)
+        except BaseException:
+            with suppress(OSError):
+                _remove(folder, part)
+            raise
+        point("write_whole:renamed")
+        os.fsync(folder)
+        point("write_whole:done")
+
+
+def put_in_place(part: Path, path: Path) -> None:
+    """Give a file that another program wrote, and is done with, its name beside it, durably."""
+    with told("write", path), _folder(path.parent) as folder:
+        descriptor = os.open(part.name, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+        os.rename(part.name, path.name, src_dir_fd=folder, dst_dir_fd=folder)
+        os.fsync(folder)
+
+
+def part_name(name: str) -> str:
+    """What a file is called beside the place of the one with this `name`, until it is whole."""
+    return f"{PART}{name}-{secrets.token_hex(8)}"
+
+
+def read_whole(path: Path, most: int) -> bytes:
+    """The bytes of a file, which may be `most` at the most."""
+    with opened(path) as (descriptor, size), told("read", path):
+        if size > most:
+            raise StoreError(f"{path} has {size} bytes, and may have {most}: it is none of ours; remove it")
+        return read_at(descriptor, 0, size, path)
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[tuple[int, int]]:
+    """A file's descriptor, for reading, and its size; only a plain file is opened."""
+    with told("read", path), _folder(path.parent) as folder:
+        descriptor = os.open(path.name, _READ, dir_fd=folder)
+    try:
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode):
+            raise StoreError(f"{path} is no plain file: remove it")
+        yield descriptor, found.st_size
+    finally:
+        os.close(descriptor)
+
+
+def read_at(descriptor: int, start: int, size: int, path: Path) -> bytes:
+    """So many bytes from there, or `StoreError`: the file was cut."""
+    with told("read", path):
+        pieces = []
+        while size:
+            piece = os.pread(descriptor, min(size, 1 << 30), start)
+            if not piece:
+                raise StoreError(f"{path} ends too early: it was cut; take it from a backup")
+            pieces.append(piece)
+            start, size = start + len(piece), size - len(piece)
+    return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+
+def remove(path: Path) -> None:
+    """Overwrite a file with zeros, as far as the file system lets one, and take it away, durably.
+
+    A file that has another name too is not overwritten: that name may lie outside the folder.
+    """
+    with told("remove", path), _folder(path.parent) as folder:
+        _remove(folder, path.name)
+
+
+def sweep(folder: Path, keep: Collection[str]) -> dict[str, int]:
+    """Remove every file of a `folder` that is not named in `keep`; their names and sizes."""
+    with told("look through", folder), _folder(folder) as descriptor:
+        gone = {}
+        for name in sorted(os.listdir(descriptor)):
+            found = os.stat(name, dir_fd=descriptor, follow_symlinks=False)
+            if name not in keep and not stat.S_ISDIR(found.st_mode):
+                _remove(descriptor, name)
+                gone[name] = found.st_size
+        return gone
+
+
+def inside(folder: Path, name: object) -> Path:
+    """The path in a `folder` of a name that a file or database gave; anything but a digest's is refused."""
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        raise StoreError(
+            f"{folder}: {str(name)[:80]!a} is not the name of a file of ours; it is not looked at"
+        )
+    path = folder / name
+    if folder.is_symlink() or path.is_symlink():
+        raise StoreError(f"{path} is a symbolic link, or lies behind one: put the file itself there")
+    return path
+
+
+def zero(descriptor: int) -> None:
+    """Overwrite a file with zeros where it lies, synced."""
+    size, done, zeros = os.fstat(descriptor).st_size, 0, bytes(_MIB)
+    while done < size:
+        done += os.pwrite(descriptor, zeros[: min(_MIB, size - done)], done)
+    os.fsync(descriptor)
+
+
+def _remove(folder: int, name: str) -> None:
+    point("remove:begin")
+    found = os.stat(name, dir_fd=folder, follow_symlinks=False)
+    if stat.S_ISREG(found.st_mode) and found.st_nlink == 1:
+        with suppress(OSError):  # what cannot be overwritten is taken away all the same
+            descriptor = os.open(name, os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
+            try:
+                zero(descriptor)
+            finally:
+                os.close(descriptor)
+    point("remove:zeroed")
+    os.unlink(name, dir_fd=folder)
+    point("remove:unlinked")
+    os.fsync(folder)
+    point("remove:done")
+
+
+@contextmanager
+def _folder(path: Path) -> Iterator[int]:
+    """A folder's descriptor; one that is a symbolic link is not opened."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)

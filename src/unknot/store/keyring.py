@@ -1,0 +1,188 @@
+"""One key a client: what holds one client's contribution alone is sealed under it, and noise once it is gone.
+
+A file system, a flash drive or a backup may keep what was removed. Once the key is destroyed, what is sealed
+under it is noise wherever it lies; and the keys are one file that is easy to keep apart.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import struct
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from unknot.core.errors import StoreError
+from unknot.store import files
+from unknot.store.files import PART, point, read_whole, told, write_whole
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+_MAGIC = b"unknot keys 1\n\0\0"
+_ROW = struct.Struct("<QB32s")  # a client's number, whether its key is held, the key
+_CHECK = 32
+_MOST = 1 << 30  # bytes: the keys of 26 million clients
+_HIGHEST = 2**63
+_NONCE = 12
+_GONE = bytes(32)
+
+
+class KeyGone(StoreError):
+    """A client's key was destroyed, or never was: what is sealed under it cannot be read."""
+
+
+class Keyring:
+    """The keys in the file `path`, which may lie anywhere; a file that is not there holds none yet.
+
+    One process at a time may change it. A client whose key was destroyed is remembered, so that it gets no
+    new one by accident: `make` alone gives it one.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        given = Path(path)
+        with told("read", given):
+            self.path = given.parent.resolve() / given.name
+            there = os.path.lexists(self.path)
+        self._keys, self._destroyed = self._read() if there else ({}, set())
+
+    def __len__(self) -> int:
+        """How many keys there are."""
+        return len(self._keys)
+
+    def holds(self, client: int) -> bool:
+        """Whether there is a key of that client."""
+        return client in self._keys
+
+    def destroyed(self, client: int) -> bool:
+        """Whether that client's key was destroyed, and none made since."""
+        return client in self._destroyed
+
+    def make(self, clients: Iterable[int]) -> None:
+        """A key for each of `clients` that has none, also where one was destroyed; all in one writing."""
+        fresh = sorted({_number(client) for client in clients} - self._keys.keys())
+        if not fresh:
+            return
+        drawn = os.urandom(32 * len(fresh))
+        made = {client: drawn[32 * i : 32 * i + 32] for i, client in enumerate(fresh)}
+        self._replace(self._keys | made, self._destroyed.difference(fresh))
+
+    def destroy(self, clients: Iterable[int]) -> None:
+        """Destroy the keys of `clients`; the old file is overwritten with zeros before it goes."""
+        gone = {_number(client) for client in clients}
+        if gone <= self._destroyed:
+            self._sweep()  # a crash may have come between the new file and the zeros
+            return
+        kept = {client: key for client, key in self._keys.items() if client not in gone}
+        self._replace(kept, self._destroyed | gone)
+
+    def seal(self, client: int, content: bytes, about: bytes) -> bytes:
+        """The `content`, to be read by who has the client's key and says what it is `about`."""
+        if client not in self._keys and client not in self._destroyed:
+            self.make([client])
+        nonce = os.urandom(_NONCE)
+        try:
+            sealed: bytes = self._cipher(client).encrypt(nonce, content, about)
+        except OverflowError:
+            raise StoreError(f"{len(content)} bytes cannot be sealed in one piece: split them") from None
+        return nonce + sealed
+
+    def open(self, client: int, sealed: bytes, about: bytes) -> bytes:
+        """What `seal` was given."""
+        from cryptography.exceptions import InvalidTag
+
+        try:
+            content: bytes = self._cipher(client).decrypt(sealed[:_NONCE], sealed[_NONCE:], about)
+        except (InvalidTag, ValueError, OverflowError):
+            raise StoreError(
+                f"a part sealed for client {client} is damaged, or was sealed under another key or for "
+                "another place: take it from a backup"
+            ) from None
+        return content
+
+    def _cipher(self, client: int) -> AESGCM:
+        if client not in self._keys:
+            why = "was destroyed" if client in self._destroyed else "is not there"
+            raise KeyGone(
+                f"{self.path}: the key of client {client} {why}: what is sealed under it cannot be read"
+            )
+        try:
+            from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+        except ModuleNotFoundError:
+            raise StoreError(
+                "the package cryptography is needed to keep a run: pip install 'unknot[store]'"
+            ) from None
+        return AESGCM(self._keys[client])
+
+    def _replace(self, keys: dict[int, bytes], destroyed: set[int]) -> None:
+        """Write the file anew, and zeros over the old one, which keeps a name till then.
+
+        A crash in between leaves it under that name, and the next writing takes it away.
+        """
+        rows = [(client, 1, key) for client, key in keys.items()]
+        rows += [(client, 0, _GONE) for client in destroyed]
+        content = _MAGIC + b"".join(_ROW.pack(*row) for row in sorted(rows))
+        content += hashlib.sha256(content).digest()
+        old, aside = None, self.path.with_name(files.part_name(self.path.name))
+        with told("write", self.path):
+            if os.path.lexists(self.path):
+                old = os.open(self.path, os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            if old is not None:
+                with suppress(OSError):  # some file systems have one name a file: its descriptor must do
+                    os.link(self.path, aside, follow_symlinks=False)
+                point("keyring:aside")
+            write_whole(self.path, content)
+            self._keys, self._destroyed = keys, destroyed
+            point("keyring:replaced")
+            if old is not None:
+                with told("overwrite the old keys of", self.path):
+                    files.zero(old)
+                point("keyring:zeroed")
+        except StoreError:
+            with suppress(StoreError):
+                self._sweep()
+            raise
+        finally:
+            if old is not None:
+                os.close(old)
+        self._sweep()
+
+    def _sweep(self) -> None:
+        """Take away what a writing left beside the file."""
+        with told("look through", self.path.parent):
+            beside = sorted(os.listdir(self.path.parent))
+        for name in beside:
+            if name.startswith(f"{PART}{self.path.name}-"):
+                files.remove(self.path.parent / name)
+
+    def _read(self) -> tuple[dict[int, bytes], set[int]]:
+        content = read_whole(self.path, _MOST)
+        body, check = content[:-_CHECK], content[-_CHECK:]
+        rows = body[len(_MAGIC) :]
+        if not body.startswith(_MAGIC) or len(rows) % _ROW.size:
+            raise StoreError(f"{self.path} is not a file of keys, or one of another version")
+        if hashlib.sha256(body).digest() != check:
+            raise StoreError(f"{self.path} is damaged: take the keys from their backup")
+        keys: dict[int, bytes] = {}
+        destroyed: set[int] = set()
+        last = -1
+        for client, held, key in _ROW.iter_unpack(rows):
+            if client <= last or client >= _HIGHEST or held not in (0, 1) or (not held and key != _GONE):
+                raise StoreError(
+                    f"{self.path} is not a file of keys that unknot wrote: take them from a backup"
+                )
+            last = client
+            if held:
+                keys[client] = key
+            else:
+                destroyed.add(client)
+        return keys, destroyed
+
+
+def _number(client: int) -> int:
+    if not 0 <= client < _HIGHEST:
+        raise StoreError(f"{client} is no client's number")
+    return client

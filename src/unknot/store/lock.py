@@ -1,0 +1,135 @@
+"""One process a run: a lock that goes with the process that holds it, however that ends."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import socket
+import time
+import weakref
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from unknot.core.errors import StoreError
+from unknot.store.files import opened, told
+
+_NAME = "lock"
+_PATIENCE = 0.2  # seconds: so long may somebody be looking who holds it
+_MOST = 4096
+
+
+@dataclass(frozen=True)
+class Holder:
+    """Which process runs a run, on which machine, since when (UTC)."""
+
+    pid: int
+    host: str
+    since: str
+
+
+class Lock:
+    """While it is held, nobody else runs what lies in the `folder`; it is held in a ``with``."""
+
+    def __init__(self, folder: str | Path) -> None:
+        self.folder = Path(folder)
+        self._descriptor: int | None = None
+
+    def __enter__(self) -> Self:
+        path = self.folder / _NAME
+        with told("lock", path):
+            descriptor = os.open(
+                path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK, 0o600
+            )
+            try:
+                if not _taken(descriptor):
+                    raise StoreError(self._refusal())
+                now = datetime.now(UTC).isoformat(timespec="seconds")
+                note = json.dumps({"pid": os.getpid(), "host": socket.gethostname(), "since": now})
+                os.ftruncate(descriptor, 0)
+                os.pwrite(descriptor, note.encode(), 0)
+            except BaseException:
+                os.close(descriptor)
+                raise
+        self._descriptor = descriptor
+        _HELD.add(self)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._let_go()
+
+    def _let_go(self) -> None:
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+            _HELD.discard(self)
+
+    def _refusal(self) -> str:
+        holder = _noted(self.folder / _NAME)
+        return (
+            f"run {self.folder} is being run by process {holder.pid} on {holder.host} since {holder.since}; "
+            f"stop it with unknot stop {self.folder}"
+        )
+
+
+def holder(folder: str | Path) -> Holder | None:
+    """Who runs what lies in the `folder`; None if nobody does."""
+    path = Path(folder) / _NAME
+    if not os.path.lexists(path):
+        return None
+    with opened(path) as (descriptor, _), told("read", path):
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return _noted(path)
+        return None
+
+
+def _taken(descriptor: int) -> bool:
+    """Whether the lock could be had; who only looks at it holds it for a moment, and is waited for."""
+    until = time.monotonic() + _PATIENCE
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > until:
+                return False
+            time.sleep(0.01)
+        else:
+            return True
+
+
+def _noted(path: Path) -> Holder:
+    """What the holder wrote, as far as it can be read."""
+    with opened(path) as (descriptor, _), told("read", path):
+        text = os.pread(descriptor, _MOST, 0)
+    try:
+        note = json.loads(text)
+        found = Holder(note["pid"], note["host"], note["since"])
+        if [type(value) for value in (found.pid, found.host, found.since)] == [int, str, str]:
+            return Holder(found.pid, _plain(found.host), _plain(found.since))
+    except (ValueError, KeyError, TypeError, RecursionError):
+        pass
+    return Holder(0, "unknown", "unknown")
+
+
+def _plain(text: str) -> str:
+    """Without what would steer a terminal."""
+    return "".join(letter if letter.isprintable() else "?" for letter in text[:80])
+
+
+_HELD: weakref.WeakSet[Lock] = weakref.WeakSet()
+
+
+def _forked() -> None:
+    """A child has the descriptor too, and would hold the lock after its parent: it closes its own."""
+    for lock in list(_HELD):
+        lock._let_go()
+
+
+os.register_at_fork(after_in_child=_forked)

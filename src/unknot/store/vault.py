@@ -1,0 +1,260 @@
+"""Weights on disk by their digests: packs of tensors, those of one client alone sealed under its key."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from torch import Tensor
+
+from unknot.core.errors import StoreError
+from unknot.store import files
+from unknot.store.files import inside, make_folder, opened, point, read_at, told, write_whole
+from unknot.store.keyring import KeyGone, Keyring
+from unknot.store.numbers import (
+    clients_of_text,
+    clients_text,
+    digest,
+    digest_of,
+    dtype_name,
+    pack_form,
+    raw,
+    tensor_of,
+    unpack_form,
+)
+from unknot.store.pack import SEALED, Part, Place, head, places
+
+__all__ = ["Item", "Removed", "Vault", "digest_of"]
+
+_SUFFIX = ".safetensors"
+
+
+@dataclass(frozen=True, eq=False)
+class Item:
+    """A tensor to be kept; `owner` is whose contribution alone it is, `clients` whose data shaped it."""
+
+    tensor: Tensor
+    owner: int | None = None
+    clients: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class Removed:
+    """How many files, bytes and tensors went."""
+
+    files: int = 0
+    bytes: int = 0
+    tensors: int = 0
+
+
+class Vault:
+    """The packs of a `folder`, which is made where it is not; what has an owner is sealed by the `keyring`.
+
+    A digest may lie there more than once, for several owners: who is erased takes nothing from the others,
+    even where their numbers are the same. One process at a time may change the folder.
+    """
+
+    def __init__(self, folder: str | Path, keyring: Keyring) -> None:
+        self.folder = Path(folder)
+        self._keyring = keyring
+        self._packs: dict[str, list[Place]] = {}
+        self._sizes: dict[str, int] = {}
+        self._places: dict[str, list[Place]] = {}
+        make_folder(self.folder)
+        with told("look through", self.folder):
+            names = sorted(name for name in os.listdir(self.folder) if name.endswith(_SUFFIX))
+        for name in names:
+            self._enter(name)
+
+    def __contains__(self, digest: object) -> bool:
+        return digest in self._places
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._places)
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    @property
+    def nbytes(self) -> int:
+        """How many bytes the packs take on the disk."""
+        return sum(self._sizes.values())
+
+    def packs(self) -> dict[str, int]:
+        """The names of the packs, with their sizes in bytes."""
+        return dict(self._sizes)
+
+    def put(self, items: Mapping[str, Item]) -> str | None:
+        """Write what is not there yet into one new pack, durably; its name, or None if nothing is new.
+
+        What is there already, in the open or under the same owner's key, keeps the `clients` it came with.
+        """
+        fresh = {digest: item for digest, item in items.items() if not self._kept(digest, item.owner)}
+        if not fresh:
+            return None
+        owners = {item.owner for item in fresh.values() if item.owner is not None}
+        self._keyring.make(owner for owner in owners if not self._keyring.destroyed(owner))
+        texts: dict[int, str] = {}  # by the tuple itself: most items share theirs
+        for item in fresh.values():
+            if id(item.clients) not in texts:
+                texts[id(item.clients)] = clients_text(item.clients)
+        return self._write([self._part(name, item, texts[id(item.clients)]) for name, item in fresh.items()])
+
+    def get(self, digest: str) -> Tensor:
+        """The tensor of that digest, which it is checked against."""
+        kept = self._places.get(digest)
+        if not kept:
+            raise StoreError(
+                f"no pack in {self.folder} has the tensor {digest}: take the folder from a backup"
+            )
+        kept = sorted(
+            kept, key=lambda place: place.owner is not None and not self._keyring.holds(place.owner)
+        )
+        for place in kept[:-1]:
+            try:
+                return self._open(place)
+            except StoreError:  # another copy may be whole
+                continue
+        return self._open(kept[-1])
+
+    def owners(self, digest: str) -> set[int | None]:
+        """Under whose keys a tensor lies; None: in the open."""
+        return {place.owner for place in self._places.get(digest, ())}
+
+    def clients(self, digest: str) -> tuple[int, ...]:
+        """Whose data shaped a tensor, in all its copies."""
+        found: set[int] = set()
+        for place in self._places.get(digest, ()):
+            try:
+                found.update(clients_of_text(place.clients))
+            except ValueError as error:
+                raise StoreError(
+                    f"{self._path(place.pack)} does not say whose data it has: {error}"
+                ) from None
+        return tuple(sorted(found))
+
+    def retain(self, digests: Collection[str], slack: float = 0.0) -> Removed:
+        """Drop all but these `digests`, what nobody can open any more among them, and whatever a crash left.
+
+        A pack with some left is written anew without the others, unless these are less than that part
+        (`slack`) of it; all that is new is on the disk before anything goes.
+        """
+        keep = digests if isinstance(digests, set | frozenset | dict) else set(digests)
+        before = (len(self._packs), self.nbytes, sum(map(len, self._packs.values())))
+        wanted = {name: [p for p in kept if self._wanted(p, keep)] for name, kept in self._packs.items()}
+        staying: set[str] = set()
+        there: set[tuple[str, int | None]] = set()
+        # Packs of which all stays come first: what lies in them too need not be written again.
+        for name in sorted(wanted, key=lambda name: (len(wanted[name]) < len(self._packs[name]), name)):
+            left = [place for place in wanted[name] if (place.digest, place.owner) not in there]
+            if not left:
+                continue
+            there.update((place.digest, place.owner) for place in left)
+            every = self._packs[name]
+            if len(left) < len(every) and _size(left) <= (1 - slack) * _size(every):
+                name = self._rewrite(name, left)
+            staying.add(name)
+        point("vault:rewritten")
+        gone = [name for name in self._packs if name not in staying]
+        files.sweep(self.folder, staying)
+        for name in gone:
+            del self._packs[name], self._sizes[name]
+        self._places = {}
+        for kept in self._packs.values():
+            for place in kept:
+                self._places.setdefault(place.digest, []).append(place)
+        tensors = before[2] - sum(map(len, self._packs.values()))
+        return Removed(len(gone), before[1] - self.nbytes, tensors)
+
+    def verify(self) -> None:
+        """Read every byte: each pack must be what its name says."""
+        for name, size in self._sizes.items():
+            path, found = self._path(name), hashlib.sha256()
+            with opened(path) as (descriptor, _):
+                for start in range(0, size, 1 << 24):
+                    found.update(read_at(descriptor, start, min(1 << 24, size - start), path))
+            if found.hexdigest() + _SUFFIX != name:
+                raise StoreError(
+                    f"{path} is damaged: its bytes are not those of its name; take it from a backup"
+                )
+
+    def _kept(self, digest: str, owner: int | None) -> bool:
+        there = self.owners(digest)
+        return None in there or (owner in there and owner is not None and self._keyring.holds(owner))
+
+    def _wanted(self, place: Place, keep: Collection[str]) -> bool:
+        readable = place.owner is None or not self._keyring.destroyed(place.owner)
+        return readable and place.digest in keep
+
+    def _part(self, name: str, item: Item, clients: str) -> Part:
+        dtype, shape, content = dtype_name(item.tensor), tuple(item.tensor.shape), raw(item.tensor)
+        if digest(dtype, shape, content) != name:
+            raise StoreError(
+                f"the tensor that is to be kept as {name} has another digest: was it changed since?"
+            )
+        if item.owner is None:
+            return Part(name, dtype, shape, content, None, clients)
+        sealed = self._keyring.seal(item.owner, pack_form(dtype, shape) + content, name.encode())
+        return Part(name, SEALED, (len(sealed),), sealed, item.owner, clients)
+
+    def _write(self, parts: list[Part]) -> str:
+        top, found = head(parts), hashlib.sha256()
+        for piece in (top, *(part.content for part in parts)):
+            found.update(piece)
+        name = found.hexdigest() + _SUFFIX
+        write_whole(self._path(name), top, *(part.content for part in parts))
+        if name not in self._packs:
+            self._enter(name)
+        return name
+
+    def _rewrite(self, name: str, left: list[Place]) -> str:
+        path = self._path(name)
+        with opened(path) as (descriptor, _):
+            return self._write(
+                [
+                    Part(p.digest, p.dtype, p.shape, self._bytes(descriptor, p, path), p.owner, p.clients)
+                    for p in left
+                ]
+            )
+
+    def _enter(self, name: str) -> None:
+        path = self._path(name)
+        self._packs[name] = places(path)
+        with told("read", path):
+            self._sizes[name] = path.stat(follow_symlinks=False).st_size
+        for place in self._packs[name]:
+            self._places.setdefault(place.digest, []).append(place)
+
+    def _open(self, place: Place) -> Tensor:
+        path = self._path(place.pack)
+        with opened(path) as (descriptor, _):
+            content = self._bytes(descriptor, place, path)
+        dtype, shape = place.dtype, place.shape
+        try:
+            if place.owner is not None:
+                about = place.digest.encode()
+                dtype, shape, content = unpack_form(self._keyring.open(place.owner, content, about))
+            if digest(dtype, shape, content) != place.digest:
+                raise ValueError("its numbers have another digest")
+            return tensor_of(dtype, shape, content)
+        except KeyGone:
+            raise
+        except (ValueError, RecursionError, StoreError) as error:
+            raise StoreError(
+                f"{path} is damaged, or was changed, where the tensor {place.digest} lies ({error}): "
+                "take it from a backup"
+            ) from None
+
+    def _path(self, name: str) -> Path:
+        return inside(self.folder, name)
+
+    @staticmethod
+    def _bytes(descriptor: int, place: Place, path: Path) -> bytes:
+        return read_at(descriptor, place.start, place.stop - place.start, path)
+
+
+def _size(kept: list[Place]) -> int:
+    return sum(place.stop - place.start for place in kept)

@@ -1,0 +1,158 @@
+"""What is sealed under a client's key is read with it, and by nobody once it is destroyed."""
+
+import os
+import time
+
+import pytest
+from store_crashes import at_every_point
+
+from unknot.core.errors import StoreError
+from unknot.store import KeyGone, Keyring, files
+
+
+def test_what_is_sealed_is_opened_also_after_a_restart(tmp_path):
+    sealed = Keyring(tmp_path / "keys").seal(3, b"content", b"about")
+    assert b"content" not in sealed
+    again = Keyring(tmp_path / "keys")
+    assert again.open(3, sealed, b"about") == b"content"
+    assert again.holds(3)
+    assert not again.holds(4)
+    assert len(again) == 1
+    assert (tmp_path / "keys").stat().st_mode & 0o777 == 0o600
+
+
+def test_the_same_content_is_sealed_differently_each_time(tmp_path):
+    keyring = Keyring(tmp_path / "keys")
+    assert keyring.seal(1, b"x", b"") != keyring.seal(1, b"x", b"")
+
+
+def test_changed_content_or_another_place_is_found(tmp_path):
+    keyring = Keyring(tmp_path / "keys")
+    sealed = keyring.seal(1, b"content", b"about")
+    for i in range(len(sealed)):
+        with pytest.raises(StoreError, match="sealed for client 1"):
+            keyring.open(1, sealed[:i] + bytes([sealed[i] ^ 1]) + sealed[i + 1 :], b"about")
+        with pytest.raises(StoreError, match="sealed for client 1"):
+            keyring.open(1, sealed[:i], b"about")
+    keyring.make([2])
+    for client, about in ((1, b"other"), (2, b"about")):
+        with pytest.raises(StoreError, match="another key or for another place"):
+            keyring.open(client, sealed, about)
+
+
+def test_a_destroyed_key_is_gone_and_no_new_one_comes_by_itself(tmp_path):
+    keyring = Keyring(tmp_path / "keys")
+    sealed = {client: keyring.seal(client, b"x", b"") for client in (1, 2)}
+    keyring.destroy([1, 7])
+    for ring in (keyring, Keyring(tmp_path / "keys")):
+        for client in (1, 7):
+            with pytest.raises(KeyGone, match=f"client {client} was destroyed"):
+                ring.open(client, sealed[1], b"")
+            with pytest.raises(KeyGone):
+                ring.seal(client, b"x", b"")
+        assert ring.open(2, sealed[2], b"") == b"x"
+        assert ring.destroyed(1)
+        assert len(ring) == 1
+    with pytest.raises(KeyGone, match="client 9 is not there"):
+        keyring.open(9, sealed[1], b"")
+    keyring.make([1])
+    with pytest.raises(StoreError, match="another key"):
+        keyring.open(1, sealed[1], b"")
+
+
+def test_the_old_file_is_zeros_when_a_key_is_destroyed(tmp_path):
+    keyring = Keyring(tmp_path / "keys")
+    keyring.make([1, 2])
+    with (tmp_path / "keys").open("rb") as old:
+        keyring.destroy([1])
+        assert set(old.read()) == {0}
+    assert os.listdir(tmp_path) == ["keys"]
+
+
+def test_keys_may_lie_elsewhere_and_nothing_else_there_is_touched(tmp_path):
+    other = tmp_path / ".part-other-1"
+    other.write_bytes(b"theirs")
+    (tmp_path / "way").symlink_to(tmp_path)
+    keyring = Keyring(tmp_path / "way" / "my.keys")
+    keyring.make([1])
+    keyring.destroy([1])
+    assert sorted(os.listdir(tmp_path)) == [".part-other-1", "my.keys", "way"]
+    assert other.read_bytes() == b"theirs"
+
+
+def keys_in(folder, keys):
+    """Which of these keys lie in any file of a folder."""
+    content = b"".join((folder / name).read_bytes() for name in os.listdir(folder))
+    return [key in content for key in keys]
+
+
+def test_a_kill_leaves_the_old_keys_or_the_new_and_destroying_again_leaves_no_trace(tmp_path):
+    drawn = {}
+
+    def prepare(place):
+        keyring = Keyring(place / "keys")
+        keyring.make(range(50))
+        drawn[place] = keyring._keys[3], keyring._keys[4]
+
+    def check(place, died):
+        keyring = Keyring(place / "keys")
+        assert len(keyring) in (49, 50)
+        assert died or len(keyring) == 49
+        keyring.destroy([3])
+        assert keys_in(place, drawn[place]) == [False, True]
+        assert os.listdir(place) == ["keys"]
+
+    points = at_every_point(tmp_path, prepare, lambda place: Keyring(place / "keys").destroy([3]), check)
+    assert points == 12
+
+
+def test_a_failed_writing_leaves_all_as_it_was(tmp_path, monkeypatch):
+    keyring = Keyring(tmp_path / "keys")
+    keyring.make([1])
+
+    def fail(*_):
+        raise StoreError("no room")
+
+    with monkeypatch.context() as broken:
+        broken.setattr("unknot.store.keyring.write_whole", fail)
+        with pytest.raises(StoreError, match="no room"):
+            keyring.destroy([1])
+    assert keyring.holds(1)
+    assert Keyring(tmp_path / "keys").holds(1)
+    assert os.listdir(tmp_path) == ["keys"]
+
+
+def test_a_changed_file_of_keys_is_found_wherever_it_was_changed(tmp_path):
+    path = tmp_path / "keys"
+    keyring = Keyring(path)
+    keyring.make([1, 2])
+    keyring.destroy([2])
+    content = path.read_bytes()
+    for i in range(len(content)):
+        for changed in (
+            content[:i] + bytes([content[i] ^ 4]) + content[i + 1 :],
+            content[:i],
+            content[:i] + b"x" + content[i:],
+        ):
+            path.write_bytes(changed)
+            with pytest.raises(StoreError, match=str(path)):
+                Keyring(path)
+
+
+def test_ten_thousand_keys_are_made_in_one_writing(tmp_path, monkeypatch):
+    writes = []
+    write = files.write_whole
+    monkeypatch.setattr("unknot.store.keyring.write_whole", lambda *a: (writes.append(a), write(*a)))
+    start = time.perf_counter()
+    keyring = Keyring(tmp_path / "keys")
+    keyring.make(range(10_000))
+    assert len(writes) == 1
+    assert len(Keyring(tmp_path / "keys")) == 10_000
+    assert time.perf_counter() - start < 5  # 0.05 s where nothing else runs
+
+
+@pytest.mark.parametrize("client", [-1, 2**63])
+def test_what_is_no_clients_number_is_refused(tmp_path, client):
+    with pytest.raises(StoreError, match="no client's number"):
+        Keyring(tmp_path / "keys").make([client])
+    assert not (tmp_path / "keys").exists()

@@ -1,0 +1,258 @@
+"""Tensors come back as they went, by their digests; what is dropped is gone, and a crash costs nothing."""
+
+import os
+import random
+
+import pytest
+import torch
+from safetensors.torch import load_file
+from store_crashes import at_every_point
+
+from unknot.core.errors import StoreError
+from unknot.store import Item, KeyGone, Keyring, Removed, Vault, digest_of
+from unknot.store.numbers import DTYPES, clients_of_text, clients_text
+
+TENSORS = [
+    *(torch.arange(6).reshape(2, 3).to(dtype) for dtype in DTYPES.values()),
+    torch.empty(0),
+    torch.empty(3, 0, 2, dtype=torch.int64),
+    torch.tensor(2.5, dtype=torch.bfloat16),
+    torch.tensor([float("nan"), float("inf"), -0.0]),
+    torch.arange(12.0).reshape(3, 4).t(),
+]
+
+
+def vault_in(folder):
+    return Vault(folder / "weights", Keyring(folder / "keys"))
+
+
+def items(tensors, owner=None, clients=()):
+    return {digest_of(tensor): Item(tensor, owner, clients) for tensor in tensors}
+
+
+def same(a, b):
+    return a.dtype == b.dtype and a.shape == b.shape and digest_of(a) == digest_of(b)
+
+
+@pytest.mark.parametrize("owner", [None, 5])
+def test_every_kind_of_tensor_comes_back_also_after_a_restart(tmp_path, owner):
+    vault = vault_in(tmp_path)
+    name = vault.put(items(TENSORS, owner))
+    for kept in (vault, vault_in(tmp_path)):
+        assert len(kept) == len(set(kept)) == len({digest_of(tensor) for tensor in TENSORS})
+        assert all(same(kept.get(digest_of(tensor)), tensor) for tensor in TENSORS)
+        assert kept.packs() == {name: kept.nbytes}
+        assert kept.nbytes == (tmp_path / "weights" / name).stat().st_size
+        kept.verify()
+    assert (tmp_path / "weights" / name).stat().st_mode & 0o777 == 0o600
+
+
+def test_a_digest_is_of_type_shape_and_numbers():
+    zeros = [torch.zeros(4), torch.zeros(2, 2), torch.zeros(4, dtype=torch.int32), torch.zeros(1, 4)]
+    assert len({digest_of(tensor) for tensor in zeros}) == len(zeros)
+    turned = torch.arange(6.0).reshape(2, 3).t()
+    assert digest_of(turned) == digest_of(turned.clone(memory_format=torch.contiguous_format))
+
+
+def test_what_comes_back_is_its_own_memory(tmp_path):
+    vault = vault_in(tmp_path)
+    vault.put(items([torch.ones(3)]))
+    vault.get(digest_of(torch.ones(3))).zero_()
+    assert same(vault.get(digest_of(torch.ones(3))), torch.ones(3))
+
+
+def test_a_pack_is_a_safetensors_file(tmp_path):
+    name = vault_in(tmp_path).put(items(TENSORS))
+    loaded = load_file(tmp_path / "weights" / name)
+    assert all(same(loaded[digest_of(tensor)], tensor) for tensor in TENSORS)
+
+
+def test_only_what_is_new_is_written(tmp_path):
+    vault = vault_in(tmp_path)
+    one, two = torch.ones(1), torch.ones(2)
+    assert vault.put(items([one])) is not None
+    assert vault.put(items([one])) is None
+    assert vault.put(items([one], owner=3)) is None  # it lies in the open
+    before = vault.nbytes
+    assert vault.put(items([one, two])) is not None
+    assert vault.nbytes < 2 * before + 100
+
+
+def test_a_tensor_that_is_not_its_digests_is_refused(tmp_path):
+    vault = vault_in(tmp_path)
+    with pytest.raises(StoreError, match="has another digest"):
+        vault.put({"a" * 64: Item(torch.ones(1))})
+    with pytest.raises(StoreError, match="cannot be kept"):
+        digest_of(torch.ones(1, dtype=torch.complex64))
+    with pytest.raises(StoreError, match="no client's number"):
+        vault.put(items([torch.ones(1)], clients=(-1,)))
+    assert vault.packs() == {}
+
+
+def test_what_has_an_owner_is_noise_without_the_key(tmp_path):
+    keyring = Keyring(tmp_path / "keys")
+    vault = Vault(tmp_path / "weights", keyring)
+    marker = torch.frombuffer(bytearray(b"a marker of client 5, and of nobody else"), dtype=torch.uint8)
+    name = vault.put(items([marker], 5) | items([torch.ones(1)]))
+    assert b"marker of client 5" not in (tmp_path / "weights" / name).read_bytes()
+    assert same(vault.get(digest_of(marker)), marker)
+    keyring.destroy([5])
+    for kept in (vault, vault_in(tmp_path)):
+        with pytest.raises(KeyGone, match="client 5"):
+            kept.get(digest_of(marker))
+        assert same(kept.get(digest_of(torch.ones(1))), torch.ones(1))
+    with pytest.raises(KeyGone):
+        vault.put(items([torch.zeros(2)], 5))
+    assert vault.retain(set(vault)).tensors == 1
+    assert digest_of(marker) not in vault
+
+
+def test_who_goes_takes_nothing_from_others_with_the_same_numbers(tmp_path):
+    keyring = Keyring(tmp_path / "keys")
+    vault = Vault(tmp_path / "weights", keyring)
+    zeros = torch.zeros(4)
+    vault.put(items([zeros], 1))
+    assert vault.put(items([zeros], 2)) is not None
+    assert vault.owners(digest_of(zeros)) == {1, 2}
+    keyring.destroy([1])
+    assert same(vault.get(digest_of(zeros)), zeros)
+    vault.retain({digest_of(zeros)})
+    assert vault.owners(digest_of(zeros)) == {2}
+    assert same(vault_in(tmp_path).get(digest_of(zeros)), zeros)
+
+
+@pytest.mark.parametrize(
+    "clients",
+    [(), (0,), (7, 5, 6, 6), tuple(range(10_000)), tuple(range(0, 10_000, 2)), (2**24 - 1,), (3, 10**6)],
+)
+def test_a_pack_says_whose_data_it_has_in_few_bytes(tmp_path, clients):
+    vault = vault_in(tmp_path)
+    vault.put(items([torch.ones(1)], clients=clients))
+    assert vault_in(tmp_path).clients(digest_of(torch.ones(1))) == tuple(sorted(set(clients)))
+    assert vault.nbytes < 2500
+
+
+def test_sets_of_clients_are_read_as_they_were_written():
+    draw = random.Random(1)
+    for _ in range(200):
+        clients = draw.sample(range(draw.choice([10, 1000, 20_000])), draw.randrange(10))
+        assert clients_of_text(clients_text(clients)) == tuple(sorted(clients))
+
+
+@pytest.mark.parametrize(
+    "text", ["1-", "-1", "2,1", "1,1", "3-2", "0-99999999", "x", "٣", "=*", "=AAA", " 1", "1,"]
+)
+def test_a_set_that_is_none_is_refused(text):
+    with pytest.raises(ValueError):  # noqa: PT011
+        clients_of_text(text)
+
+
+def test_what_is_not_retained_goes_and_the_rest_stays(tmp_path):
+    vault = vault_in(tmp_path)
+    first, second = (
+        [torch.full((9,), float(i)) for i in range(4)],
+        [torch.full((9,), -1.0 - i) for i in range(3)],
+    )
+    names = [vault.put(items(first, clients=(1, 2)) | items([torch.ones(5)], 8)), vault.put(items(second))]
+    (tmp_path / "weights" / ".part-left").write_bytes(b"by a crash")
+    keep = {digest_of(tensor) for tensor in (first[1], torch.ones(5), second[0], second[1], second[2])}
+    before = vault.nbytes
+    gone = vault.retain(keep)
+    assert gone == Removed(1, before - vault.nbytes, 3)
+    for kept in (vault, vault_in(tmp_path)):
+        assert set(kept) == keep
+        assert same(kept.get(digest_of(first[1])), first[1])
+        assert same(kept.get(digest_of(torch.ones(5))), torch.ones(5))
+        assert kept.clients(digest_of(first[1])) == (1, 2)
+        assert names[0] not in kept.packs()
+        assert names[1] in kept.packs()
+        kept.verify()
+    assert set(os.listdir(tmp_path / "weights")) == set(vault.packs())
+    assert vault.retain(keep) == Removed()
+    vault.retain(())
+    assert os.listdir(tmp_path / "weights") == []
+
+
+def test_a_little_that_is_not_needed_may_stay_where_that_is_asked_for(tmp_path):
+    vault = vault_in(tmp_path)
+    tensors = [torch.full((100,), float(i)) for i in range(10)]
+    name = vault.put(items(tensors))
+    assert vault.retain([digest_of(tensor) for tensor in tensors[1:]], slack=0.5) == Removed()
+    assert name in vault.packs()
+    assert vault.retain([digest_of(tensor) for tensor in tensors[6:]], slack=0.5).tensors == 6
+
+
+def test_putting_is_all_or_nothing_wherever_it_is_killed(tmp_path):
+    def check(place, died):
+        vault = vault_in(place)
+        assert len(vault) in (1, 3)
+        assert died or len(vault) == 3
+        vault.verify()
+        assert all(vault.get(digest) is not None for digest in vault)
+        vault.retain(set(vault))
+        assert set(os.listdir(place / "weights")) == set(vault.packs())
+
+    points = at_every_point(
+        tmp_path,
+        lambda place: vault_in(place).put(items([torch.ones(1)])),
+        lambda place: vault_in(place).put(items([torch.ones(2)]) | items([torch.ones(3)], 4)),
+        check,
+    )
+    assert points == 10  # the key's file, then the pack
+
+
+def test_retaining_loses_nothing_wherever_it_is_killed_and_leaves_nothing_when_done_again(tmp_path):
+    tensors = [torch.full((3,), float(i)) for i in range(6)]
+    keep = {digest_of(tensor) for tensor in tensors[1:4]}
+
+    def prepare(place):
+        vault = vault_in(place)
+        vault.put(items(tensors[:2]) | items(tensors[2:3], 9))
+        vault.put(items(tensors[3:5]))
+        vault.put(items(tensors[5:]))
+
+    def check(place, died):
+        vault = vault_in(place)
+        assert keep <= set(vault)
+        vault.verify()
+        vault.retain(keep)
+        again = vault_in(place)
+        assert set(again) == keep
+        assert all(same(again.get(digest_of(tensor)), tensor) for tensor in tensors[1:4])
+        assert len(again.packs()) == 2
+        assert set(os.listdir(place / "weights")) == set(again.packs())
+
+    points = at_every_point(tmp_path, prepare, lambda place: vault_in(place).retain(keep), check)
+    assert points == 2 * 5 + 1 + 3 * 4
+
+
+def test_a_flipped_bit_is_found_wherever_it_is_and_the_file_is_named(tmp_path):
+    vault = vault_in(tmp_path)
+    name = vault.put(items([torch.ones(3), torch.empty(0)], clients=(1, 2)) | items([torch.ones(5)], 8))
+    path = tmp_path / "weights" / name
+    content, keyring = path.read_bytes(), Keyring(tmp_path / "keys")
+    for i in range(len(content)):
+        path.write_bytes(content[:i] + bytes([content[i] ^ 1 << i % 8]) + content[i + 1 :])
+        with pytest.raises(StoreError, match=name):
+            [Vault(tmp_path / "weights", keyring).get(digest) for digest in vault]
+    with pytest.raises(StoreError, match="its bytes are not those of its name"):
+        vault.verify()
+
+
+def test_a_copy_that_is_whole_is_found_beside_one_that_is_not(tmp_path):
+    vault = vault_in(tmp_path)
+    broken = vault.put(items([torch.ones(3)], 1))
+    vault.put(items([torch.ones(3)], 2))
+    path = tmp_path / "weights" / broken
+    path.write_bytes(path.read_bytes()[:-1] + b"?")
+    assert same(vault_in(tmp_path).get(digest_of(torch.ones(3))), torch.ones(3))
+
+
+def test_a_tensor_that_is_missing_is_told(tmp_path):
+    vault = vault_in(tmp_path)
+    with pytest.raises(StoreError, match="no pack in"):
+        vault.get("a" * 64)
+    name = vault.put(items([torch.ones(3)]))
+    (tmp_path / "weights" / name).unlink()
+    with pytest.raises(StoreError, match=name):
+        vault.get(digest_of(torch.ones(3)))
