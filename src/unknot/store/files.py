@@ -24,6 +24,7 @@ POINTS = (
     "write_whole:renamed",
     "write_whole:done",
     "remove:begin",
+    "remove:renamed",
     "remove:zeroed",
     "remove:unlinked",
     "remove:done",
@@ -220,6 +221,11 @@ def _remove(folder: int, name: str) -> None:
     point("remove:begin")
     found = os.stat(name, dir_fd=folder, follow_symlinks=False)
     if stat.S_ISREG(found.st_mode) and found.st_nlink == 1:
+        if not name.startswith(PART):  # half in zeros, it must not be taken for what it was
+            name, old = part_name(name), name
+            os.rename(old, name, src_dir_fd=folder, dst_dir_fd=folder)
+            os.fsync(folder)
+            point("remove:renamed")
         with suppress(OSError):  # what cannot be overwritten is taken away all the same
             descriptor = os.open(name, os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
             try:

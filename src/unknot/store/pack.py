@@ -85,7 +85,7 @@ def places(path: Path) -> list[Place]:
         _refuse(path, "its head was changed")
     try:
         return _read(path.name, bytes(text), 8 + length, size)
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         _refuse(path, str(error) if isinstance(error, ValueError) else "its head is none of ours")
 
 
