@@ -156,7 +156,7 @@ def test_requests_say_names():
         (lambda: erase({"Graz": [0.5]}, round=1), "the id of a sample of Graz must be a whole number"),
         (lambda: erase({"Graz": 3}, round=1), "the samples of Graz must be a list of ids, not 3"),
         (lambda: erase(["Graz", -1], round=1), "a client's id must be a whole number"),
-        (lambda: erase("Graz"), "a round or at a time"),
+        (lambda: erase("Graz", round=1, time=2.0), "a round or at a time"),
     ],
 )
 def test_what_is_wrong_with_a_request_by_name_is_said(request_, message):

@@ -20,7 +20,6 @@ def test_requests_read_as_they_are_written():
 @pytest.mark.parametrize(
     "make",
     [
-        lambda: erase(3),
         lambda: erase(3, round=1, time=2.0),
         lambda: erase([], round=1),
         lambda: erase(3, round=-1),

@@ -30,6 +30,10 @@ class StoreFullError(UnknotError):
     """A method's history needs more room than it was allowed."""
 
 
+class RunStopped(UnknotError):
+    """A run was asked from outside to stop, and has: it can be gone on with."""
+
+
 class StoreError(UnknotError):
     """A file of a run's folder is missing, damaged or not ours, or cannot be written."""
 

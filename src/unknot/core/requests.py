@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Real
 from typing import TYPE_CHECKING, Any, overload
 
@@ -52,20 +52,29 @@ class Target:
 
 @dataclass(frozen=True)
 class Moment:
-    """After so many rounds, or at a simulated second. Exactly one of them."""
+    """After so many rounds, or at a simulated second; neither: as soon as it is asked."""
 
     round: int | None = None
     time: float | None = None
 
     def __post_init__(self) -> None:
-        if (self.round is None) == (self.time is None):
+        if self.now:
+            return
+        if self.round is not None and self.time is not None:
             raise RequestError("a request comes at a round or at a time: give exactly one of them")
         if self.time is None:
             object.__setattr__(self, "round", whole_number(self.round, "the round of a request"))
         else:
             object.__setattr__(self, "time", _seconds(self.time))
 
+    @property
+    def now(self) -> bool:
+        """Whether it comes as soon as it is asked."""
+        return self.round is None and self.time is None
+
     def __str__(self) -> str:
+        if self.now:
+            return "once"
         return f"round {self.round}" if self.time is None else f"{self.time:g} s"
 
 
@@ -152,12 +161,14 @@ class Named:
         return f"{self.kind} {', '.join(told)}"
 
 
-def resolved(requests: Iterable[Request | Named], data: FederatedData) -> list[Request]:
-    """Requests with names in them as requests by numbers."""
+def resolved(requests: Iterable[Request | Named], data: FederatedData, now: float = 0.0) -> list[Request]:
+    """Requests with names in them as requests by numbers; `now` is when those come that come at once."""
     found = []
     for number, request in enumerate(requests, 1):
         with of_request(number):
-            found.append(request.resolve(data) if isinstance(request, Named) else request)
+            made = request.resolve(data) if isinstance(request, Named) else request
+            at_once = isinstance(made, Erase | Join) and made.at.now
+            found.append(replace(made, at=Moment(time=now)) if at_once else made)
     return found
 
 
@@ -189,7 +200,7 @@ def erase(what: Any, *, round: Id | None = None, time: float | None = None) -> E
 
     `what` is a client, several, or a mapping from clients to the ids of some of their samples. Where clients
     have names, these do as well: ``erase("Graz", round=10)``. It is served after the `round` of this number,
-    or at this simulated `time` in seconds: one of them.
+    or at this simulated `time` in seconds; with neither, as soon as it is asked.
     """
     whole = not isinstance(what, Mapping)
     pairs = [(client, None) for client in items_of(what)] if whole else list(what.items())
@@ -210,7 +221,7 @@ def join(clients: Any, *, round: Id | None = None, time: float | None = None) ->
     """``join(7, round=20)``: client 7 takes no part before. ``join("Linz", round=20)``, by its name.
 
     `clients` is one or several, by number or by name. They join after the `round` of this number, or at this
-    simulated `time` in seconds: one of them.
+    simulated `time` in seconds; with neither, as soon as it is asked.
     """
     named = items_of(clients)
     if any(isinstance(client, str) for client in named):

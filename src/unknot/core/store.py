@@ -12,8 +12,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from unknot.core.digests import digest_of
 from unknot.core.errors import StoreFullError
-from unknot.core.written import digest_of
 
 MIB = 2**20
 _ZEROS = bytes(MIB)

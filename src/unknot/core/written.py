@@ -10,7 +10,6 @@ lane or node in two places is one object afterwards too.
 
 from __future__ import annotations
 
-import hashlib
 import math
 import struct
 from collections import deque
@@ -22,8 +21,8 @@ from typing import Any, TypeVar
 import numpy as np
 import torch
 from torch import Tensor
-from torch.utils.weak import WeakIdKeyDictionary
 
+from unknot.core.digests import digest_of
 from unknot.core.errors import UnknotError, nearest
 from unknot.core.lineage import Clients, ClientsInOrder, Lineage
 from unknot.core.weights import Weights
@@ -32,13 +31,6 @@ T = TypeVar("T")
 MAGIC = b"unknot1\n"
 DEEP = 200
 """So many things may lie within one another."""
-DTYPES = {
-    str(dtype).removeprefix("torch."): dtype
-    for dtype in (
-        *(torch.float16, torch.bfloat16, torch.float32, torch.float64),
-        *(torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.bool),
-    )
-}
 
 
 class NotPlain(UnknotError):
@@ -75,6 +67,8 @@ class Kept:
     load: Callable[[], Tensor]
     owner: int | None
     clients: frozenset[int]
+    lasting: bool = False
+    """Whether it stays as it is for long: a history, and not a model that the next round replaces."""
 
 
 @dataclass(frozen=True)
@@ -83,23 +77,6 @@ class Written:
 
     content: bytes
     tensors: Mapping[str, Kept]
-
-
-def digest_of(tensor: Tensor) -> str:
-    """SHA-256 of a tensor's type, shape and bytes. Of one that was asked for before, it is known."""
-    version, known = _DIGESTS.get(tensor, (0, None))  # type: ignore[no-untyped-call]
-    if known is None or version != tensor._version:
-        plain = tensor.detach().cpu().contiguous()
-        head = f"{str(plain.dtype).removeprefix('torch.')} {tuple(plain.shape)}\n"
-        found = hashlib.sha256(head.encode())
-        found.update(plain.reshape(-1).view(torch.uint8).numpy().data)
-        known = found.hexdigest()
-        _DIGESTS[tensor] = (tensor._version, known)
-    return str(known)
-
-
-_DIGESTS: WeakIdKeyDictionary = WeakIdKeyDictionary()
-"""A tensor that is still there, and was not changed in place, has the digest that it had."""
 
 
 @dataclass
@@ -183,14 +160,20 @@ class Writer:
         self.named(digest_of(tensor), lambda: tensor, tensor.device.type, lineage)
 
     def named(
-        self, digest: str, load: Callable[[], Tensor], device: str, lineage: Lineage | None = None
+        self,
+        digest: str,
+        load: Callable[[], Tensor],
+        device: str,
+        lineage: Lineage | None = None,
+        lasting: bool = False,
     ) -> None:
         """The same of one whose digest is known, and which need not be at hand."""
         clients = frozenset() if lineage is None else frozenset(lineage.clients)
         owner = self._owner if self._owner is not None or len(clients) != 1 else next(iter(clients))
         if (other := self._tensors.get(digest)) is not None and other.owner != owner:
             owner = None  # the same numbers in two hands are no one's alone
-        self._tensors[digest] = Kept(load, owner, clients | (other.clients if other else frozenset()))
+        both = clients | (other.clients if other else frozenset())
+        self._tensors[digest] = Kept(load, owner, both, lasting)
         self._tag(b"X")
         self._out += bytes.fromhex(digest)
         self._text(device)

@@ -522,6 +522,8 @@ def _request(item: object, where: str) -> Request | Named:
         raise ConfigError(f"{where}: samples belong to one client; write a request for each")
     try:
         moment = {"round": table.get("round"), "time": table.get("time")}
+        if moment["round"] is None and moment["time"] is None:
+            raise RequestError("a request comes at a round or at a time: give exactly one of them")
         made: Request | Named
         if kind == "join":
             made = join(clients, **moment)

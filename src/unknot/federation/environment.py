@@ -17,7 +17,7 @@ def environment(engine: Engine) -> dict[str, Any]:
     return {
         "unknot": unknot.__version__,
         "python": platform.python_version(),
-        "torch": torch.__version__,
+        "torch": str(torch.__version__),
         "numpy": np.__version__,
         "platform": platform.platform(),
         "cpu": torch.backends.cpu.get_cpu_capability(),

@@ -27,7 +27,7 @@ from unknot.core.garbage import no_garbage_search
 from unknot.core.jobs import Engine, Job, Score, Update
 from unknot.core.keys import Key
 from unknot.core.lineage import NOBODY, ClientsInOrder
-from unknot.core.requests import Erase, Join, Named, Request, resolved
+from unknot.core.requests import Erase, Join, Named, Request, numbered, resolved
 from unknot.core.saved import save_model
 from unknot.core.selection import goes_by_clients, meets_in_a_round
 from unknot.core.threads import one_thread
@@ -44,6 +44,7 @@ from unknot.federation.inbox import Inbox, Waiting, check_requests, concerned_by
 from unknot.federation.inspect import sort_out
 from unknot.federation.lanes import Flight, Lane
 from unknot.federation.length import Length, LengthParts
+from unknot.federation.letterbox import Keeper, Letterbox
 from unknot.federation.method import Method
 from unknot.federation.observers import Observer, Observers
 from unknot.federation.promise import Uncovered
@@ -115,6 +116,10 @@ class Federation(View):
         self._history: History | None = None
         self._stint: Stint | None = None
         self._uncovered = Uncovered()
+        self._done: list[tuple[int, Served]] = []
+        self.inbox = Letterbox()
+        """Where requests come in from other threads: ``fed.inbox.put(unknot.erase("Graz"))``."""
+        self.keeper: Keeper | None = None
         self.steps = 0
         """How many there have been: see `step`."""
 
@@ -155,7 +160,7 @@ class Federation(View):
         """Check what is asked, and put it down as what is to be done."""
         length = Length.of(rounds, parts)
         asked = [requests] if isinstance(requests, Erase | Join | Named) else requests
-        new = self._inbox.unknown(resolved(asked, self.data))
+        new = self._inbox.unknown(resolved(asked, self.data, self.state.now / SECOND))
         members = self.state.members if self._history else self._first_members(new)
         self._check(new, members)
         length.check(self.metrics[0])
@@ -201,18 +206,40 @@ class Federation(View):
         stint, history = self._stint, self._history
         if stint is None or history is None or stint.stopped:
             raise UnknotError("there is nothing to go on with: call run, and steps come of it")
+        self._take_in()
         rounds, served = len(history.rounds), len(history.served)
         with no_garbage_search():
             stint.stopped = self._turn(history, stint)
         if stint.stopped:
             self._conclude(history, stint)
         self.steps += 1
-        return *history.served[served:], *history.rounds[rounds:]
+        events: tuple[Event, ...] = (*history.served[served:], *history.rounds[rounds:])
+        done, self._done = self._done, []
+        if self.keeper is not None:
+            self.keeper.stepped(self, events, done)
+        for number, record in done:
+            self.inbox.close(number, "served", served=record)
+        return events
+
+    def _take_in(self) -> None:
+        """Take up what was asked from outside; what cannot be served is refused there."""
+        for letter in [*self.inbox.take(), *(self.keeper.letters(self) if self.keeper else ())]:
+            try:
+                new = resolved([letter.request], self.data, self.state.now / SECOND)
+                self._check(new, self.state.members)
+            except RequestError as error:
+                if self.keeper is not None:
+                    self.keeper.refused(letter.number, str(error))
+                self.inbox.close(letter.number, "refused", str(error))
+            else:
+                self._inbox.put(new, letter.number)
 
     def _turn(self, history: History, stint: Stint) -> str:
         """Serve what is due, or send clients out and take in who is back first; why, if that is the end."""
         length, goals, limit = stint.length, stint.goals, stint.limit
         if (due := self._inbox.next_due(self.state, goals)) is not None:
+            if self.keeper is not None and isinstance(due[0].request, Erase):
+                self.keeper.erasing(self, due[0].request)
             self._serve_due(*due, history)
             return ""
         if length.rounds is not None:
@@ -258,7 +285,18 @@ class Federation(View):
         self.ledger.check(model, "serve the model")
         if waived := self.state.waived:
             model = model.carrying(NOBODY.waiving(waived.clients))
-        return model.named(self.data.names) if self.data.names else model
+        return model.named(self.names) if self.names else model
+
+    @property
+    def names(self) -> Mapping[int, str]:
+        """What clients are called; in a run that is kept, those who were erased are numbers from then on."""
+        if self.keeper is None:
+            return self.data.names
+        gone = self.state.forgotten
+        return {client: name for client, name in self.data.names.items() if client not in gone}
+
+    def _label(self, client: int) -> str:
+        return self.names.get(client, numbered(client))
 
     def save(self, file: str | Path) -> None:
         """Write what is served now, with whose data shaped it, as safetensors: see `unknot.load_model`."""
@@ -525,6 +563,8 @@ class Federation(View):
         record = self._serve(waiting, len(history.rounds))
         self._inbox.remove(waiting)
         history.served.append(record)
+        if waiting.asked is not None:
+            self._done.append((waiting.asked, record))
         self._observers.tell(record, history)
 
     def _serve(self, waiting: Waiting, place: int) -> Served:
@@ -544,7 +584,7 @@ class Federation(View):
         clients = self._forget(waiting, request) if isinstance(request, Erase) else self._admit(request)
         still = {flight for lane in self.lanes.values() for flight in lane.flights}
         trips = [lane.trip(flight, state.now) for lane, flight in flying if flight not in still]
-        told = request.told(self.data.label)
+        told = request.told(numbered if self.keeper else self.data.label)
         return Served(
             request=told if clients else f"{told} (nothing was left to do)",
             kind="erase" if isinstance(request, Erase) else "join",
@@ -639,7 +679,8 @@ class Federation(View):
             f"{request.told(self.data.label)} at {request.at}" for request in self._inbox.requests
         ]
         history.model = self.model
-        history.waived = self.state.waived.describe(self.data.label)
+        history.names = dict(self.names)
+        history.waived = self.state.waived.describe(self._label)
         history.apart = list(self._apart)
         history.scores = self.scores.all(history.model)
         history.initial = self._initial_scores()

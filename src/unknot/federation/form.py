@@ -211,7 +211,7 @@ def _put_archive(out: Writer, fed: Federation) -> None:
     out.put([archive.room, len(archive)])
     for name, kept in archive.entries():
         out.put([name, kept.layout, kept.lineage])
-        out.named(kept.digest, kept.load, kept.device, kept.lineage)
+        out.named(kept.digest, kept.load, kept.device, kept.lineage, lasting=True)
         _put_aggregate(out, fed, kept.beside)
 
 
@@ -222,7 +222,7 @@ def _put_memo(out: Writer, fed: Federation) -> None:
         out.put([name, kept.unit, kept.lineage, kept.loss])
         assert kept.unit is not None
         with out.of(kept.unit.client):
-            out.named(kept.digest, kept.load, kept.device, kept.lineage)
+            out.named(kept.digest, kept.load, kept.device, kept.lineage, lasting=True)
 
 
 def _put_keepsakes(out: Writer, fed: Federation) -> None:

@@ -30,6 +30,8 @@ class Waiting:
     """
 
     request: Request
+    asked: int | None = None
+    """Its number, where it came from outside."""
     tried: bool = False
     begun: bool = False
     idle: bool = False
@@ -74,8 +76,8 @@ class Inbox:
         """Those of which nothing has been served yet."""
         return tuple(waiting.request for waiting in self.waiting if not waiting.begun)
 
-    def put(self, requests: Iterable[Request]) -> None:
-        self.waiting += [Waiting(request) for request in requests]
+    def put(self, requests: Iterable[Request], asked: int | None = None) -> None:
+        self.waiting += [Waiting(request, asked) for request in requests]
 
     def remove(self, waiting: Waiting) -> None:
         self.waiting.remove(waiting)

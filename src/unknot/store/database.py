@@ -63,6 +63,7 @@ class Database:
         self.readonly = readonly
         self._connection = connection
         self._inside = False
+        self._version = -1
 
     @classmethod
     def create(cls, path: str | Path) -> Self:
@@ -154,6 +155,12 @@ class Database:
             self._run(f"PRAGMA busy_timeout = {int(1000 * _BUSY)}")
         point("db:truncated")
         return not busy
+
+    def changed(self) -> bool:
+        """Whether another connection may have written since this was last asked; at first, it may."""
+        found = int(self._all("PRAGMA data_version")[0][0])
+        changed, self._version = found != self._version, found
+        return changed
 
     # The log.
 

@@ -10,21 +10,12 @@ from pathlib import Path
 
 from torch import Tensor
 
+from unknot.core.digests import digest, digest_of, dtype_name, raw
 from unknot.core.errors import StoreError
 from unknot.store import files
 from unknot.store.files import inside, make_folder, opened, point, read_at, told, write_whole
 from unknot.store.keyring import KeyGone, Keyring
-from unknot.store.numbers import (
-    clients_of_text,
-    clients_text,
-    digest,
-    digest_of,
-    dtype_name,
-    pack_form,
-    raw,
-    tensor_of,
-    unpack_form,
-)
+from unknot.store.numbers import clients_of_text, clients_text, pack_form, tensor_of, unpack_form
 from unknot.store.pack import SEALED, Part, Place, head, places
 
 __all__ = ["Item", "Removed", "Vault", "digest_of"]
@@ -92,7 +83,7 @@ class Vault:
 
         What is there already, in the open or under the same owner's key, keeps the `clients` it came with.
         """
-        fresh = {digest: item for digest, item in items.items() if not self._kept(digest, item.owner)}
+        fresh = {digest: item for digest, item in items.items() if not self.keeps(digest, item.owner)}
         if not fresh:
             return None
         owners = {item.owner for item in fresh.values() if item.owner is not None}
@@ -181,7 +172,8 @@ class Vault:
                     f"{path} is damaged: its bytes are not those of its name; take it from a backup"
                 )
 
-    def _kept(self, digest: str, owner: int | None) -> bool:
+    def keeps(self, digest: str, owner: int | None) -> bool:
+        """Whether a tensor lies here in the open, or under this owner's key."""
         there = self.owners(digest)
         return None in there or (owner in there and owner is not None and self._keyring.holds(owner))
 

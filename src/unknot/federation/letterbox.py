@@ -1,0 +1,105 @@
+"""Requests from outside a run: from another thread or, where a run is kept, from another process.
+
+They are taken up between two steps. Who puts one in gets a ticket, which says what became of it.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+
+from unknot.core.errors import RequestError
+from unknot.core.requests import Erase, Join, Named, Request
+from unknot.federation.history import Event, Served
+
+if TYPE_CHECKING:
+    from unknot.federation.federation import Federation
+
+
+@dataclass(frozen=True)
+class Letter:
+    """A request that has come, and its number."""
+
+    number: int
+    request: Request | Named
+
+
+@dataclass(eq=False)
+class Ticket:
+    """What became of a request: "waiting", "served" or "refused", and then `why`."""
+
+    number: int
+    state: str = "waiting"
+    why: str = ""
+    served: Served | None = None
+    _over: threading.Event = field(default_factory=threading.Event, repr=False)
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Until it is served or refused, or so many seconds have passed; whether it is."""
+        return self._over.wait(timeout)
+
+    def close(self, state: str, why: str = "", served: Served | None = None) -> None:
+        self.state, self.why, self.served = state, why, served
+        self._over.set()
+
+
+class Letterbox:
+    """``fed.inbox``: ask a federation from any thread while it runs; it takes that up at its next step."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._new: deque[tuple[Ticket, Request | Named]] = deque()
+        self._open: dict[int, Ticket] = {}
+        self._next = 1
+
+    def put(self, request: Request | Named) -> Ticket:
+        """Ask for something: ``fed.inbox.put(unknot.erase("Graz"))``."""
+        if not isinstance(request, Erase | Join | Named):
+            raise RequestError(f"what is asked for is unknot.erase(...) or unknot.join(...), not {request!r}")
+        with self._lock:
+            ticket = Ticket(self._next)
+            self._next += 1
+            self._new.append((ticket, request))
+        return ticket
+
+    def __len__(self) -> int:
+        """How many have not been taken up yet."""
+        return len(self._new)
+
+    def take(self) -> list[Letter]:
+        """What has come since; called by the federation."""
+        if not self._new:
+            return []
+        with self._lock:
+            found = list(self._new)
+            self._new.clear()
+        self._open |= {ticket.number: ticket for ticket, _ in found}
+        return [Letter(ticket.number, request) for ticket, request in found]
+
+    def close(self, number: int, state: str, why: str = "", served: Served | None = None) -> None:
+        """Say what became of one."""
+        if (ticket := self._open.pop(number, None)) is not None:
+            ticket.close(state, why, served)
+
+
+class Keeper(Protocol):
+    """Who keeps a run beyond its process: told before and after every step."""
+
+    def letters(self, fed: Federation) -> Sequence[Letter]:
+        """What is to be taken up before this step. May wait, and may raise to end the run here."""
+        ...
+
+    def refused(self, number: int, why: str) -> None:
+        """A request that came cannot be served."""
+        ...
+
+    def erasing(self, fed: Federation, request: Erase) -> None:
+        """An erasure is about to be served."""
+        ...
+
+    def stepped(self, fed: Federation, events: Sequence[Event], done: Sequence[tuple[int, Served]]) -> None:
+        """A step was made; `done` are the requests from outside that it served."""
+        ...

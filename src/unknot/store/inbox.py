@@ -1,0 +1,134 @@
+"""Requests to a run that is kept: left in its database, from its own process or another."""
+
+from __future__ import annotations
+
+import getpass
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from unknot.core.errors import RequestError, StoreError
+from unknot.core.requests import Erase, Join, Moment, Named, Request, Target
+from unknot.core.written import Reader, Unreadable, Writer
+from unknot.federation.history import Served
+from unknot.federation.letterbox import Letter, Letterbox, Ticket
+from unknot.store.database import Database
+from unknot.store.keyring import Keyring
+from unknot.store.rows import Asked
+
+Number = Callable[[int | str], int]
+
+
+def leave(db: Database, request: Request, keyring: Keyring, reason: str = "", by: str | None = None) -> int:
+    """Leave a request in a run's database; its number. It comes as soon as it is taken up.
+
+    The reason is sealed for whom the request names first, and goes with that client.
+    """
+    told: list[tuple[int, tuple[int, ...] | None]]
+    if isinstance(request, Join):
+        kind, told = "join", [(client, None) for client in request.clients]
+    else:
+        kind, told = "erase", [(target.client, target.samples) for target in request.targets]
+    sealed = keyring.seal(told[0][0], reason.encode(), b"reason") if reason else b""
+    out = Writer()
+    out.put([told, sealed])
+    return db.ask(kind, out.written().content, by or asker())
+
+
+def asker() -> str:
+    """Who asks: the user of this process."""
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError):
+        return "unknown"
+
+
+def told_of(asked: Asked) -> tuple[list[tuple[int, tuple[int, ...] | None]], bytes]:
+    """Whom a request names, and its sealed reason; nobody where it was emptied."""
+    if not asked.body:
+        return [], b""
+    try:
+        told, sealed = Reader(asked.body, _no_tensors).read()
+        for client, samples in told:
+            Target(client, samples)
+        return [(int(client), samples) for client, samples in told], bytes(sealed)
+    except (Unreadable, RequestError, TypeError, ValueError) as error:
+        raise StoreError(f"request {asked.number} cannot be read: {error}") from None
+
+
+def request_of(asked: Asked) -> Request:
+    """The request itself."""
+    told, _ = told_of(asked)
+    if not told:
+        raise StoreError(f"request {asked.number} names nobody")
+    if asked.kind == "join":
+        return Join(tuple(client for client, _ in told), Moment())
+    return Erase(tuple(Target(client, samples) for client, samples in told), Moment())
+
+
+class StoredInbox(Letterbox):
+    """``fed.inbox`` of a run that is kept: what is put in is on the disk before it is taken up."""
+
+    def __init__(self, path: Path, keyring: Keyring, number: Number) -> None:
+        super().__init__()
+        self._path, self._keyring, self._number = path, keyring, number
+        self._tickets: dict[int, Ticket] = {}
+        self._early: dict[int, tuple[str, str, Served | None]] = {}
+
+    def put(self, request: Request | Named) -> Ticket:
+        """Ask for something, from any thread."""
+        if not isinstance(request, Erase | Join | Named):
+            raise RequestError(f"what is asked for is unknot.erase(...) or unknot.join(...), not {request!r}")
+        if not request.at.now:
+            raise RequestError(
+                "a request to a run that is kept comes as soon as it is asked: leave round and time out"
+            )
+        made = self._by_number(request) if isinstance(request, Named) else request
+        with self._lock:
+            db = Database.open(self._path)
+            try:
+                number = leave(db, made, self._keyring)
+            finally:
+                db.close()
+            ticket = Ticket(number)
+            if number in self._early:
+                ticket.close(*self._early.pop(number))
+            else:
+                self._tickets[number] = ticket
+        return ticket
+
+    def _by_number(self, request: Named) -> Request:
+        told = {self._number(client): samples for client, samples in request.clients}
+        if request.kind == "join":
+            return Join(tuple(told), request.at)
+        return Erase(tuple(Target(client, told[client]) for client in sorted(told)), request.at)
+
+    def take(self) -> list[Letter]:
+        """Nothing: the keeper takes them from the database."""
+        return []
+
+    def close(self, number: int, state: str, why: str = "", served: Served | None = None) -> None:
+        with self._lock:
+            if (ticket := self._tickets.pop(number, None)) is not None:
+                ticket.close(state, why, served)
+            else:
+                self._early[number] = (state, why, served)
+
+
+def wait_for(folder_db: Path, number: int, timeout: float | None = None, every: float = 0.2) -> Asked:
+    """Until a request was served or refused, looking into the database now and then."""
+    until = None if timeout is None else time.monotonic() + timeout
+    while True:
+        with Database.open(folder_db, readonly=True) as db:
+            asked = next((one for one in db.asked() if one.number == number), None)
+        if asked is None:
+            raise StoreError(f"there is no request {number}")
+        if asked.state in ("served", "refused") or (until is not None and time.monotonic() > until):
+            return asked
+        threading.Event().wait(every)
+
+
+def _no_tensors(digest: str) -> Any:
+    raise Unreadable("a request has no tensors")

@@ -1,0 +1,84 @@
+"""A run in a folder: kept, interrupted, gone on with, asked from outside, and forgetting on the disk too."""
+
+import os
+import sqlite3
+
+import pytest
+
+from support import ToyEngine, small_data, toy_federation
+from unknot.core.errors import RequestError, RunStopped, StoreError
+from unknot.core.requests import erase, join
+from unknot.core.training import Recipe
+from unknot.federation import Buffered, Clock, Federation, Pareto, Synchronous
+from unknot.store.database import Database
+from unknot.store.inbox import leave
+from unknot.store.keeper import RunKeeper
+from unknot.unlearn import KNOT, MMT, RFS, FedEraser
+
+SIZES = (5, 8, 3, 6, 7, 4, 9, 2)
+REQUESTS = [erase({3: [1, 2]}, round=2), join([7], round=3), erase(1, round=4)]
+METHODS = {
+    "rfs": RFS,
+    "mmt": MMT,
+    "knot mmt": lambda: KNOT(clusters=2, by="random", retrain=MMT()),
+    "federaser": lambda: FedEraser(interval=1),
+}
+
+
+class Crash(BaseException):
+    """The process is gone: nobody gets to tidy up."""
+
+
+def build(name: str = "rfs", pace: str = "buffered", **options) -> Federation:
+    clock = Clock(Pareto(alpha=1.5, cap=5.0), seconds_per_sample=0.1)
+    paces = {"buffered": Buffered(4, 2, staleness_bound=3), "sync": Synchronous(4)}
+    options = {"recipe": Recipe(batch_size=2), "clock": clock, "pace": paces[pace], **options}
+    return toy_federation(METHODS[name](), small_data(SIZES), ToyEngine(), **options)
+
+
+def story(history) -> dict:
+    told = history.to_dict()
+    for name in ("seconds", "environment", "experiment"):
+        told.pop(name, None)
+    return {"model": history.model.digest(), "lineage": history.model.lineage.describe(), **told}
+
+
+def dying(fed: Federation, step: int) -> Federation:
+    """One that is gone before this step."""
+
+    def watch(event) -> None:
+        if fed.steps >= step:
+            raise Crash
+
+    from unknot.federation.observers import Observers
+
+    fed._observers = Observers([watch])
+    return fed
+
+
+@pytest.mark.parametrize("pace", ["buffered", "sync"])
+@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("every", [0.0, 1e9])
+def test_a_run_that_dies_again_and_again_ends_as_one_that_never_did(tmp_path, name, pace, every):
+    whole = build(name, pace)
+    RunKeeper.create(whole, tmp_path / "whole", every=every).every = every
+    expected = story(whole.run(9, requests=REQUESTS))
+
+    parts = dying(build(name, pace), 3)
+    keeper = RunKeeper.create(parts, tmp_path / "parts", every=every)
+    with pytest.raises(Crash):
+        parts.run(9, requests=REQUESTS)
+    for step in (5, 8, 100):
+        keeper.close()
+        parts = dying(build(name, pace), step)
+        keeper = RunKeeper.go_on(parts, tmp_path / "parts", every=every)
+        if step < 100:
+            with pytest.raises(Crash):
+                parts.resume()
+        else:
+            assert story(parts.resume()) == expected
+    keeper.close()
+    # And a run that is over is as it was.
+    again = build(name, pace)
+    RunKeeper.go_on(again, tmp_path / "parts")
+    assert story(again.resume()) == expected
