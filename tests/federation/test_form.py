@@ -135,7 +135,7 @@ def compare(rebuild, length: dict, requests, every: int = 1) -> None:
     assert len(whole._history.served) == len(list(requests))
     parts = rebuild()
     vault = Vault()
-    parts._begin(requests=requests, **length)
+    parts.begin(requests=requests, **length)
     while not parts._stint.stopped:
         for _ in range(every):
             if not parts._stint.stopped:

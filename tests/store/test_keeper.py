@@ -1,17 +1,11 @@
 """A run in a folder: kept, interrupted, gone on with, asked from outside, and forgetting on the disk too."""
 
-import os
-import sqlite3
-
 import pytest
 
 from support import ToyEngine, small_data, toy_federation
-from unknot.core.errors import RequestError, RunStopped, StoreError
 from unknot.core.requests import erase, join
 from unknot.core.training import Recipe
 from unknot.federation import Buffered, Clock, Federation, Pareto, Synchronous
-from unknot.store.database import Database
-from unknot.store.inbox import leave
 from unknot.store.keeper import RunKeeper
 from unknot.unlearn import KNOT, MMT, RFS, FedEraser
 

@@ -128,7 +128,7 @@ class Writer:
             self._int(value)
         elif isinstance(value, float) and not isinstance(value, np.floating):
             self._out += b"D" + struct.pack("<d", value)
-        elif isinstance(value, str) and type(value) is str:
+        elif isinstance(value, str):
             self._tag(b"S")
             self._text(value)
         elif isinstance(value, bytes):

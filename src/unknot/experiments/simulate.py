@@ -50,6 +50,7 @@ def simulate(
     engine_options: Mapping[str, Any] | None = None,
     setup: Setup | None = None,
     observers: Sequence[Observer] = (),
+    store: str | Path | None = None,
     **parts: Unpack[SetupParts],
 ) -> Federation:
     """A federation in this process, ready to ``run``.
@@ -64,7 +65,8 @@ def simulate(
     may stand there. It trains on the `device`, in the precision `dtype`, with so many `threads`. `observers`
     are called with each event of the run (`unknot.track` has some). The further `parts`, `pace`,
     `aggregate`, `clock`, `select`, `metrics`, `seed`..., are the fields of `Setup`, which may be given whole
-    as `setup` instead.
+    as `setup` instead. `store` is a folder in which the run is kept beyond this process; where it holds one,
+    the federation is what that was, and ``resume`` goes on with it.
     """
     _check_kinds(model, data, method)
     setup = Setup.of(setup, recipe, parts)
@@ -100,7 +102,7 @@ def simulate(
     if initial is not None:
         start = _start(initial, drawn)
         drawn = drawn.carrying(start.layout.base.lineage)
-    return Federation(
+    fed = Federation(
         trainer,
         start,
         data,
@@ -110,6 +112,11 @@ def simulate(
         observers=observers,
         called=_called(model, module),
     )
+    if store is not None:
+        from unknot.experiments.kept import keep  # where it is used: it needs more than others do
+
+        keep(fed, store)
+    return fed
 
 
 def _on_its_base(drawn: Weights, engine: Engine) -> Weights:

@@ -146,18 +146,18 @@ class Federation(View):
         """
         self._observers.check_idle()
         started = time.perf_counter()
-        self._begin(rounds, requests=requests, **parts)
+        self.begin(rounds, requests=requests, **parts)
         assert self._history is not None
         return self._go_on(self._history, started)
 
-    def _begin(
+    def begin(
         self,
         rounds: int | Length | None = None,
         *,
         requests: Request | Named | Iterable[Request | Named] = (),
         **parts: Unpack[LengthParts],
     ) -> None:
-        """Check what is asked, and put it down as what is to be done."""
+        """Check what ``run`` is asked, and put it down: `step`, or `resume`, makes it happen."""
         length = Length.of(rounds, parts)
         asked = [requests] if isinstance(requests, Erase | Join | Named) else requests
         new = self._inbox.unknown(resolved(asked, self.data, self.state.now / SECOND))
@@ -189,6 +189,13 @@ class Federation(View):
         if self._stint is None or self._history is None:
             raise UnknotError("there is nothing to go on with: this federation has not been run")
         return self._go_on(self._history, time.perf_counter())
+
+    @property
+    def length(self) -> Length:
+        """How long the last ``run`` was to go on."""
+        if self._stint is None:
+            raise UnknotError("this federation has not been run")
+        return self._stint.length
 
     def _go_on(self, history: History, started: float) -> History:
         assert self._stint is not None

@@ -92,6 +92,10 @@ class Keeper(Protocol):
         """What is to be taken up before this step. May wait, and may raise to end the run here."""
         ...
 
+    def asked(self) -> bool:
+        """Whether there is a request that has not been taken up."""
+        ...
+
     def refused(self, number: int, why: str) -> None:
         """A request that came cannot be served."""
         ...

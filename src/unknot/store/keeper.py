@@ -111,6 +111,9 @@ class RunKeeper:
             keeper.db.name_clients(sealed)
         keeper.db.append([("begun", plain(begun))])
         keeper._attach(fed)
+        if fed._stint is not None:
+            keeper._stint = fed._stint
+            keeper.checkpoint(fed)
         return keeper
 
     @staticmethod
@@ -144,9 +147,7 @@ class RunKeeper:
         checkpoints = [read_named(entry.body) for entry in self.db.entries(kind="checkpoint")]
         floor = self._floor()
         if not checkpoints:
-            self._marks = marks_of(fed.data)
-            self._attach(fed)  # it was begun, and nothing had happened yet
-            return
+            raise StoreError(f"{self.folder} was begun, and nothing was kept yet: remove it, and begin again")
         bodies = [entry.body for entry in self.db.entries(kind="event")]
         troubles: list[str] = []
         for named in reversed(checkpoints[floor:]):
@@ -254,6 +255,10 @@ class RunKeeper:
                 if asked.kind == "stop":
                     self._stop(fed, found)
                 return
+
+    def asked(self) -> bool:
+        """Whether there is a request that has not been taken up."""
+        return any(asked.kind in ("erase", "join") for asked in self.db.waiting())
 
     def refused(self, number: int, why: str) -> None:
         """A request cannot be served; why is for who has the key of whom it names."""

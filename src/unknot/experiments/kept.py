@@ -1,0 +1,101 @@
+"""Experiments whose runs outlive their process: begun in a folder, gone on with from it alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from unknot.core.errors import StoreError
+from unknot.experiments.config import Experiment, from_anywhere
+from unknot.experiments.simulate import prepare
+from unknot.federation import Federation, History, Observer
+
+
+def keep(
+    fed: Federation, folder: str | Path, keys: str | Path | None = None, every: float | None = None
+) -> None:
+    """Keep a federation in a folder: a new run, or the one that the folder has, which is gone on with.
+
+    The folder is this federation's until it is gone, or ``fed.keeper.close()`` is called.
+    """
+    from unknot.store.keeper import DATABASE, EVERY, RunKeeper
+
+    take = RunKeeper.go_on if (Path(folder) / DATABASE).exists() else RunKeeper.create
+    take(fed, folder, keys=keys, every=EVERY if every is None else every)
+
+
+def begin(
+    experiment: Experiment,
+    folder: str | Path,
+    observers: Sequence[Observer] = (),
+    *,
+    keys: str | Path | None = None,
+    every: float | None = None,
+) -> Federation:
+    """The federation of an experiment, kept in a new folder from before its first step: see `go_on`."""
+    from unknot.store.keeper import EVERY, RunKeeper
+
+    fed = prepare(experiment, observers)
+    fed.experiment = experiment.table
+    fed.begin(experiment.length, requests=experiment.requests)
+    RunKeeper.create(
+        fed,
+        folder,
+        keys=keys,
+        every=EVERY if every is None else every,
+        table=table_of(experiment),
+    )
+    return fed
+
+
+def resume(
+    folder: str | Path,
+    observers: Sequence[Observer] = (),
+    *,
+    keys: str | Path | None = None,
+    every: float | None = None,
+) -> Federation:
+    """The federation of the run in a folder, as it was at its last checkpoint."""
+    from unknot.store.keeper import EVERY, RunKeeper
+
+    experiment = experiment_of(folder)
+    fed = prepare(experiment, observers)
+    fed.experiment = experiment.table
+    RunKeeper.go_on(fed, folder, keys=keys, every=EVERY if every is None else every)
+    return fed
+
+
+def go_on(fed: Federation, rounds: int | None = None) -> History:
+    """Go on with a run that is kept until its stopping rule holds; then for so many more rounds, if wanted.
+
+    What came in while nobody ran it is served; a run that was over goes on as long as it was to go at first.
+    """
+    history = fed.resume()
+    while fed.keeper is not None and fed.keeper.asked():
+        history = fed.run(fed.length)
+    return history if rounds is None else fed.run(rounds)
+
+
+def experiment_of(folder: str | Path) -> Experiment:
+    """The experiment that a run in a folder comes from, without its requests."""
+    from unknot.store.database import Database
+    from unknot.store.keeper import DATABASE, read_plain
+
+    place = Path(folder)
+    if not (place / DATABASE).exists():
+        raise StoreError(f"{place} holds no run: name the folder of one")
+    with Database.open(place / DATABASE, readonly=True) as db:
+        begun = next(iter(db.entries(kind="begun")), None)
+    table = None if begun is None else read_plain(begun.body).get("table")
+    if not isinstance(table, Mapping):
+        raise StoreError(
+            f"the run in {place} comes from Python, not from a file: build the same federation, "
+            "unknot.simulate(..., store=folder), and call resume() on it"
+        )
+    return Experiment.of(table)
+
+
+def table_of(experiment: Experiment) -> dict[str, Any]:
+    """What a folder keeps of an experiment: all but its requests, which may call clients by name."""
+    return {name: part for name, part in from_anywhere(experiment.table).items() if name != "request"}
