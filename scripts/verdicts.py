@@ -64,7 +64,7 @@ def figure(source: str) -> float:
     return float(value) * (100 if percent and quality else 1)
 
 
-QUALITIES = ("first", "recovering", "end", "final", "before", "rise")
+QUALITIES = ("first", "recovering", "end", "final", "before", "rise", "aggregated")
 
 
 def _named(items: Sequence[Mapping[str, Any]], name: str) -> Mapping[str, Any]:

@@ -4,8 +4,9 @@ import copy
 
 import pytest
 
+from unknot.report.colours import COLOURS
 from unknot.report.pictures import PALETTE, digest, drawn_from, save
-from unknot.report.plots import COLOURS, load_matplotlib
+from unknot.report.plots import load_matplotlib
 
 
 @pytest.fixture
@@ -57,3 +58,20 @@ def test_the_digest_is_of_what_a_figure_shows():
     assert digest(other) == digest(found)
     other["panels"][0]["lines"][0]["mean"] += 1e-3
     assert digest(other) != digest(found)
+
+
+def test_a_line_below_another_one_has_its_colour_in_the_legend(tmp_path):
+    """A few dots of it, among many shades, are in the picture as they are."""
+    pytest.importorskip("matplotlib")
+    from PIL import Image
+
+    figure_of, style = load_matplotlib()
+    with style:
+        made = figure_of(figsize=(3, 2))
+        axes = made.subplots()
+        axes.imshow([[i / 99 for i in range(100)]] * 100, cmap="hsv", aspect="auto")
+        axes.plot([10, 12], [50, 50], color=COLOURS[2], linewidth=1.5)
+    save(made, [tmp_path / "a.png"], "abc")
+    with Image.open(tmp_path / "a.png") as picture:
+        found = {colour for _, colour in picture.convert("RGB").getcolors()}
+    assert tuple(bytes.fromhex(COLOURS[2][1:])) in found

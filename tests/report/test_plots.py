@@ -180,6 +180,37 @@ def test_the_legend_says_what_a_band_is(lines, words):
     assert plots._band([{"lanes": lanes, "seeds": range(seeds)} for lanes, seeds in lines]) == words
 
 
+@pytest.fixture
+def curves():
+    """The axes of the first panel, with what is changed in it or in its first line."""
+    pytest.importorskip("matplotlib")
+
+    def draw(lanes=False, **panel):
+        figure_of, style = plots.load_matplotlib()
+        shown = copy.deepcopy(FOUND["panels"][0]) | panel
+        shown["lines"][0]["lanes"] = lanes
+        with style:
+            axes = figure_of().subplots()
+            plots._curves(axes, shown, plots.looks_of(["rfs", "mmt"]), over_time=False)
+        return axes
+
+    return draw
+
+
+@pytest.mark.parametrize(("until", "ends"), [(3.0, True), (100.0, False)])
+def test_an_axis_is_no_longer_than_what_is_drawn(curves, until, ends):
+    right = curves(until=until).get_xlim()[1]
+    assert right == until if ends else 4 <= right < 5
+
+
+def test_a_band_of_clusters_has_edges_in_the_colour_of_its_line(curves):
+    seeds, clusters = curves().get_lines(), curves(lanes=True).get_lines()
+    assert len(clusters) == len(seeds) + 2
+    line, low, high = clusters[:3]
+    assert low.get_color() == high.get_color() == line.get_color()
+    assert list(low.get_ydata()) == pytest.approx([30, 70, 10, 40, 70])
+
+
 def test_a_figure_is_drawn_the_same_every_time(tmp_path):
     pytest.importorskip("matplotlib")
     page, png, svg = write(FOUND, tmp_path, "unknot reproduce exact-figx")

@@ -9,14 +9,13 @@ from typing import Any
 
 from unknot.incentive import READINGS
 from unknot.report.cells import Shown
+from unknot.report.colours import looks
 from unknot.report.pictures import digest, save
-from unknot.report.plots import COLOURS, DASHES, GREY, HEIGHT, WIDTH, load_matplotlib
+from unknot.report.plots import GREY, HEIGHT, WIDTH, load_matplotlib
 from unknot.report.utilities import ALONG
 
 MARKS = ("o", "s", "^", "D", "v")
-LOOKS: dict[str, dict[str, Any]] = {
-    name: {"color": COLOURS[i], "linestyle": DASHES[i]} for i, name in enumerate(("evolutionary", *READINGS))
-}
+LOOKS = looks(("evolutionary", *READINGS))
 SIGNS = dict(zip(LOOKS, MARKS, strict=True))
 SHADES = {"above": "#0072B2", "level": "#D9D9D9", "below": "#D55E00"}
 

@@ -18,11 +18,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unknot.report.cells import Shown
+from unknot.report.colours import COLOURS
 
 Bytes = NDArray[np.uint8]
 
 DPI = 150  # at a page's width every pixel of a sharp screen
-PALETTE = 64  # colours: half of them the commonest, as they are; half for the edges of lines and letters
+PALETTE = 64  # colours: half of them those of lines and the commonest, as they are; half for edges
+LINES = np.array([tuple(bytes.fromhex(colour[1:])) for colour in COLOURS], dtype=np.uint8)
 NOT_DRAWN = (
     "paper",
     "claim",
@@ -97,15 +99,17 @@ def _small(figure: Any, shows: str) -> bytes:
 
 
 def _nearest(picture: Bytes, others: Bytes) -> tuple[Bytes, Bytes]:
-    """The palette, the picture's commonest colours and others, and the place in it of each pixel's nearest.
+    """The palette, of lines' colours, the commonest and others, and the place in it of each pixel's nearest.
 
+    A line may lie below another one, and be seen in the legend alone: it has its colour there all the same.
     No dithering: dots around letters blur them.
     """
     red, green, blue = np.moveaxis(picture.astype(np.int64), -1, 0)
     mixed = red << 16 | green << 8 | blue
     found, which, times = np.unique(mixed, return_inverse=True, return_counts=True)
     colours = np.stack([found >> 16, found >> 8 & 255, found & 255], axis=1).astype(np.uint8)
-    common = np.argsort(-times, kind="stable")[: PALETTE - len(others)]
+    lines = (colours[:, None] == LINES).all(-1).any(1)
+    common = np.argsort(-(times + lines * picture.size), kind="stable")[: PALETTE - len(others)]
     palette = np.unique(np.concatenate([colours[common], others]), axis=0)
     apart = ((colours[:, None].astype(int) - palette.astype(int)) ** 2).sum(-1)
     return apart.argmin(1).astype(np.uint8)[which.reshape(mixed.shape)], palette

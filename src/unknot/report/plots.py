@@ -10,13 +10,11 @@ from typing import Any
 
 from unknot.core.errors import ConfigError
 from unknot.report.cells import in_percent
+from unknot.report.colours import looks as looks_of
 from unknot.report.pictures import digest, save
 
 Shown = Mapping[str, Any]
 
-# Okabe and Ito: told apart with any kind of colour vision. Each line also has a dash of its own.
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#8C6D31")
-DASHES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 1)), (0, (6, 2, 2, 2)))
 MEASURES = {
     "before": "accuracy before a leave (%)",
     "recovering": "mean accuracy over the 20 rounds after a leave (%)",
@@ -103,7 +101,7 @@ def draw(findings: Shown, *files: str | Path) -> bool:
             figsize=(width, (HEIGHT if axes_count > 1 else 3.4) * rows + 0.9), layout="constrained"
         )
         figure.subplots(rows, columns, squeeze=False)
-        looks = _looks(panels)
+        looks = looks_of(line["name"] for panel in panels for line in panel["lines"])
         signs: set[str] = set()
         for axes, panel in zip(figure.axes, curved, strict=False):
             _curves(axes, panel, looks, findings["axis"] == "time")
@@ -164,14 +162,6 @@ def load_matplotlib() -> tuple[Any, Any]:
     return figure, matplotlib.rc_context(settings)
 
 
-def _looks(panels: Sequence[Shown]) -> dict[str, dict[str, Any]]:
-    names = list(dict.fromkeys(line["name"] for panel in panels for line in panel["lines"]))
-    return {
-        name: {"color": COLOURS[i % len(COLOURS)], "linestyle": DASHES[i % len(DASHES)]}
-        for i, name in enumerate(names)
-    }
-
-
 def _curves(axes: Any, panel: Shown, looks: Mapping[str, Any], over_time: bool) -> None:
     factor = 100.0 if in_percent(panel["metric"]) else 1.0
     for line in panel["lines"]:
@@ -181,7 +171,10 @@ def _curves(axes: Any, panel: Shown, looks: Mapping[str, Any], over_time: bool) 
             *([factor * value for value in curve[name]] for name in ("mean", "low", "high")),
         )
         axes.plot(x, mean, linewidth=1.4, **looks[line["name"]])
-        axes.fill_between(x, low, high, color=looks[line["name"]]["color"], alpha=0.15, linewidth=0)
+        color = looks[line["name"]]["color"]
+        axes.fill_between(x, low, high, color=color, alpha=0.07 if line["lanes"] else 0.15, linewidth=0)
+        for edge in (low, high) if line["lanes"] else ():  # where bands lie on one another, these tell whose
+            axes.plot(x, edge, color=color, linewidth=0.5, alpha=0.8)
     moment = "time" if over_time else "at"
     marks = {(after[moment], after["kind"]) for line in panel["lines"] for after in line["after"]}
     for at, kind in sorted(marks):
@@ -192,7 +185,9 @@ def _curves(axes: Any, panel: Shown, looks: Mapping[str, Any], over_time: bool) 
     for threshold in panel["thresholds"]:
         axes.axhline(factor * threshold, color="#999999", linewidth=0.8, linestyle="--", zorder=0)
     axes.set_title(textwrap.fill(panel["title"], 36), fontsize=10, pad=8)
-    axes.set_xlim(left=0 if over_time else None, right=panel["until"])
+    ends = max((line["curve"]["at"][-1] for line in panel["lines"] if line["curve"]["at"]), default=0)
+    right = panel["until"] if panel["until"] and panel["until"] < ends else None
+    axes.set_xlim(left=0 if over_time else None, right=right)
     axes.set_xlabel("simulated time (s)" if over_time else "round")
     axes.set_ylabel(f"{panel['split']} {panel['metric']}{' (%)' if in_percent(panel['metric']) else ''}")
     if panel["metric"] == "perplexity":
