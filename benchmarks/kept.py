@@ -1,8 +1,8 @@
 """What it costs to keep a run: ``python -m benchmarks.kept``.
 
-W1 and W2 with a folder at the default settings and without, turn by turn in one process; the time to resume a
-run of 10,000 clients in 100 clusters; what methods that keep a history keep on the disk. ``--out FILE`` leaves
-the record.
+W1 and W2 with a folder at the default settings and without, turn by turn in one process; the time to resume
+a run of 10,000 clients in 100 clusters; what methods that keep a history have on the disk. ``--out FILE``
+leaves the record.
 """
 
 from __future__ import annotations

@@ -18,6 +18,7 @@ from unknot.core.loss import Loss, SquaredError
 from unknot.core.metrics import Accuracy
 from unknot.core.selection import AtRandom
 from unknot.core.training import Optimizer
+from unknot.core.written import NotPlain
 from unknot.data import Dataset, Deal, Partition
 from unknot.federation import FedAvg, Guarantee
 from unknot.select import KCenter
@@ -212,6 +213,38 @@ BROKEN = {
 def test_a_broken_method_is_found(kind):
     with pytest.raises(AssertionError, match=rf"method {kind.__name__} \(.*{BROKEN[kind]}"):
         check_method(kind())
+
+
+class NotesAnObject(RFS):
+    """What no other process could read."""
+
+    def absorb(self, desk, lane, updates):
+        lane.notes["seen"] = object()
+        super().absorb(desk, lane, updates)
+
+
+def test_a_method_whose_notes_cannot_be_written_is_told_which():
+    with pytest.raises(NotPlain, match=r"lane 'global' notes\['seen'\] is a object"):
+        check_method(NotesAnObject())
+
+
+@dataclass
+class CountsOutside(AtRandom):
+    """It goes by what lies in its class, which another process does not have."""
+
+    asked: ClassVar[list[int]] = []
+
+    def fresh(self):
+        return CountsOutside()
+
+    def choose(self, idle, k, key):
+        self.asked.append(len(idle))
+        return super().choose(idle, k, key.child(len(self.asked)))
+
+
+def test_a_selector_that_goes_by_what_is_not_written_is_found():
+    with pytest.raises(AssertionError, match="does not depend on what was erased|goes on as it would have"):
+        check_selector(CountsOutside())
 
 
 def test_an_error_of_the_method_says_where_it_came_up():

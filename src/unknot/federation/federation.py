@@ -191,6 +191,11 @@ class Federation(View):
         return self._go_on(self._history, time.perf_counter())
 
     @property
+    def over(self) -> bool:
+        """Whether there is nothing left to do of what ``run`` was last asked."""
+        return self._stint is None or bool(self._stint.stopped)
+
+    @property
     def length(self) -> Length:
         """How long the last ``run`` was to go on."""
         if self._stint is None:

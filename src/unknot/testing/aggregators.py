@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -20,6 +21,7 @@ from unknot.core.weights import Weights
 from unknot.federation import Aggregate, Federation, Synchronous
 from unknot.federation.aggregators import Additive, new_aggregator
 from unknot.federation.aggregators import check_aggregator as check_state
+from unknot.testing.interrupted import goes_on
 from unknot.testing.report import Checks, Report, named
 from unknot.testing.worlds import ToyEngine, paces, small_data, toy_weights
 from unknot.unlearn.rfs import RFS
@@ -138,6 +140,7 @@ def _forgets(checks: Checks, given: Aggregate, data: FederatedData) -> None:
                 found = interference(served, data, targets)
             largest = max(found.gaps.values())
             checks.hold(check, found.none, f"weights differ by up to {largest:.3g}")
+            goes_on(checks, f"{method.name}, {pace}", partial(opened, data), 8, requests)
     fed = Federation(ToyEngine(), toy_weights(), data, RFS(), aggregate=given, pace=Synchronous(3))
     fed.run(6, requests=[erase(1, round=3)])
     rest = data.fork()

@@ -21,6 +21,7 @@ from unknot.core.training import Recipe
 from unknot.experiments import simulate
 from unknot.federation import Federation, Guarantee, History, Lane, Method
 from unknot.select import Balanced
+from unknot.testing.interrupted import goes_on
 from unknot.testing.reach import reached
 from unknot.testing.report import Checks, Report, named
 from unknot.testing.worlds import ServerMomentum, ToyEngine, paces, small_data, toy_weights
@@ -102,7 +103,8 @@ def check_method(
     """Put a method through requests of every kind, at synchronous and buffered paces; raise if it fails.
 
     Of every method: the erased data is out of reach, nothing that it shaped is served, the same run gives
-    the same bits, and one federation does not notice another. Of an exact one: runs that differ in the
+    the same bits, one federation does not notice another, and a run can be broken off at any step and gone
+    on with elsewhere. Of an exact one: runs that differ in the
     erased data alone serve the same bits. Of another: if they do not, what was let pass is on record. Both
     with a selector that knows clients and an aggregator that has a state as well. A pace, and
     that aggregator, may be refused by a `ConfigError`.
@@ -120,6 +122,7 @@ def check_method(
         trial.repeats_itself(pace)
         trial.as_if_never_there(pace, never_had)
         trial.forgets(pace)
+        trial.goes_on(pace)
     trial.with_other_parts()
     return trial.checks.report()
 
@@ -227,6 +230,15 @@ class _Trial:
         parts = self.worlds[pace]
         for name, script in self.scripts.items():
             self._non_interference(f"{name}, {pace}", script, parts)
+
+    def goes_on(self, pace: str) -> None:
+        """What it remembers can be written, and read again by another process."""
+        script = self.scripts["a newcomer before an erasure"]
+
+        def build() -> Federation:
+            return self.open(self.data, self.worlds[pace], copy.deepcopy(self.untouched))
+
+        goes_on(self.checks, pace, build, script.rounds, script.requests)
 
     def with_other_parts(self) -> None:
         """The same with a selector that knows clients, and with an aggregator that has a state."""

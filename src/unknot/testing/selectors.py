@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from unknot.core.selection import Ids, Selector, Watchful
 from unknot.core.training import Recipe
 from unknot.federation import Federation
 from unknot.federation.promise import WHOM
+from unknot.testing.interrupted import goes_on
 from unknot.testing.report import Checks, Report, named
 from unknot.testing.worlds import ToyEngine, paces, small_data, toy_weights
 from unknot.unlearn.bmt_mmt import MMT
@@ -50,7 +52,7 @@ def check_selector(selector: Selector | str, data: FederatedData | None = None) 
     for pace, parts in paces(steady=False).items():
 
         def served(variant: FederatedData, parts: Any = parts) -> Model:
-            fed = Federation(ToyEngine(), toy_weights(), variant, RFS(), select=given, **parts)
+            fed = _opened(given, variant, parts)
             fed.run(8, requests=REQUESTS)
             return fed.model
 
@@ -64,9 +66,14 @@ def check_selector(selector: Selector | str, data: FederatedData | None = None) 
             f"weights differ by up to {max(found.gaps.values()):.3g}: fresh() must give one that has seen "
             "nothing, and nothing may be kept elsewhere (in the class, in the module)",
         )
+        goes_on(checks, pace, partial(_opened, given, data or small_data(), parts), 8, REQUESTS)
     with checks.during(SAID):
         _says_what_it_goes_by(checks, given, data or small_data())
     return checks.report()
+
+
+def _opened(given: Selector, data: FederatedData, parts: dict[str, Any]) -> Federation:
+    return Federation(ToyEngine(), toy_weights(), data, RFS(), select=given, **parts)
 
 
 def _says_what_it_goes_by(checks: Checks, given: Selector, data: FederatedData) -> None:
