@@ -225,6 +225,27 @@ def test_plain_attributes_of_somebodys_own_selector_are_remembered():
     compare(lambda: build(RFS(), "buffered", select=Mine()), {"rounds": 6}, REQUESTS[2:3])
 
 
+class InSlots(Mine):
+    """The same, in slots."""
+
+    __slots__ = ("_turns",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._turns = 0
+
+    def fresh(self):
+        return InSlots()
+
+    def choose(self, idle, k, key):
+        self._turns += 1
+        return super().choose(idle, k, key) if self._turns % 2 else key.smallest(idle, k)
+
+
+def test_so_are_those_in_slots():
+    compare(lambda: build(RFS(), "buffered", select=InSlots()), {"rounds": 6}, REQUESTS[2:3])
+
+
 def test_bytes_that_are_cut_or_changed_are_unreadable_and_nothing_else():
     fed = build(MMT(), "sync")
     fed.run(2)

@@ -9,7 +9,7 @@ is not as it was given; one whose attributes are more than plain data says what 
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from torch import Tensor
@@ -163,9 +163,8 @@ def _put_part(out: Writer, part: object, like: object) -> None:
         out.put(part.remembered())
         return
     out.put(None)
-    told = {}
-    given = getattr(like, "__dict__", {})
-    for name, value in getattr(part, "__dict__", {}).items():
+    told, given = {}, _attributes(like)
+    for name, value in _attributes(part).items():
         if name in given and value is given[name]:
             continue
         with out.at(f"{type(part).__name__}.{name}"):
@@ -178,6 +177,17 @@ def _put_part(out: Writer, part: object, like: object) -> None:
                 raise
         told[name] = value
     out.put(told)
+
+
+def _attributes(part: object) -> dict[str, object]:
+    """All that an object holds, in slots too."""
+    slots = (name for kind in type(part).__mro__ for name in _listed(getattr(kind, "__slots__", ())))
+    found = {name: getattr(part, name) for name in slots if hasattr(part, name) and name != "__dict__"}
+    return {**found, **getattr(part, "__dict__", {})}
+
+
+def _listed(slots: str | Iterable[str]) -> Iterable[str]:
+    return [slots] if isinstance(slots, str) else slots
 
 
 def _take_part(read: Reader, like: Any) -> Any:
