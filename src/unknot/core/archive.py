@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from unknot.core.data import FederatedData
@@ -25,7 +26,7 @@ class Entry:
 
     digest: str
     load: Callable[[], Tensor]
-    device: str
+    device: torch.device
     lineage: Lineage
     layout: Layout | None = None
     beside: Any = None

@@ -104,9 +104,9 @@ class Shelf:
             self._digests[name] = digest_of(self[name])
         return self._digests[name]
 
-    def device(self, name: object) -> str:
-        """The kind of device that a vector is from."""
-        return (self._held[name] if name in self._held else self._filed[name]).device.type
+    def device(self, name: object) -> torch.device:
+        """The device that a vector is from."""
+        return (self._held[name] if name in self._held else self._filed[name]).device
 
     def _spill(self, name: object) -> None:
         vector = self._held[name]

@@ -29,7 +29,8 @@ from unknot.core.weights import Weights
 
 T = TypeVar("T")
 MAGIC = b"unknot1\n"
-DEEP = 200
+CPU = torch.device("cpu")
+DEEP = 100
 """So many things may lie within one another."""
 
 
@@ -81,9 +82,13 @@ class Written:
 
 @dataclass
 class Writer:
-    """Writes plain data. `known` are things that the reader has anyhow, by name."""
+    """Writes plain data. `known` are things that the reader has anyhow, by name.
+
+    `home` is the device that models lie on; the reader's may be another one.
+    """
 
     known: Mapping[str, object] = field(default_factory=dict)
+    home: torch.device = CPU
 
     def __post_init__(self) -> None:
         self._out = bytearray(MAGIC)
@@ -157,13 +162,13 @@ class Writer:
 
     def tensor(self, tensor: Tensor, lineage: Lineage | None = None) -> None:
         """Write a tensor; its numbers lie apart."""
-        self.named(digest_of(tensor), lambda: tensor, tensor.device.type, lineage)
+        self.named(digest_of(tensor), lambda: tensor, tensor.device, lineage)
 
     def named(
         self,
         digest: str,
         load: Callable[[], Tensor],
-        device: str,
+        device: torch.device,
         lineage: Lineage | None = None,
         lasting: bool = False,
     ) -> None:
@@ -176,7 +181,7 @@ class Writer:
         self._tensors[digest] = Kept(load, owner, both, lasting)
         self._tag(b"X")
         self._out += bytes.fromhex(digest)
-        self._text(device)
+        self._out += b"h" if device == self.home else b"c"
 
     # The kinds of things -----------------------------------------------------------------------------
 
@@ -288,6 +293,8 @@ class Reader:
     known: Mapping[str, object] = field(default_factory=dict)
     names: Mapping[int, str] = field(default_factory=dict)
     """What clients are called: no name is ever written."""
+    home: torch.device = CPU
+    """Where what lay at home goes."""
 
     def __post_init__(self) -> None:
         self._at = len(MAGIC)
@@ -419,12 +426,11 @@ class Reader:
 
     def _tensor(self) -> Tensor:
         digest = self._take(32).hex()
-        device = self._text()
-        if device not in ("cpu", "cuda", "mps", "xpu"):
-            raise Unreadable(f"no device {device!r}")
+        where = self._take(1)
+        if where not in (b"h", b"c"):
+            raise Unreadable(f"a tensor that lies nowhere: {where!r}")
         found = self.get(digest)
-        wanted = torch.device(device)
-        return found if found.device.type == wanted.type else found.to(wanted)
+        return found.to(self.home if where == b"h" else torch.device("cpu"))
 
 
 _KINDS: Mapping[bytes, Callable[[Reader], Any]] = {

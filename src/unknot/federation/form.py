@@ -74,7 +74,7 @@ def write(fed: Federation) -> Written:
     state, history = fed.state, fed._history
     if history is None:
         raise ConfigError("a federation that has not been run has nothing to remember")
-    out = Writer(_known(fed))
+    out = Writer(_known(fed), fed.built.vector.device)
     out.put(FORMAT)
     with out.at("the federation"):
         out.put([fed.steps, state.now, state.members, state.forgotten, state.costs, state.restarted])
@@ -111,7 +111,7 @@ def restore(fed: Federation, content: bytes, get: Callable[[str], Tensor], event
     `Unreadable` if the two do not fit together.
     """
     try:
-        _restore(fed, Reader(content, get, _known(fed), fed.data.names), get, events)
+        _restore(fed, Reader(content, get, _known(fed), fed.data.names, fed.built.vector.device), get, events)
     except (written.NotPlain, Unreadable, ConfigError):
         raise
     except Exception as error:  # of content that somebody made up
@@ -168,7 +168,7 @@ def _put_part(out: Writer, part: object, like: object) -> None:
         if name in given and value is given[name]:
             continue
         with out.at(f"{type(part).__name__}.{name}"):
-            trial = Writer(out.known)
+            trial = Writer(out.known, out.home)
             try:
                 trial.put(value)
             except NotPlain:

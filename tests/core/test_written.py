@@ -1,0 +1,207 @@
+"""Plain data goes through bytes and comes back the same, bit for bit; nothing else goes through."""
+
+import math
+from collections import deque
+from contextlib import suppress
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from unknot.core.keys import Key
+from unknot.core.lineage import Lineage, Unit
+from unknot.core.weights import Layout, Weights
+from unknot.core.written import MAGIC, NotPlain, Reader, Unreadable, Writer, plain_data
+from unknot.federation import form  # noqa: F401 - declares what is plain data of ours
+
+LAYOUT = Layout(("a", "b"), ((2,), (3,)))
+
+
+def through(value, known=None):
+    out = Writer(known or {})
+    out.put(value)
+    written = out.written()
+    tensors = {digest: kept.load().clone() for digest, kept in written.tensors.items()}
+    reader = Reader(written.content, tensors.__getitem__, known or {})
+    found = reader.read()
+    assert reader.ended
+    return found
+
+
+def same(one, other) -> bool:
+    """Equal in type and value, whatever they are; a NaN is a NaN, and -0.0 is not 0.0."""
+    if type(one) is not type(other):
+        return False
+    if isinstance(one, float):
+        return np.float64(one).tobytes() == np.float64(other).tobytes()
+    if isinstance(one, list | tuple | deque):
+        return len(one) == len(other) and all(map(same, one, other))
+    if isinstance(one, dict):
+        return list(one) == list(other) and all(same(one[key], other[key]) for key in one)
+    return bool(one == other)
+
+
+keys = st.one_of(st.integers(), st.text(), st.tuples(st.integers(), st.text()), st.booleans(), st.none())
+plain = st.recursive(
+    st.one_of(
+        st.none(),
+        st.booleans(),
+        st.integers(),
+        st.floats(allow_nan=True, allow_infinity=True),
+        st.text(st.characters(codec=None)),
+        st.binary(),
+    ),
+    lambda inner: st.one_of(
+        st.lists(inner),
+        st.lists(inner).map(tuple),
+        st.lists(inner).map(deque),
+        st.dictionaries(keys, inner),
+        st.sets(st.integers()),
+        st.frozensets(st.text()),
+    ),
+    max_leaves=30,
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(plain)
+def test_plain_data_comes_back_the_same(value):
+    assert same(through(value), value)
+
+
+@pytest.mark.parametrize("value", [0, -1, 2**63 - 1, 2**63, -(2**63), -(2**63) - 1, 10**100, -(10**100)])
+def test_whole_numbers_of_any_size(value):
+    assert through(value) == value
+
+
+def test_thousands_of_numbers_are_packed_and_come_back_as_what_they_were():
+    for make in (list, tuple, set, frozenset):
+        assert same(through(make(range(10_000))), make(range(10_000)))
+    many = Writer()
+    many.put(set(range(10_000)))
+    assert len(many.written().content) < 90_000
+
+
+@pytest.mark.parametrize(
+    "array",
+    [
+        np.arange(6, dtype=np.int64).reshape(2, 3),
+        np.array([math.nan, -0.0, math.inf], dtype=np.float32),
+        np.zeros((0, 4)),
+        np.array(True),
+        np.arange(4, dtype=">i4"),
+        np.arange(12).reshape(3, 4).T,
+    ],
+)
+def test_arrays_keep_shape_type_and_bits(array):
+    found = through(array)
+    assert found.shape == array.shape
+    assert found.dtype == array.dtype.newbyteorder("=")
+    assert found.tobytes() == array.astype(array.dtype.newbyteorder("=")).tobytes()
+    assert through(np.float64(0.1)).tobytes() == np.float64(0.1).tobytes()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.int64, torch.bool])
+def test_tensors_lie_apart_and_come_back(dtype):
+    tensor = torch.arange(6).reshape(2, 3).to(dtype)
+    assert torch.equal(through([tensor, {"again": tensor}])[1]["again"], tensor)
+    assert through(torch.empty(0)).shape == (0,)
+
+
+def test_a_tensor_that_was_changed_in_place_is_written_as_it_is():
+    tensor = torch.zeros(3)
+    first = through(tensor)
+    tensor += 1
+    assert not torch.equal(first, through(tensor))
+
+
+def test_weights_keep_their_lineage_and_are_one_where_they_were_one():
+    lineage = Lineage([Unit(3), Unit(70_000, 2)]).waiving([5])
+    weights = Weights(torch.randn(5), LAYOUT, lineage)
+    other = Weights(torch.randn(5), LAYOUT)
+    found = through([weights, other, weights])
+    assert found[0] is found[2]
+    assert found[0] is not found[1]
+    assert found[0].lineage == lineage
+    assert found[0].equal(weights)
+    assert through({"initial": weights}, {"start": weights})["initial"] is weights
+
+
+def test_what_one_client_alone_made_is_its_own():
+    out = Writer()
+    mine = Weights(torch.ones(5), LAYOUT, Lineage([Unit(3)]))
+    both = Weights(torch.zeros(5), LAYOUT, Lineage([Unit(3), Unit(4)]))
+    out.put([mine, both])
+    with out.of(7):
+        out.put(torch.full((2,), 5.0))
+    owners = sorted((kept.owner is not None, kept.owner) for kept in out.written().tensors.values())
+    assert owners == [(False, None), (True, 3), (True, 7)]
+
+
+def test_the_same_numbers_in_two_hands_are_nobodys_alone():
+    out = Writer()
+    for client in (3, 4):
+        out.put(Weights(torch.ones(5), LAYOUT, Lineage([Unit(client)])))
+    (kept,) = out.written().tensors.values()
+    assert kept.owner is None
+    assert kept.clients == {3, 4}
+
+
+@plain_data
+@dataclass(frozen=True)
+class Point:
+    x: float
+    near: tuple = ()
+
+
+def test_declared_dataclasses_go_through_and_others_are_told():
+    assert through(Point(0.5, (Point(1.0),))) == Point(0.5, (Point(1.0),))
+    assert through(Key.root(3).child("a")) == Key.root(3).child("a")
+
+    @dataclass
+    class Other:
+        x: int
+
+    for thing in (Other(1), object(), lambda: 1, print, type, np.array(["a"]), np.array([None])):
+        out = Writer()
+        with out.at("thing"), pytest.raises(NotPlain, match="thing"):
+            out.put(thing)
+    with pytest.raises(TypeError, match="no dataclass"):
+        plain_data(int)
+
+
+def test_a_class_that_is_not_known_is_never_made():
+    out = Writer()
+    out.put(Point(1.0))
+    content = out.written().content.replace(b"test_written:Point", b"test_written:Piont")
+    with pytest.raises(Unreadable, match="is not known here"):
+        Reader(content, {}.__getitem__).read()
+    content = out.written().content.replace(b"test_written:Point", b"subprocess:Popen!!")
+    with pytest.raises(Unreadable, match="is not known here"):
+        Reader(content, {}.__getitem__).read()
+
+
+@settings(max_examples=500, deadline=None)
+@given(plain, st.data())
+def test_changed_bytes_are_unreadable_or_other_data_and_nothing_else(value, data):
+    out = Writer()
+    out.put(value)
+    content = bytearray(out.written().content)
+    for _ in range(3):
+        content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
+    with suppress(Unreadable):
+        Reader(bytes(content), {}.__getitem__).read()
+
+
+def test_nesting_has_an_end_for_writer_and_reader():
+    deep = []
+    for _ in range(300):
+        deep = [deep]
+    with pytest.raises(NotPlain, match="too deep"):
+        through(deep)
+    hostile = MAGIC + (b"Cl" + (1).to_bytes(8, "little")) * 5000 + b"N"
+    with pytest.raises(Unreadable, match="too deep"):
+        Reader(hostile, {}.__getitem__).read()
