@@ -19,9 +19,9 @@ def keep(
 
     The folder is this federation's until it is gone, or ``fed.keeper.close()`` is called.
     """
-    from unknot.store.keeper import DATABASE, EVERY, RunKeeper
+    from unknot.store.keeper import EVERY, RunKeeper, begun
 
-    take = RunKeeper.go_on if (Path(folder) / DATABASE).exists() else RunKeeper.create
+    take = RunKeeper.go_on if begun(Path(folder)) else RunKeeper.create
     take(fed, folder, keys=keys, every=EVERY if every is None else every)
 
 
@@ -80,14 +80,14 @@ def go_on(fed: Federation, rounds: int | None = None) -> History:
 def experiment_of(folder: str | Path) -> Experiment:
     """The experiment that a run in a folder comes from, without its requests."""
     from unknot.store.database import Database
-    from unknot.store.keeper import DATABASE, read_plain
+    from unknot.store.keeper import DATABASE, read_begun
 
     place = Path(folder)
     if not (place / DATABASE).exists():
         raise StoreError(f"{place} holds no run: name the folder of one")
     with Database.open(place / DATABASE, readonly=True) as db:
-        begun = next(iter(db.entries(kind="begun")), None)
-    table = None if begun is None else read_plain(begun.body).get("table")
+        begun = db.last("begun")
+    table = None if begun is None else read_begun(begun.body).get("table")
     if not isinstance(table, Mapping):
         raise StoreError(
             f"the run in {place} comes from Python, not from a file: build the same federation, "

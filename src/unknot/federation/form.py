@@ -107,8 +107,8 @@ def write(fed: Federation) -> Written:
 def restore(fed: Federation, content: bytes, get: Callable[[str], Tensor], events: list[bytes]) -> None:
     """Make a federation that was built anew what it was when this was written.
 
-    `get` gives tensors by digest, `events` are those of its history (`write_event`), in order. Raises
-    `Unreadable` if the two do not fit together.
+    `get` gives tensors by digest, `events` are those of its history (`write_event`), in order; those that
+    came later may be among them. Raises `Unreadable` if the two do not fit together.
     """
     try:
         _restore(fed, Reader(content, get, _known(fed), fed.data.names, fed.built.vector.device), get, events)
@@ -197,8 +197,8 @@ def _take_part(read: Reader, like: Any) -> Any:
         part.recall(remembered)
         return part
     for name, value in read.read().items():
-        if not isinstance(name, str):
-            raise Unreadable("an attribute without a name")
+        if not isinstance(name, str) or name.startswith("__"):
+            raise Unreadable("an attribute without a name, or one of Python's own")
         object.__setattr__(part, name, value)
     return part
 
@@ -358,7 +358,10 @@ def _restore(fed: Federation, read: Reader, get: Callable[[str], Tensor], events
     history.names = dict(fed.data.names)
     for content in events:
         event = read_event(fed, content)
-        (history.rounds if isinstance(event, Round) else history.served).append(event)  # type: ignore[arg-type]
+        if isinstance(event, Round) and len(history.rounds) < rounds:
+            history.rounds.append(event)
+        if isinstance(event, Served) and len(history.served) < served:
+            history.served.append(event)
     if (len(history.rounds), len(history.served)) != (rounds, served):
         raise Unreadable(f"there are {len(events)} events, and it knows of {rounds + served}")
     fed._history = history

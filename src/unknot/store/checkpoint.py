@@ -41,6 +41,12 @@ class Named:
     time: float
     """Simulated seconds."""
 
+    def __post_init__(self) -> None:
+        counts = (self.step, self.events, self.letters, self.rounds, self.served)
+        told = (type(self.state), type(self.stopped), type(self.time))
+        if told != (str, str, float) or not all(type(n) is int and n >= 0 for n in counts):
+            raise StoreError("an entry of the log is no checkpoint of ours: it was changed")
+
 
 @dataclass(frozen=True)
 class Checkpoint:
@@ -69,7 +75,7 @@ class Checkpoint:
             raise StoreError(f"{path} is damaged: its bytes are not those that were written")
         try:
             content, tensors, marks = Reader(raw, _no_tensors).read()
-            if not isinstance(content, bytes) or not isinstance(tensors, dict) or not isinstance(marks, dict):
+            if not isinstance(content, bytes) or not _digests(tensors) or not _marks(marks):
                 raise Unreadable("other parts")
         except (Unreadable, ValueError, TypeError) as error:
             raise StoreError(f"{path} is not a checkpoint of this version of unknot: {error}") from None
@@ -78,14 +84,16 @@ class Checkpoint:
 
 def marks_of(data: FederatedData) -> Marks:
     """A digest of what each client holds: its samples' numbers, targets and ids."""
-    found: Marks = {}
-    for client in data.clients:
-        shard = data[client]
-        mark = hashlib.blake2b(shard.ids.tobytes(), digest_size=16)
-        for part in data.train.take(torch.from_numpy(shard.rows)):
-            mark.update(raw(part))
-        found[client] = mark.digest()
-    return found
+    return {client: mark_of(data, client) for client in data.clients}
+
+
+def mark_of(data: FederatedData, client: int) -> bytes:
+    """That of one client."""
+    shard = data[client]
+    mark = hashlib.blake2b(shard.ids.tobytes(), digest_size=16)
+    for part in data.train.take(torch.from_numpy(shard.rows)):
+        mark.update(raw(part))
+    return mark.digest()
 
 
 def check_marks(data: FederatedData, marks: Mapping[int, bytes], folder: Path) -> None:
@@ -100,6 +108,18 @@ def check_marks(data: FederatedData, marks: Mapping[int, bytes], folder: Path) -
             f"{folder}: the data of {who} {what}, and the run cannot go on without a bit lost: give it the "
             "data that it was begun with; to take data away, ask for it: unknot forget"
         )
+
+
+def _digests(found: object) -> bool:
+    return isinstance(found, dict) and all(
+        type(digest) is str and (owner is None or type(owner) is int) for digest, owner in found.items()
+    )
+
+
+def _marks(found: object) -> bool:
+    return isinstance(found, dict) and all(
+        type(client) is int and type(mark) is bytes for client, mark in found.items()
+    )
 
 
 def _no_tensors(digest: str) -> Tensor:

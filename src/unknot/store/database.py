@@ -267,6 +267,11 @@ class Database:
             for number in numbers:
                 self._put(replace(self._request(number), body=b"", outcome=b""))
 
+    def reword(self, number: int, body: bytes, outcome: bytes) -> None:
+        """Put the same in other bytes: what a request says, and what came of it, sealed anew."""
+        with self.transaction():
+            self._put(replace(self._request(number), body=body, outcome=outcome))
+
     # The clients.
 
     def name_clients(self, names: Mapping[int, bytes]) -> None:

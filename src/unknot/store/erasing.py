@@ -6,14 +6,18 @@ All of it can be done twice: a crash in between is taken up again.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Collection
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from unknot.core.errors import StoreError
+from unknot.core.written import plain_data
 from unknot.store.checkpoint import STATE, Checkpoint
+from unknot.store.database import Database
 from unknot.store.files import remove, sweep
-from unknot.store.inbox import told_of
+from unknot.store.inbox import body_of, told_of
 from unknot.store.keyring import Keyring
-from unknot.store.rows import Asked
+from unknot.store.rows import REFUSED, SERVED, Asked
 
 if TYPE_CHECKING:
     from unknot.store.keeper import RunKeeper
@@ -24,37 +28,93 @@ PATIENCE = 2.0
 """Seconds that readers of the database are waited for."""
 
 
-def scrub(keeper: RunKeeper, clean: Checkpoint, state: str, told: Mapping[str, Any]) -> dict[str, Any]:
-    """Remove all but the clean checkpoint, the keys of who left, and what the database has of them."""
-    whole, folder = list(told["whole"]), keeper.folder
+def scrub(keeper: RunKeeper, clean: Checkpoint, state: str, told: Scrubbing) -> dict[str, Any]:
+    """Remove all but the clean checkpoint, the keys of who left, and what the database has of them.
+
+    Who was erased in part gets a new key: what the erased samples shaped was sealed under the old one.
+    """
+    folder, whole = keeper.folder, told.whole
     states = sweep(folder / STATE, {f"{state}.state"})
     keeper.keyring.destroy(whole)
     removed = keeper.vault.retain(set(clean.tensors))
+    renewed = [client for client in told.parts if keeper.keyring.holds(client)]
+    keeper.keyring.renew(renewed)
+    keeper.vault.reseal(set(renewed))
     results = [name for name in RESULTS if os.path.lexists(folder / name)]
     for name in results:
         remove(folder / name)
-    named = [a.number for a in keeper.db.asked() if {client for client, _ in told_of(a)[0]} & set(whole)]
     with keeper.db.transaction():
-        keeper.db.blank([n for n in named if n not in told["requests"]])
-        keeper.db.drop_clients(whole)
-    truncated = keeper.db.truncate(PATIENCE)
+        _empty(keeper.db, set(whole), told.requests)
+        _seal_anew(keeper.db, keeper.keyring, set(renewed))
+    keeper.keyring.drop_old(renewed)
     return {
-        "whole": whole,
-        "parts": list(told["parts"]),
-        "requests": list(told["requests"]),
+        "whole": list(whole),
+        "parts": list(told.parts),
+        "requests": list(told.requests),
         "checkpoints": len(states),
         "packs": removed.files,
         "bytes": removed.bytes + sum(states.values()),
         "tensors": removed.tensors,
         "results": results,
-        "keys": len(whole),
-        "truncated": truncated,
+        "keys": len(whole) + len(renewed),
+        "truncated": keeper.db.truncate(PATIENCE),
     }
+
+
+@plain_data
+@dataclass(frozen=True)
+class Scrubbing:
+    """The log's entry of an erasure that is to reach the disk; a clean checkpoint is logged with it."""
+
+    whole: tuple[int, ...]
+    """Who was erased."""
+    parts: tuple[int, ...]
+    """Of whom samples were."""
+    requests: tuple[int, ...]
+    """The numbers of the requests from outside that asked for it."""
+
+    def __post_init__(self) -> None:
+        for numbers in (self.whole, self.parts, self.requests):
+            if type(numbers) is not tuple or not all(type(n) is int and n >= 0 for n in numbers):
+                raise StoreError("an entry of the log names no clients: it was changed")
+
+
+def _empty(db: Database, gone: Collection[int], but: Collection[int]) -> None:
+    """Forget the names of who left, and what others had asked about them; what is to be served stays."""
+    over = [a for a in db.asked() if a.state in (SERVED, REFUSED) and a.number not in but]
+    db.blank([a.number for a in over if any(client in gone for client, _ in told_of(a)[0])])
+    db.drop_clients(gone)
+
+
+def _seal_anew(db: Database, keyring: Keyring, clients: Collection[int]) -> None:
+    """Seal names, reasons and refusals of these clients under their new keys."""
+    names = {
+        client: anew
+        for client, sealed in db.client_names().items()
+        if client in clients and (anew := _anew(keyring, client, sealed, b"name"))
+    }
+    db.name_clients(names)
+    for asked in db.asked():
+        told, reason = told_of(asked)
+        if told and told[0][0] in clients:
+            first, outcome = told[0][0], asked.outcome
+            body = body_of(told, _anew(keyring, first, reason, b"reason")) if reason else asked.body
+            if asked.state == REFUSED and outcome:
+                outcome = _anew(keyring, first, outcome, b"outcome")
+            db.reword(asked.number, body, outcome)
+
+
+def _anew(keyring: Keyring, client: int, sealed: bytes, about: bytes) -> bytes:
+    """The same under the client's newest key; nothing where it cannot be read."""
+    try:
+        return keyring.seal(client, keyring.open(client, sealed, about), about)
+    except StoreError:
+        return b""
 
 
 def sealed_for(keyring: Keyring, asked: Asked, text: str) -> bytes:
     """A text about a request, for who has the key of the client that it names first."""
     told, _ = told_of(asked)
-    if not told or keyring.destroyed(told[0][0]):
+    if not told or not keyring.holds(told[0][0]):
         return b""
     return keyring.seal(told[0][0], text.encode(), b"outcome")

@@ -24,17 +24,24 @@ Number = Callable[[int | str], int]
 def leave(db: Database, request: Request, keyring: Keyring, reason: str = "", by: str | None = None) -> int:
     """Leave a request in a run's database; its number. It comes as soon as it is taken up.
 
-    The reason is sealed for whom the request names first, and goes with that client.
+    The reason is sealed for whom the request names first, and goes with that client; of one that has no key
+    it is not kept. No key is made here: the process that runs the run alone changes those.
     """
     told: list[tuple[int, tuple[int, ...] | None]]
     if isinstance(request, Join):
         kind, told = "join", [(client, None) for client in request.clients]
     else:
         kind, told = "erase", [(target.client, target.samples) for target in request.targets]
-    sealed = keyring.seal(told[0][0], reason.encode(), b"reason") if reason else b""
+    first = told[0][0]
+    sealed = keyring.seal(first, reason.encode(), b"reason") if reason and keyring.holds(first) else b""
+    return db.ask(kind, body_of(told, sealed), by or asker())
+
+
+def body_of(told: list[tuple[int, tuple[int, ...] | None]], sealed: bytes) -> bytes:
+    """Whom a request names, and its sealed reason, as the inbox keeps them."""
     out = Writer()
     out.put([told, sealed])
-    return db.ask(kind, out.written().content, by or asker())
+    return out.written().content
 
 
 def asker() -> str:
@@ -75,7 +82,6 @@ class StoredInbox(Letterbox):
         super().__init__()
         self._path, self._keyring, self._number = path, keyring, number
         self._tickets: dict[int, Ticket] = {}
-        self._early: dict[int, tuple[str, str, Served | None]] = {}
 
     def put(self, request: Request | Named) -> Ticket:
         """Ask for something, from any thread."""
@@ -92,12 +98,26 @@ class StoredInbox(Letterbox):
                 number = leave(db, made, self._keyring)
             finally:
                 db.close()
+            self._tickets[number] = ticket = Ticket(number)
+        return ticket
+
+    def ticket(self, number: int) -> Ticket:
+        """That of a request which was put in before: by another process, or before this one was begun."""
+        with self._lock:
+            if number in self._tickets:
+                return self._tickets[number]
+            with Database.open(self._path, readonly=True) as db:
+                asked = next((one for one in db.asked() if one.number == number), None)
+            if asked is None:
+                raise StoreError(f"there is no request {number}")
             ticket = Ticket(number)
-            if number in self._early:
-                ticket.close(*self._early.pop(number))
+            if asked.state == "served":
+                ticket.close("served", served=outcome_of(asked))
+            elif asked.state == "refused":
+                ticket.close("refused", outcome_text(asked, self._keyring))
             else:
                 self._tickets[number] = ticket
-        return ticket
+            return ticket
 
     def _by_number(self, request: Named) -> Request:
         told = {self._number(client): samples for client, samples in request.clients}
@@ -113,8 +133,26 @@ class StoredInbox(Letterbox):
         with self._lock:
             if (ticket := self._tickets.pop(number, None)) is not None:
                 ticket.close(state, why, served)
-            else:
-                self._early[number] = (state, why, served)
+
+
+def outcome_of(asked: Asked) -> Served | None:
+    """What came of a request that was served; None where that was emptied."""
+    if not asked.outcome:
+        return None
+    try:
+        found = Reader(asked.outcome, _no_tensors).read()
+    except Unreadable as error:
+        raise StoreError(f"what came of request {asked.number} cannot be read: {error}") from None
+    return found if isinstance(found, Served) else None
+
+
+def outcome_text(asked: Asked, keyring: Keyring) -> str:
+    """Why a request was refused, as far as there is a key to read it with."""
+    told, _ = told_of(asked)
+    try:
+        return keyring.open(told[0][0], asked.outcome, b"outcome").decode() if told and asked.outcome else ""
+    except (StoreError, UnicodeDecodeError):
+        return ""
 
 
 def wait_for(folder_db: Path, number: int, timeout: float | None = None, every: float = 0.2) -> Asked:

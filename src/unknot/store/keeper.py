@@ -7,9 +7,11 @@ which the log names is whole, and that the log and the inbox are.
 
 from __future__ import annotations
 
+import os
 import time
+import weakref
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,9 +25,10 @@ from unknot.federation.environment import environment
 from unknot.federation.history import Event, Served
 from unknot.federation.letterbox import Letter
 from unknot.store import erasing
-from unknot.store.checkpoint import STATE, Checkpoint, Named, check_marks, marks_of
+from unknot.store.checkpoint import STATE, Checkpoint, Named, check_marks, mark_of, marks_of
 from unknot.store.database import Database
-from unknot.store.files import make_folder, sweep
+from unknot.store.erasing import Scrubbing
+from unknot.store.files import PART, make_folder, remove, sweep, told
 from unknot.store.inbox import StoredInbox, request_of
 from unknot.store.keyring import Keyring
 from unknot.store.lock import Lock
@@ -54,10 +57,11 @@ class RunKeeper:
         self._stack = ExitStack()
         self._stack.enter_context(Lock(folder))
         try:
+            _tidy(folder)
             new = not (folder / DATABASE).exists()
             self.db = Database.create(folder / DATABASE) if new else Database.open(folder / DATABASE)
             self._stack.callback(self.db.close)
-            self.keyring = Keyring(keys or folder / KEYS)
+            self.keyring = Keyring(self._find_keys(keys))
             make_folder(folder / STATE)
             self.vault = Vault(folder / WEIGHTS, self.keyring)
         except BaseException:
@@ -66,13 +70,18 @@ class RunKeeper:
         self._stint: object = None
         self._last = (-1, "")
         self._marks: dict[int, bytes] = {}
-        self._events: list[bytes] = []
-        self._seen = self._logged = 0
+        self._less: dict[int, int] = {}  # how many samples clients had lost when they were marked
+        self._events: list[bytes] = []  # that the log does not have yet
+        self._rounds = self._served = 0  # how many the log has, with those
+        self._erased: list[Served] = []  # that have not reached the disk
+        self._done: list[tuple[int, Served]] = []
+        self._unfinished = self._untruncated = False
         self._letters = 0
         self._again: list[Asked] = []
+        self._until = 0  # what is new comes no sooner than at the step that the log knows of
+        self._look = True
         self._due = 0.0
-        self._open: list[Named] = []
-        self._looked = -1
+        self._open: list[tuple[Named, frozenset[str]]] = []
 
     # Begin, go on, end ---------------------------------------------------------------------------------
 
@@ -88,33 +97,42 @@ class RunKeeper:
         """Keep a federation that has not been run yet in a folder of its own.
 
         `table` is the experiment that it comes from, without its requests: a run can then be gone on with
-        from the folder alone. `keys` is where the keys go, apart from the folder if wanted.
+        from the folder alone. `keys` is where the keys go, apart from the folder if wanted. A folder in
+        which this was broken off before anything was kept is gone on with: what was asked there stays.
         """
         place = Path(folder)
-        place.parent.mkdir(parents=True, exist_ok=True)
+        with told("make", place):
+            place.parent.mkdir(parents=True, exist_ok=True)
         make_folder(place)
-        if (place / DATABASE).exists():
-            raise StoreError(
-                f"{place} holds a run already: go on with it (unknot resume), or name another folder"
-            )
         keeper = RunKeeper(place, None if keys is None else Path(keys), every)
-        keeper._marks = marks_of(fed.data)
+        try:
+            if keeper.db.last("checkpoint") is not None:
+                raise StoreError(
+                    f"{place} holds a run already: go on with it (unknot resume), or name another folder"
+                )
+            keeper._begin(fed, table, keys)
+        except BaseException:
+            keeper.close()
+            raise
+        return keeper
+
+    def _begin(self, fed: Federation, table: Mapping[str, Any] | None, keys: str | Path | None) -> None:
+        self._marks = marks_of(fed.data)
         begun = {
             "environment": settings(environment(fed.engine)),
             "table": None if table is None else dict(table),
             "keys": None if keys is None else str(Path(keys).absolute()),
             "clients": len(fed.data),
         }
-        if fed.data.names:
-            keeper.keyring.make(fed.data.names)
-            sealed = {c: keeper.keyring.seal(c, n.encode(), b"name") for c, n in fed.data.names.items()}
-            keeper.db.name_clients(sealed)
-        keeper.db.append([("begun", plain(begun))])
-        keeper._attach(fed)
+        self.keyring.make(fed.data.clients)  # all: who leaves a request must not have to make one
+        self.db.name_clients(
+            {c: self.keyring.seal(c, n.encode(), b"name") for c, n in fed.data.names.items()}
+        )
+        self.db.append([("begun", plain(begun))])
+        self._attach(fed)
         if fed._stint is not None:
-            keeper._stint = fed._stint
-            keeper.checkpoint(fed)
-        return keeper
+            self._stint = fed._stint
+            self.checkpoint(fed)
 
     @staticmethod
     def go_on(
@@ -136,21 +154,38 @@ class RunKeeper:
         """Let go of the folder: another process may take it up."""
         self._stack.close()
 
+    def _find_keys(self, given: Path | None) -> Path:
+        """Where the keys are. They are not looked for wherever a log says: it may be anybody's."""
+        last = self.db.last("begun")
+        if last is None or self.db.last("checkpoint") is None:
+            return given or self.folder / KEYS
+        noted = read_begun(last.body).get("keys")
+        if given is None and noted is not None:
+            raise StoreError(f"the keys of {self.folder} are kept apart, in {noted!a} at first: say where")
+        path = given or self.folder / KEYS
+        if not os.path.lexists(path):
+            raise StoreError(f"{path} is missing, the keys of {self.folder}: take it from its backup")
+        return path
+
     def _attach(self, fed: Federation) -> None:
         fed.keeper = self
+        weakref.finalize(fed, _let_go, self._stack, os.getpid())
         fed.inbox = StoredInbox(self.folder / DATABASE, self.keyring, fed.data.number)
         self._due = time.monotonic() + self.every
 
     def _restore(self, fed: Federation) -> None:
         self.db.verify()
         self._finish_scrubbing()
-        checkpoints = [read_named(entry.body) for entry in self.db.entries(kind="checkpoint")]
-        floor = self._floor()
+        erased = self.db.last("scrubbing")  # what was kept before is gone, and must not come back
+        after = 0 if erased is None else erased.number
+        checkpoints = [read_named(entry.body) for entry in self.db.entries(after, kind="checkpoint")]
         if not checkpoints:
-            raise StoreError(f"{self.folder} was begun, and nothing was kept yet: remove it, and begin again")
-        bodies = [entry.body for entry in self.db.entries(kind="event")]
+            raise StoreError(
+                f"{self.folder} was begun, and nothing was kept yet: begin it again, in the same folder"
+            )
+        said = self._differences(fed)
         troubles: list[str] = []
-        for named in reversed(checkpoints[floor:]):
+        for named in reversed(checkpoints):
             try:
                 found = Checkpoint.read(self.folder, named.state)
                 tensors = {digest: self.vault.get(digest) for digest in found.tensors}
@@ -159,32 +194,30 @@ class RunKeeper:
                 troubles.append(str(error))
         else:
             raise StoreError(f"no checkpoint of {self.folder} can be read: {'; '.join(troubles[:3])}")
+        bodies = [entry.body for entry in self.db.entries(kind="event")]
         try:
-            form.restore(fed, found.content, tensors.__getitem__, bodies[: named.events])
+            form.restore(fed, found.content, tensors.__getitem__, bodies)
+            check_marks(fed.data, found.marks, self.folder)
         except (KeyError, Unreadable) as error:
             raise StoreError(f"{self.folder}: {error}; was the federation set up as it was?") from None
-        check_marks(fed.data, found.marks, self.folder)
         self._marks = dict(found.marks)
-        self._seen, self._logged = named.events, len(bodies)
+        self._less = {client: len(ids) for client, ids in fed.data.reduced.items()}
+        newest = checkpoints[-1]
+        self._rounds, self._served, self._until = newest.rounds, newest.served, newest.step
         self._letters = named.letters
         self._again = [a for a in self.db.asked() if a.step is not None and a.number > named.letters]
-        self._last, self._open, self._stint = (fed.steps, named.state), [named], fed._stint
-        self.said = [*troubles, *self._differences(fed)]
+        self._open, self._stint = [(named, frozenset(found.tensors))], fed._stint
+        self.said = [*troubles, *said]
         self.db.append([("resumed", plain({"step": fed.steps, "said": self.said}))])
         self._attach(fed)
 
-    def _floor(self) -> int:
-        """The first checkpoint that may be gone back to: none from before the last erasure."""
-        last = self.db.last("scrubbing")
-        if last is None:
-            return 0
-        return sum(1 for entry in self.db.entries(kind="checkpoint") if entry.number < last.number)
-
     def _differences(self, fed: Federation) -> list[str]:
-        begun = next(iter(self.db.entries(kind="begun")), None)
+        begun = self.db.last("begun")
         if begun is None:
             raise StoreError(f"{self.folder}: the log does not begin with a run")
-        before, now = read_plain(begun.body)["environment"], settings(environment(fed.engine))
+        before, now = read_begun(begun.body).get("environment"), settings(environment(fed.engine))
+        if not isinstance(before, dict):
+            raise StoreError(f"{self.folder}: the log does not say where the run was begun")
         watched = ("unknot", "torch", "numpy", "cpu", "engine")
         return [
             f"{name} is {now[name]}, and was {before[name]}: bits may differ from here on"
@@ -196,16 +229,25 @@ class RunKeeper:
 
     def letters(self, fed: Federation) -> Sequence[Letter]:
         """What was asked from outside, and is to be taken up before this step."""
+        if self._erased or self._done:  # the disk was full, or the like
+            self._settle(fed)
+        if self._unfinished:
+            self._finish_scrubbing()
         if fed._stint is not self._stint:  # what run(...) was asked must not be lost
             self._stint = fed._stint
             self.checkpoint(fed)
-        again = [asked for asked in self._again if asked.step == fed.steps]
+        again = [asked for asked in self._again if (asked.step or 0) <= fed.steps]
         if again:
-            self._again = [asked for asked in self._again if asked.step != fed.steps]
+            self._again = [asked for asked in self._again if asked not in again]
             return [letter for asked in again if (letter := self._letter(asked)) is not None]
-        if self._again or not self.db.changed():
+        if self._again or fed.steps < self._until:
             return []
-        return self._new(fed)
+        self._look |= self.db.changed()
+        if not self._look:
+            return []
+        found = self._new(fed)
+        self._look = False
+        return found
 
     def _new(self, fed: Federation) -> list[Letter]:
         found: list[Letter] = []
@@ -236,14 +278,21 @@ class RunKeeper:
             return None
 
     def _stop(self, fed: Federation, found: list[Letter]) -> None:
-        # What was taken at this step is taken again when the run goes on.
-        self._letters = min([letter.number for letter in found], default=self._letters + 1) - 1
-        self.checkpoint(fed)
+        self._hold(fed, found)
+        numbers = {letter.number for letter in found}
+        self._again = [asked for asked in self.db.asked() if asked.number in numbers]
         self.db.append([("stopped", plain({"step": fed.steps}))])
         raise RunStopped(f"{self.folder} was asked to stop, and has; go on with: unknot resume {self.folder}")
 
-    def _wait(self, fed: Federation, found: list[Letter]) -> None:
+    def _hold(self, fed: Federation, found: list[Letter]) -> None:
+        """Keep what is, without what was taken at this step: that is taken again when the run goes on."""
+        self._letters = min([letter.number for letter in found], default=self._letters + 1) - 1
         self.checkpoint(fed)
+
+    def _wait(self, fed: Federation, found: list[Letter]) -> None:
+        taken = self._letters
+        self._hold(fed, found)
+        self._letters = taken
         while True:
             time.sleep(PAUSED)
             for asked in self.db.waiting():
@@ -275,22 +324,34 @@ class RunKeeper:
 
     def stepped(self, fed: Federation, events: Sequence[Event], done: Sequence[tuple[int, Served]]) -> None:
         """Note what happened; keep it, where something was erased, or it is time, or the run is over."""
-        for event in events:
-            if self._seen >= self._logged:
-                self._events.append(form.write_event(fed, event))
-            self._seen += 1
-        erased = [event for event in events if isinstance(event, Served) and event.kind == "erase"]
-        if erased:
-            self._scrub(fed, erased, done)
-        for number, record in done:
-            self.db.done(number, form.write_event(fed, record), "served")
-        if not erased and (time.monotonic() >= self._due or (fed._stint and fed._stint.stopped)):
+        self._erased += [e for e in events if isinstance(e, Served) and e.kind == "erase" and e.clients]
+        self._done += done
+        self._settle(fed)
+
+    def _settle(self, fed: Federation) -> None:
+        over = fed._stint is not None and bool(fed._stint.stopped)
+        if self._erased or over or time.monotonic() >= self._due:
             self.checkpoint(fed)
+            return
+        with ExitStack() as stack:
+            if self._done:
+                stack.enter_context(self.db.transaction())
+            self._note_done(fed)
+        self._done = []
+
+    def _note_done(self, fed: Federation) -> None:
+        for number, record in self._done:
+            self.db.done(number, form.write_event(fed, record), "served")
 
     # Checkpoints ---------------------------------------------------------------------------------------
 
     def checkpoint(self, fed: Federation) -> None:
-        """Keep all that the federation remembers, as it is now, between two steps."""
+        """Keep all that the federation remembers, as it is now, between two steps.
+
+        After an erasure this is the first clean one: what came before goes, and that is logged with it, so
+        that after a crash there is either the run before the erasure, or the one that knows what is to go.
+        """
+        self._note(fed)
         written = form.write(fed)
         for lasting in (True, False):  # apart: what lasts is not written again with what does not
             items = {
@@ -301,61 +362,79 @@ class RunKeeper:
             self.vault.put(items)
         owners = {digest: kept.owner for digest, kept in written.tensors.items()}
         state = Checkpoint(written.content, owners, self._marks).write(self.folder)
+        named = self._named(fed, state)
+        entries = [("event", body) for body in self._events]
+        if self._erased:
+            entries.append(("scrubbing", plain(self._to_scrub())))
+        with self.db.transaction():
+            self._note_done(fed)
+            self.db.append([*entries, ("checkpoint", plain(named))])
+        self._unfinished |= bool(self._erased)
+        before = [] if self._unfinished else self._open[-1:]
+        self._open = [*before, (named, frozenset(owners))]
+        self._events, self._erased, self._done = [], [], []
+        if self._unfinished:
+            self._finish_scrubbing()
+        else:
+            sweep(self.folder / STATE, {f"{one.state}.state" for one, _ in self._open})
+            self.vault.retain(frozenset().union(*(digests for _, digests in self._open)), SLACK)
+        if self._untruncated:
+            self._untruncated = not self.db.truncate()
+        self._due = time.monotonic() + self.every
+
+    def _note(self, fed: Federation) -> None:
+        """What has happened that the log does not have, and what clients hold less than they did."""
+        history = fed._history
+        assert history is not None
+        new: list[Event] = [*history.served[self._served :], *history.rounds[self._rounds :]]
+        self._events += [form.write_event(fed, event) for event in new]
+        self._served = max(self._served, len(history.served))
+        self._rounds = max(self._rounds, len(history.rounds))
+        for client in fed.data.erased:
+            self._marks.pop(client, None)
+        for client, ids in fed.data.reduced.items():
+            if client in self._marks and self._less.get(client) != len(ids):
+                self._marks[client], self._less[client] = mark_of(fed.data, client), len(ids)
+
+    def _named(self, fed: Federation, state: str) -> Named:
         stint, history = fed._stint, fed._history
         assert stint is not None
         assert history is not None
-        named = Named(
-            fed.steps,
-            state,
-            self._seen,
-            stint.stopped,
-            self._letters,
-            len(history.rounds),
-            len(history.served),
-            fed.state.now / SECOND,
-        )
-        self.db.append([*(("event", body) for body in self._events), ("checkpoint", plain(named))])
-        self._logged += len(self._events)
-        self._events = []
-        self._open = [*self._open, named][-2:]
-        sweep(self.folder / STATE, {f"{one.state}.state" for one in self._open})
-        self.vault.retain(self._needed(), SLACK)
-        self._due = time.monotonic() + self.every
-
-    def _needed(self) -> set[str]:
-        """The tensors that the checkpoints which are kept name."""
-        found: set[str] = set()
-        for named in self._open:
-            found |= Checkpoint.read(self.folder, named.state).tensors.keys()
-        return found
+        rounds, served = len(history.rounds), len(history.served)
+        at = fed.state.now / SECOND
+        return Named(fed.steps, state, rounds + served, stint.stopped, self._letters, rounds, served, at)
 
     # Erasure on the disk ---------------------------------------------------------------------------------
 
-    def _scrub(self, fed: Federation, erased: Sequence[Served], done: Sequence[tuple[int, Served]]) -> None:
-        whole = sorted({client for event in erased for client in event.leavers})
-        parts = sorted({client for event in erased for client in event.parts})
-        for client in whole:
-            self._marks.pop(client, None)
-        if parts:
-            now = marks_of(fed.data)
-            self._marks |= {client: now[client] for client in parts if client in now}
-        told = {"whole": whole, "parts": parts, "requests": [number for number, _ in done]}
-        self.db.append([("scrubbing", plain(told))])
-        self._open = []
-        self.checkpoint(fed)
-        self._finish_scrubbing()
+    def _to_scrub(self) -> Scrubbing:
+        whole = {client for event in self._erased for client in event.leavers}
+        parts = {client for event in self._erased for client in event.parts} - whole
+        asked = [number for number, _ in self._done]
+        return Scrubbing(tuple(sorted(whole)), tuple(sorted(parts)), tuple(asked))
 
     def _finish_scrubbing(self) -> None:
         """Do what the log says is to be done, as often as it takes: to do it twice is no harm."""
         last, ended = self.db.last("scrubbing"), self.db.last("erased")
-        if last is None or (ended is not None and ended.number > last.number):
-            return
-        clean = self.db.last("checkpoint")
-        if clean is None or clean.number < last.number:
-            return  # it was not served yet: it will be, from the checkpoint before it
-        named, told = read_named(clean.body), read_plain(last.body)
-        found = erasing.scrub(self, Checkpoint.read(self.folder, named.state), named.state, told)
-        self.db.append([("erased", plain(found))])
+        if last is not None and (ended is None or ended.number < last.number):
+            self._unfinished = True
+            clean = next(iter(self.db.entries(last.number, kind="checkpoint")), None)
+            told = read_plain(last.body)
+            if clean is None or not isinstance(told, Scrubbing):
+                raise StoreError(f"{self.folder}: the log does not say what is to be erased: it was changed")
+            newest = self.db.last("checkpoint") or clean
+            named = read_named(newest.body)
+            found = erasing.scrub(self, Checkpoint.read(self.folder, named.state), named.state, told)
+            self._untruncated = not found["truncated"]
+            self.db.append([("erased", plain(found))])
+        self._unfinished = False
+
+
+def begun(folder: Path) -> bool:
+    """Whether a folder has a run that can be gone on with: one that got as far as its first checkpoint."""
+    if not (folder / DATABASE).exists():
+        return False
+    with Database.open(folder / DATABASE, readonly=True) as db:
+        return db.last("checkpoint") is not None
 
 
 def plain(value: object) -> bytes:
@@ -372,6 +451,13 @@ def read_plain(content: bytes) -> Any:
         raise StoreError(f"an entry of the log cannot be read: {error}") from None
 
 
+def read_begun(content: bytes) -> dict[str, Any]:
+    found = read_plain(content)
+    if not isinstance(found, dict):
+        raise StoreError("the log does not say how the run was begun: it was changed")
+    return found
+
+
 def read_named(content: bytes) -> Named:
     named = read_plain(content)
     if not isinstance(named, Named):
@@ -381,3 +467,19 @@ def read_named(content: bytes) -> Named:
 
 def _no_tensors(digest: str) -> Any:
     raise Unreadable("the log has no tensors")
+
+
+def _tidy(folder: Path) -> None:
+    """Take away what a crash left beside its place; the keys' own are the keyring's."""
+    with told("look through", folder):
+        beside = [name for name in os.listdir(folder) if name.startswith(PART)]
+    for name in beside:
+        if not name.startswith(f"{PART}{KEYS}-"):
+            remove(folder / name)
+
+
+def _let_go(stack: ExitStack, process: int) -> None:
+    """The federation is gone: let go of its folder, unless that is another process's by now."""
+    if os.getpid() == process:
+        with suppress(StoreError):
+            stack.close()

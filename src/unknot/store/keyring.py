@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 _MAGIC = b"unknot keys 1\n\0\0"
-_ROW = struct.Struct("<QB32s")  # a client's number, whether its key is held, the key
+_ROW = struct.Struct("<QB32s")  # a client's number, which key it is, the key
+_DESTROYED, _HELD, _NEXT = range(3)
 _CHECK = 32
 _MOST = 1 << 30  # bytes: the keys of 26 million clients
 _HIGHEST = 2**63
@@ -46,7 +47,7 @@ class Keyring:
         with told("read", given):
             self.path = given.parent.resolve() / given.name
             there = os.path.lexists(self.path)
-        self._keys, self._destroyed = self._read() if there else ({}, set())
+        self._keys, self._next, self._destroyed = self._read() if there else ({}, {}, set())
 
     def __len__(self) -> int:
         """How many keys there are."""
@@ -67,7 +68,26 @@ class Keyring:
             return
         drawn = os.urandom(32 * len(fresh))
         made = {client: drawn[32 * i : 32 * i + 32] for i, client in enumerate(fresh)}
-        self._replace(self._keys | made, self._destroyed.difference(fresh))
+        self._replace(self._keys | made, self._next, self._destroyed.difference(fresh))
+
+    def renew(self, clients: Iterable[int]) -> None:
+        """Draw a second key for each of `clients` that has one; from now on it is sealed under that.
+
+        What was sealed before can be read until `drop_old`: so that it is sealed anew, a crash in between.
+        """
+        fresh = sorted({_number(client) for client in clients} & (self._keys.keys() - self._next.keys()))
+        if fresh:
+            drawn = {client: os.urandom(32) for client in fresh}
+            self._replace(self._keys, self._next | drawn, self._destroyed)
+
+    def drop_old(self, clients: Iterable[int]) -> None:
+        """Destroy the first key of each of `clients` that has a second one."""
+        moved = {client: self._next[client] for client in clients if client in self._next}
+        if not moved:
+            self._sweep()
+            return
+        left = {client: key for client, key in self._next.items() if client not in moved}
+        self._replace(self._keys | moved, left, self._destroyed)
 
     def destroy(self, clients: Iterable[int]) -> None:
         """Destroy the keys of `clients`; the old file is overwritten with zeros before it goes."""
@@ -76,7 +96,8 @@ class Keyring:
             self._sweep()  # a crash may have come between the new file and the zeros
             return
         kept = {client: key for client, key in self._keys.items() if client not in gone}
-        self._replace(kept, self._destroyed | gone)
+        following = {client: key for client, key in self._next.items() if client not in gone}
+        self._replace(kept, following, self._destroyed | gone)
 
     def seal(self, client: int, content: bytes, about: bytes) -> bytes:
         """The `content`, to be read by who has the client's key and says what it is `about`."""
@@ -84,7 +105,7 @@ class Keyring:
             self.make([client])
         nonce = os.urandom(_NONCE)
         try:
-            sealed: bytes = self._cipher(client).encrypt(nonce, content, about)
+            sealed: bytes = self._ciphers(client)[0].encrypt(nonce, content, about)
         except OverflowError:
             raise StoreError(f"{len(content)} bytes cannot be sealed in one piece: split them") from None
         return nonce + sealed
@@ -93,16 +114,19 @@ class Keyring:
         """What `seal` was given."""
         from cryptography.exceptions import InvalidTag
 
-        try:
-            content: bytes = self._cipher(client).decrypt(sealed[:_NONCE], sealed[_NONCE:], about)
-        except (InvalidTag, ValueError, OverflowError):
-            raise StoreError(
-                f"a part sealed for client {client} is damaged, or was sealed under another key or for "
-                "another place: take it from a backup"
-            ) from None
-        return content
+        for cipher in self._ciphers(client):
+            try:
+                content: bytes = cipher.decrypt(sealed[:_NONCE], sealed[_NONCE:], about)
+            except (InvalidTag, ValueError, OverflowError):
+                continue
+            return content
+        raise StoreError(
+            f"a part sealed for client {client} is damaged, or was sealed under another key or for "
+            "another place: take it from a backup"
+        )
 
-    def _cipher(self, client: int) -> AESGCM:
+    def _ciphers(self, client: int) -> list[AESGCM]:
+        """The client's keys, the newest first."""
         if client not in self._keys:
             why = "was destroyed" if client in self._destroyed else "is not there"
             raise KeyGone(
@@ -114,15 +138,17 @@ class Keyring:
             raise StoreError(
                 "the package cryptography is needed to keep a run: pip install 'unknot[store]'"
             ) from None
-        return AESGCM(self._keys[client])
+        keys = [keys[client] for keys in (self._next, self._keys) if client in keys]
+        return [AESGCM(key) for key in keys]
 
-    def _replace(self, keys: dict[int, bytes], destroyed: set[int]) -> None:
+    def _replace(self, keys: dict[int, bytes], following: dict[int, bytes], destroyed: set[int]) -> None:
         """Write the file anew, and zeros over the old one, which keeps a name till then.
 
         A crash in between leaves it under that name, and the next writing takes it away.
         """
-        rows = [(client, 1, key) for client, key in keys.items()]
-        rows += [(client, 0, _GONE) for client in destroyed]
+        rows = [(client, _HELD, key) for client, key in keys.items()]
+        rows += [(client, _NEXT, key) for client, key in following.items()]
+        rows += [(client, _DESTROYED, _GONE) for client in destroyed]
         content = _MAGIC + b"".join(_ROW.pack(*row) for row in sorted(rows))
         content += hashlib.sha256(content).digest()
         old, aside = None, self.path.with_name(files.part_name(self.path.name))
@@ -135,7 +161,7 @@ class Keyring:
                     os.link(self.path, aside, follow_symlinks=False)
                 point("keyring:aside")
             write_whole(self.path, content)
-            self._keys, self._destroyed = keys, destroyed
+            self._keys, self._next, self._destroyed = keys, following, destroyed
             point("keyring:replaced")
             if old is not None:
                 with told("overwrite the old keys of", self.path):
@@ -158,7 +184,7 @@ class Keyring:
             if name.startswith(f"{PART}{self.path.name}-"):
                 files.remove(self.path.parent / name)
 
-    def _read(self) -> tuple[dict[int, bytes], set[int]]:
+    def _read(self) -> tuple[dict[int, bytes], dict[int, bytes], set[int]]:
         content = read_whole(self.path, _MOST)
         body, check = content[:-_CHECK], content[-_CHECK:]
         rows = body[len(_MAGIC) :]
@@ -167,19 +193,21 @@ class Keyring:
         if hashlib.sha256(body).digest() != check:
             raise StoreError(f"{self.path} is damaged: take the keys from their backup")
         keys: dict[int, bytes] = {}
+        following: dict[int, bytes] = {}
         destroyed: set[int] = set()
         last = -1
-        for client, held, key in _ROW.iter_unpack(rows):
-            if client <= last or client >= _HIGHEST or held not in (0, 1) or (not held and key != _GONE):
+        for client, which, key in _ROW.iter_unpack(rows):
+            in_order = client == last and client in keys if which == _NEXT else client > last
+            if not in_order or client >= _HIGHEST or which > _NEXT or (which == _DESTROYED) != (key == _GONE):
                 raise StoreError(
                     f"{self.path} is not a file of keys that unknot wrote: take them from a backup"
                 )
             last = client
-            if held:
-                keys[client] = key
-            else:
+            if which == _DESTROYED:
                 destroyed.add(client)
-        return keys, destroyed
+            else:
+                (keys if which == _HELD else following)[client] = key
+        return keys, following, destroyed
 
 
 def _number(client: int) -> int:

@@ -54,11 +54,16 @@ class Vault:
         self._packs: dict[str, list[Place]] = {}
         self._sizes: dict[str, int] = {}
         self._places: dict[str, list[Place]] = {}
+        self.damaged: dict[str, str] = {}
+        """The packs of which something cannot be read, and why: nothing is added to them any more."""
         make_folder(self.folder)
         with told("look through", self.folder):
             names = sorted(name for name in os.listdir(self.folder) if name.endswith(_SUFFIX))
         for name in names:
-            self._enter(name)
+            try:
+                self._enter(name)
+            except StoreError as error:  # what lies in others can be read all the same
+                self.damaged[name] = str(error)
 
     def __contains__(self, digest: object) -> bool:
         return digest in self._places
@@ -98,18 +103,24 @@ class Vault:
         """The tensor of that digest, which it is checked against."""
         kept = self._places.get(digest)
         if not kept:
+            why = "".join(f"; {why}" for why in self.damaged.values())
             raise StoreError(
-                f"no pack in {self.folder} has the tensor {digest}: take the folder from a backup"
+                f"no pack in {self.folder} has the tensor {digest}: take the folder from a backup{why}"
             )
         kept = sorted(
             kept, key=lambda place: place.owner is not None and not self._keyring.holds(place.owner)
         )
-        for place in kept[:-1]:
+        for last, place in enumerate(kept, 1 - len(kept)):
             try:
                 return self._open(place)
-            except StoreError:  # another copy may be whole
-                continue
-        return self._open(kept[-1])
+            except KeyGone:
+                if not last:
+                    raise
+            except StoreError as error:  # another copy may be whole
+                self.damaged[place.pack] = str(error)
+                if not last:
+                    raise
+        raise AssertionError("unreachable")
 
     def owners(self, digest: str) -> set[int | None]:
         """Under whose keys a tensor lies; None: in the open."""
@@ -136,6 +147,8 @@ class Vault:
         keep = digests if isinstance(digests, set | frozenset | dict) else set(digests)
         before = (len(self._packs), self.nbytes, sum(map(len, self._packs.values())))
         wanted = {name: [p for p in kept if self._wanted(p, keep)] for name, kept in self._packs.items()}
+        for name in self.damaged.keys() & wanted.keys():
+            wanted[name] = [place for place in wanted[name] if self._whole(place)]
         staying: set[str] = set()
         there: set[tuple[str, int | None]] = set()
         # Packs of which all stays come first: what lies in them too need not be written again.
@@ -145,20 +158,37 @@ class Vault:
                 continue
             there.update((place.digest, place.owner) for place in left)
             every = self._packs[name]
-            if len(left) < len(every) and _size(left) <= (1 - slack) * _size(every):
+            less = len(left) < len(every) and _size(left) <= (1 - slack) * _size(every)
+            if less or name in self.damaged:
                 name = self._rewrite(name, left)
             staying.add(name)
         point("vault:rewritten")
         gone = [name for name in self._packs if name not in staying]
         files.sweep(self.folder, staying)
-        for name in gone:
-            del self._packs[name], self._sizes[name]
-        self._places = {}
-        for kept in self._packs.values():
-            for place in kept:
-                self._places.setdefault(place.digest, []).append(place)
+        self._leave_out(gone)
+        self.damaged = {}
         tensors = before[2] - sum(map(len, self._packs.values()))
         return Removed(len(gone), before[1] - self.nbytes, tensors)
+
+    def reseal(self, owners: Collection[int]) -> None:
+        """Write what lies under the keys of these `owners` anew, under the newest of each; the old goes.
+
+        What cannot be opened is left out: nobody could have read it.
+        """
+        old = [name for name, kept in self._packs.items() if any(p.owner in owners for p in kept)]
+        for name in old:
+            path = self._path(name)
+            with opened(path) as (descriptor, _):
+                parts = [
+                    Part(p.digest, p.dtype, p.shape, content, p.owner, p.clients)
+                    for p in self._packs[name]
+                    if (content := self._sealed_anew(self._bytes(descriptor, p, path), p, owners)) is not None
+                ]
+            if parts:
+                self._write(parts)
+        for name in old:
+            files.remove(self._path(name))
+        self._leave_out(old)
 
     def verify(self) -> None:
         """Read every byte: each pack must be what its name says."""
@@ -174,12 +204,37 @@ class Vault:
 
     def keeps(self, digest: str, owner: int | None) -> bool:
         """Whether a tensor lies here in the open, or under this owner's key."""
-        there = self.owners(digest)
+        there = {p.owner for p in self._places.get(digest, ()) if p.pack not in self.damaged}
         return None in there or (owner in there and owner is not None and self._keyring.holds(owner))
 
     def _wanted(self, place: Place, keep: Collection[str]) -> bool:
         readable = place.owner is None or not self._keyring.destroyed(place.owner)
         return readable and place.digest in keep
+
+    def _whole(self, place: Place) -> bool:
+        try:
+            self._open(place)
+        except StoreError:
+            return False
+        return True
+
+    def _sealed_anew(self, content: bytes, place: Place, owners: Collection[int]) -> bytes | None:
+        if place.owner is None or place.owner not in owners:
+            return content
+        about = place.digest.encode()
+        try:
+            return self._keyring.seal(place.owner, self._keyring.open(place.owner, content, about), about)
+        except StoreError:
+            return None
+
+    def _leave_out(self, names: Collection[str]) -> None:
+        """These packs are gone."""
+        for name in names:
+            del self._packs[name], self._sizes[name]
+        self._places = {}
+        for kept in self._packs.values():
+            for place in kept:
+                self._places.setdefault(place.digest, []).append(place)
 
     def _part(self, name: str, item: Item, clients: str) -> Part:
         dtype, shape, content = dtype_name(item.tensor), tuple(item.tensor.shape), raw(item.tensor)

@@ -1,0 +1,131 @@
+"""Small runs that are kept, for tests that interrupt, damage and search them."""
+
+import os
+import shutil
+import signal
+import tempfile
+from collections.abc import Callable
+from itertools import count
+from pathlib import Path
+
+from support import ToyEngine, small_data, toy_federation
+from unknot.core.requests import erase, join
+from unknot.core.training import Recipe
+from unknot.federation import Buffered, Clock, Federation, Pareto, Synchronous
+from unknot.select import DQN, Balanced, DQNSettings, KCenter
+from unknot.store import files
+from unknot.store.keeper import RunKeeper, begun
+from unknot.unlearn import (
+    BMT,
+    FATS,
+    KNOT,
+    MMT,
+    PGA,
+    RFS,
+    SISA,
+    Distillation,
+    ExactFun,
+    FedCIO,
+    FedEraser,
+    Rapid,
+    Standalone,
+)
+
+SIZES = (5, 8, 3, 6, 7, 4, 9, 2)
+NAMES = {client: f"Hospital {client} of Graz" for client in range(len(SIZES))}
+METHODS = {
+    "rfs": RFS,
+    "rapid": Rapid,
+    "bmt": BMT,
+    "mmt": MMT,
+    "sisa": SISA,
+    "fedcio": lambda: FedCIO(clusters=2),
+    "knot": lambda: KNOT(clusters=2),
+    "knot back": lambda: KNOT(clusters=2, by="random", restart="before"),
+    "knot mmt": lambda: KNOT(clusters=2, by="random", retrain=MMT()),
+    "fats": lambda: FATS(rho_client=5, rounds=20, local_steps=3, clients=8),
+    "exact-fun": lambda: ExactFun(alpha=0.1),
+    "standalone": Standalone,
+    "federaser": lambda: FedEraser(interval=1),
+    "pga": PGA,
+    "distillation": Distillation,
+}
+SELECTORS = {
+    None: lambda: None,
+    "k-center": lambda: KCenter(3),
+    "dqn": lambda: DQN(DQNSettings(batch=2, renew=2, hidden=(8,))),
+    "balanced": Balanced,
+}
+REQUESTS = (erase({3: [1, 2]}, round=1), join([7], round=2), erase(1, round=3))
+ROUNDS = 4
+
+
+def build(
+    name: str = "rfs", pace: str = "buffered", selector: str | None = None, data=None, engine=None
+) -> Federation:
+    """A federation, always the same."""
+    method = METHODS[name]()
+    options: dict = {"recipe": Recipe(batch_size=2), "clock": Clock(Pareto(alpha=1.5, cap=5.0), 0.1)}
+    if method.selects:
+        options["pace"] = Buffered(4, 2, staleness_bound=3) if pace == "buffered" else Synchronous(4)
+    if selector is not None:
+        options["select"] = SELECTORS[selector]()
+    data = small_data(SIZES).replaced(names=NAMES) if data is None else data
+    return toy_federation(method, data, engine or ToyEngine(), **options)
+
+
+def story(history) -> dict:
+    """All that is to be the same: the model, what happened, what it cost; not how long that took."""
+    told = history.to_dict()
+    for name in ("seconds", "environment", "experiment"):
+        told.pop(name, None)
+    return {"model": history.model.digest(), "lineage": history.model.lineage.describe(), **told}
+
+
+def go(fed: Federation, folder: Path, every: float = 0.0, requests=REQUESTS, rounds: int = ROUNDS):
+    """Run a federation that is kept from wherever it is to its end; what it was."""
+    if begun(folder):
+        keeper = RunKeeper.go_on(fed, folder, every=every)
+    else:
+        keeper = RunKeeper.create(fed, folder, every=every)
+    try:
+        return story(fed.run(rounds, requests=requests) if fed._stint is None else fed.resume())
+    finally:
+        keeper.close()
+
+
+def fast_folder() -> Path:
+    """A folder on a file system without a disk, where there is one: tests that write much are faster."""
+    shm = Path("/dev/shm")
+    return Path(tempfile.mkdtemp(dir=shm if os.access(shm, os.W_OK) else None))
+
+
+def dies(moment: int, work: Callable[[], object]) -> bool:
+    """Do `work` in a process that is killed at the so-manieth point; whether it was."""
+    child = os.fork()
+    if not child:
+        left = count(1)
+
+        def hook(name: str) -> None:
+            if next(left) == moment:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+        try:
+            files.hook = hook
+            work()
+            os._exit(0)
+        except BaseException:
+            import traceback
+
+            traceback.print_exc()
+            os._exit(1)
+    _, status = os.waitpid(child, 0)
+    if os.WIFSIGNALED(status):
+        assert os.WTERMSIG(status) == signal.SIGKILL
+        return True
+    assert os.WEXITSTATUS(status) == 0
+    return False
+
+
+def remove_tree(folder: Path) -> None:
+    shutil.rmtree(folder, ignore_errors=True)
