@@ -70,7 +70,7 @@ def imports(room: str) -> dict[str, set[str]]:
 
 def test_the_table_is_read_as_people_read_it():
     assert MAY_IMPORT["core"] == set()
-    assert MAY_IMPORT["store"] == {"core"}
+    assert MAY_IMPORT["store"] == {"core", "federation"}
     assert MAY_IMPORT["unlearn"] == {"core", "federation", "topology"}
     assert MAY_IMPORT["incentive"] == {"core"}
     assert {"core", "unlearn", "experiments"} <= MAY_IMPORT["testing"]

@@ -31,6 +31,8 @@ def leave(db: Database, request: Request, keyring: Keyring, reason: str = "", by
         kind, told = "join", [(client, None) for client in request.clients]
     else:
         kind, told = "erase", [(target.client, target.samples) for target in request.targets]
+    if reason and not keyring.holds(told[0][0]):
+        raise StoreError(f"there is no key of client {told[0][0]} to seal the reason under: leave it out")
     sealed = keyring.seal(told[0][0], reason.encode(), b"reason") if reason else b""
     out = Writer()
     out.put([told, sealed])

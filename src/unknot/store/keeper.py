@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from unknot.core.errors import RunStopped, StoreError, UnknotError
-from unknot.core.requests import Erase
+from unknot.core.requests import Erase, numbered
 from unknot.core.written import Reader, Unreadable, Writer
 from unknot.federation import form
 from unknot.federation.clock import SECOND
 from unknot.federation.describe import plain as settings
 from unknot.federation.environment import environment
-from unknot.federation.history import Event, Served
+from unknot.federation.history import Event, History, Served
 from unknot.federation.letterbox import Letter
 from unknot.store import erasing
 from unknot.store.checkpoint import STATE, Checkpoint, Named, check_marks, marks_of
@@ -51,6 +51,8 @@ class RunKeeper:
         self.every = every
         self.said: list[str] = []
         """What is other than when the run was begun, in words."""
+        self.interrupted = False
+        """Whether this process is to end: the run is kept before its next step, and broken off there."""
         self._stack = ExitStack()
         self._stack.enter_context(Lock(folder))
         try:
@@ -105,8 +107,8 @@ class RunKeeper:
             "keys": None if keys is None else str(Path(keys).absolute()),
             "clients": len(fed.data),
         }
+        keeper.keyring.make(fed.data.clients)  # at once: who asks from outside must find them, and make none
         if fed.data.names:
-            keeper.keyring.make(fed.data.names)
             sealed = {c: keeper.keyring.seal(c, n.encode(), b"name") for c, n in fed.data.names.items()}
             keeper.db.name_clients(sealed)
         keeper.db.append([("begun", plain(begun))])
@@ -168,10 +170,18 @@ class RunKeeper:
         self._seen, self._logged = named.events, len(bodies)
         self._letters = named.letters
         self._again = [a for a in self.db.asked() if a.step is not None and a.number > named.letters]
+        self._void(fed.steps)
         self._last, self._open, self._stint = (fed.steps, named.state), [named], fed._stint
         self.said = [*troubles, *self._differences(fed)]
         self.db.append([("resumed", plain({"step": fed.steps, "said": self.said}))])
         self._attach(fed)
+
+    def _void(self, step: int) -> None:
+        """What was said to a process that is gone (pause, stop, go) is not for this one."""
+        for asked in self.db.waiting():
+            if asked.kind not in ("erase", "join"):
+                self.db.take(asked.number, step)
+                self.db.done(asked.number, b"", "refused")
 
     def _floor(self) -> int:
         """The first checkpoint that may be gone back to: none from before the last erasure."""
@@ -196,6 +206,8 @@ class RunKeeper:
 
     def letters(self, fed: Federation) -> Sequence[Letter]:
         """What was asked from outside, and is to be taken up before this step."""
+        if self.interrupted:
+            self._break_off(fed)
         if fed._stint is not self._stint:  # what run(...) was asked must not be lost
             self._stint = fed._stint
             self.checkpoint(fed)
@@ -235,17 +247,28 @@ class RunKeeper:
             self.refused(asked.number, str(error))
             return None
 
-    def _stop(self, fed: Federation, found: list[Letter]) -> None:
-        # What was taken at this step is taken again when the run goes on.
-        self._letters = min([letter.number for letter in found], default=self._letters + 1) - 1
+    def _break_off(self, fed: Federation) -> None:
         self.checkpoint(fed)
+        raise KeyboardInterrupt
+
+    def _stop(self, fed: Federation, found: list[Letter]) -> None:
+        self._keep_without(fed, found)
         self.db.append([("stopped", plain({"step": fed.steps}))])
         raise RunStopped(f"{self.folder} was asked to stop, and has; go on with: unknot resume {self.folder}")
 
-    def _wait(self, fed: Federation, found: list[Letter]) -> None:
+    def _keep_without(self, fed: Federation, found: list[Letter]) -> None:
+        """A checkpoint before these are served: they are taken again when the run goes on from it."""
+        taken = self._letters
+        self._letters = min([letter.number for letter in found], default=taken + 1) - 1
         self.checkpoint(fed)
+        self._letters = taken
+
+    def _wait(self, fed: Federation, found: list[Letter]) -> None:
+        self._keep_without(fed, found)
         while True:
             time.sleep(PAUSED)
+            if self.interrupted:
+                raise KeyboardInterrupt
             for asked in self.db.waiting():
                 if asked.kind not in ("go", "stop"):
                     continue
@@ -286,6 +309,16 @@ class RunKeeper:
             self.db.done(number, form.write_event(fed, record), "served")
         if not erased and (time.monotonic() >= self._due or (fed._stint and fed._stint.stopped)):
             self.checkpoint(fed)
+
+    def ended(self, fed: Federation, history: History) -> None:
+        """Note what is served at the end, for who looks at the folder; by numbers, not by names."""
+        if history.model is None:
+            return
+        lineage = history.model.lineage.describe(numbered)
+        body = plain({"model": history.model.digest(), "lineage": lineage})
+        last, kept = self.db.last("ended"), self.db.last("checkpoint")
+        if last is None or kept is None or last.number < kept.number:
+            self.db.append([("ended", body)])
 
     # Checkpoints ---------------------------------------------------------------------------------------
 
