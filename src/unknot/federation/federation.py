@@ -208,6 +208,8 @@ class Federation(View):
             while not self._stint.stopped:
                 self.step()
             self._finish(history, started)
+            if self.keeper is not None:
+                self.keeper.ended(self, history)
         return history
 
     def step(self) -> tuple[Event, ...]:
@@ -688,7 +690,7 @@ class Federation(View):
         history.environment = environment(self.engine)  # by now the engine knows which path it took
         history.guarantee = self._uncovered.promise(self.method, self.state)
         history.unserved = [
-            f"{request.told(self.data.label)} at {request.at}" for request in self._inbox.requests
+            f"{request.told(self._label)} at {request.at}" for request in self._inbox.requests
         ]
         history.model = self.model
         history.names = dict(self.names)

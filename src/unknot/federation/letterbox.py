@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from unknot.core.errors import RequestError
 from unknot.core.requests import Erase, Join, Named, Request
-from unknot.federation.history import Event, Served
+from unknot.federation.history import Event, History, Served
 
 if TYPE_CHECKING:
     from unknot.federation.federation import Federation
@@ -106,4 +106,8 @@ class Keeper(Protocol):
 
     def stepped(self, fed: Federation, events: Sequence[Event], done: Sequence[tuple[int, Served]]) -> None:
         """A step was made; `done` are the requests from outside that it served."""
+        ...
+
+    def ended(self, fed: Federation, history: History) -> None:
+        """The run is over, and this is its record."""
         ...

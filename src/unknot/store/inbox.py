@@ -33,7 +33,9 @@ def leave(db: Database, request: Request, keyring: Keyring, reason: str = "", by
     else:
         kind, told = "erase", [(target.client, target.samples) for target in request.targets]
     first = told[0][0]
-    sealed = keyring.seal(first, reason.encode(), b"reason") if reason and keyring.holds(first) else b""
+    if reason and not keyring.holds(first):
+        raise StoreError(f"there is no key of client {first} to seal the reason under: leave it out")
+    sealed = keyring.seal(first, reason.encode(), b"reason") if reason else b""
     return db.ask(kind, body_of(told, sealed), by or asker())
 
 

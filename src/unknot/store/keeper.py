@@ -16,13 +16,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from unknot.core.errors import RunStopped, StoreError, UnknotError
-from unknot.core.requests import Erase
+from unknot.core.requests import Erase, numbered
 from unknot.core.written import Reader, Unreadable, Writer
 from unknot.federation import form
 from unknot.federation.clock import SECOND
 from unknot.federation.describe import plain as settings
 from unknot.federation.environment import environment
-from unknot.federation.history import Event, Served
+from unknot.federation.history import Event, History, Served
 from unknot.federation.letterbox import Letter
 from unknot.store import erasing
 from unknot.store.checkpoint import STATE, Checkpoint, Named, check_marks, mark_of, marks_of
@@ -54,6 +54,8 @@ class RunKeeper:
         self.every = every
         self.said: list[str] = []
         """What is other than when the run was begun, in words."""
+        self.interrupted = False
+        """Whether this process is to end: the run is kept before its next step, and broken off there."""
         self._stack = ExitStack()
         self._stack.enter_context(Lock(folder))
         try:
@@ -206,10 +208,18 @@ class RunKeeper:
         self._rounds, self._served, self._until = newest.rounds, newest.served, newest.step
         self._letters = named.letters
         self._again = [a for a in self.db.asked() if a.step is not None and a.number > named.letters]
+        self._void(fed.steps)
         self._open, self._stint = [(named, frozenset(found.tensors))], fed._stint
         self.said = [*troubles, *said]
         self.db.append([("resumed", plain({"step": fed.steps, "said": self.said}))])
         self._attach(fed)
+
+    def _void(self, step: int) -> None:
+        """What was said to a process that is gone (pause, stop, go) is not for this one."""
+        for asked in self.db.waiting():
+            if asked.kind not in ("erase", "join"):
+                self.db.take(asked.number, step)
+                self.db.done(asked.number, b"", "refused")
 
     def _differences(self, fed: Federation) -> list[str]:
         begun = self.db.last("begun")
@@ -229,6 +239,8 @@ class RunKeeper:
 
     def letters(self, fed: Federation) -> Sequence[Letter]:
         """What was asked from outside, and is to be taken up before this step."""
+        if self.interrupted:
+            self._break_off(fed)
         if self._erased or self._done:  # the disk was full, or the like
             self._settle(fed)
         if self._unfinished:
@@ -277,6 +289,10 @@ class RunKeeper:
             self.refused(asked.number, str(error))
             return None
 
+    def _break_off(self, fed: Federation) -> None:
+        self.checkpoint(fed)
+        raise KeyboardInterrupt
+
     def _stop(self, fed: Federation, found: list[Letter]) -> None:
         self._hold(fed, found)
         numbers = {letter.number for letter in found}
@@ -295,6 +311,8 @@ class RunKeeper:
         self._letters = taken
         while True:
             time.sleep(PAUSED)
+            if self.interrupted:
+                raise KeyboardInterrupt
             for asked in self.db.waiting():
                 if asked.kind not in ("go", "stop"):
                     continue
@@ -342,6 +360,16 @@ class RunKeeper:
     def _note_done(self, fed: Federation) -> None:
         for number, record in self._done:
             self.db.done(number, form.write_event(fed, record), "served")
+
+    def ended(self, fed: Federation, history: History) -> None:
+        """Note what is served at the end, for who looks at the folder; by numbers, not by names."""
+        if history.model is None:
+            return
+        lineage = history.model.lineage.describe(numbered)
+        body = plain({"model": history.model.digest(), "lineage": lineage})
+        last, kept = self.db.last("ended"), self.db.last("checkpoint")
+        if last is None or kept is None or last.number < kept.number:
+            self.db.append([("ended", body)])
 
     # Checkpoints ---------------------------------------------------------------------------------------
 

@@ -1,0 +1,120 @@
+"""Requests and words from outside: what must not be lost, and what is for a process that is gone."""
+
+import pytest
+
+from support import ToyEngine, small_data, toy_federation
+from unknot.core.errors import RunStopped, StoreError
+from unknot.core.requests import erase
+from unknot.store import keeper as keeping
+from unknot.store.database import Database
+from unknot.store.inbox import leave
+from unknot.store.keeper import DATABASE, KEYS, RunKeeper
+from unknot.store.keyring import Keyring
+from unknot.unlearn import RFS
+
+
+class Gone(BaseException):
+    """The process is gone."""
+
+
+def build():
+    return toy_federation(RFS(), small_data((5, 8, 3, 6)), ToyEngine())
+
+
+def ask(folder, *kinds):
+    """Leave an erasure of client 1 for "erase", and the word itself for others."""
+    with Database.open(folder / DATABASE) as db:
+        for kind in kinds:
+            if kind == "erase":
+                leave(db, erase(1), Keyring(folder / KEYS))
+            else:
+                db.ask(kind, b"", "tester")
+
+
+def test_a_request_that_came_just_before_a_pause_outlives_the_process_that_paused(tmp_path, monkeypatch):
+    fed = build()
+    keeper = RunKeeper.create(fed, tmp_path / "run")
+    ask(tmp_path / "run", "erase", "pause")
+
+    def gone(seconds):
+        raise Gone
+
+    with monkeypatch.context() as patch:
+        patch.setattr(keeping.time, "sleep", gone)
+        with pytest.raises(Gone):
+            fed.run(3)
+    keeper.close()
+    again = build()
+    keeper = RunKeeper.go_on(again, tmp_path / "run")
+    history = again.resume()
+    assert [served.request for served in history.served] == ["erase client 1"]
+    assert [asked.state for asked in keeper.db.asked()] == ["served", "served"]
+
+
+@pytest.mark.parametrize("word", ["pause", "stop"])
+def test_a_word_to_a_process_that_is_gone_is_not_for_the_next_one(tmp_path, word):
+    fed = build()
+    keeper = RunKeeper.create(fed, tmp_path / "run")
+    fed.run(2)
+    ask(tmp_path / "run", word)
+    keeper.close()
+    again = build()
+    keeper = RunKeeper.go_on(again, tmp_path / "run")
+    again.run(2)
+    assert [asked.state for asked in keeper.db.asked()] == ["refused"]
+
+
+def test_a_stop_while_it_runs_is_one(tmp_path):
+    fed = build()
+    RunKeeper.create(fed, tmp_path / "run")
+    ask(tmp_path / "run", "stop")
+    with pytest.raises(RunStopped, match="unknot resume"):
+        fed.run(2)
+
+
+def test_who_asks_from_outside_makes_no_keys(tmp_path):
+    fed = build()
+    keeper = RunKeeper.create(fed, tmp_path / "run")
+    before = (tmp_path / "run" / KEYS).read_bytes()
+    with Database.open(tmp_path / "run" / DATABASE) as db:
+        number = leave(db, erase(1), Keyring(tmp_path / "run" / KEYS), "moved away")
+        with pytest.raises(StoreError, match="no key of client 9"):
+            leave(db, erase(9), Keyring(tmp_path / "run" / KEYS), "moved away")
+    assert number == 1
+    assert (tmp_path / "run" / KEYS).read_bytes() == before
+    fed.run(2)
+    assert [asked.state for asked in keeper.db.asked()] == ["served"]
+
+
+def test_a_half_written_result_goes_with_who_was_erased(tmp_path):
+    fed = build()
+    RunKeeper.create(fed, tmp_path / "run")
+    (tmp_path / "run" / ".part.record.json").write_text("Graz")
+    ask(tmp_path / "run", "erase")
+    fed.run(2)
+    assert not (tmp_path / "run" / ".part.record.json").exists()
+
+
+def test_a_run_that_is_interrupted_is_kept_at_that_step(tmp_path):
+    fed = build()
+    keeper = RunKeeper.create(fed, tmp_path / "run", every=1e9)
+    fed.begin(5)
+    fed.step()
+    fed.step()
+    keeper.interrupted = True
+    with pytest.raises(KeyboardInterrupt):
+        fed.resume()
+    keeper.close()
+    again = build()
+    RunKeeper.go_on(again, tmp_path / "run")
+    assert again.steps == fed.steps == 2
+
+
+def test_the_end_of_a_run_says_what_is_served(tmp_path):
+    fed = build()
+    keeper = RunKeeper.create(fed, tmp_path / "run")
+    history = fed.run(2)
+    (told,) = [keeping.read_plain(entry.body) for entry in keeper.db.entries(kind="ended")]
+    assert told == {"model": history.model.digest(), "lineage": history.model.lineage.describe()}
+    fed.resume()
+    assert len(list(keeper.db.entries(kind="ended"))) == 1
