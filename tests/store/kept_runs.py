@@ -61,13 +61,21 @@ ROUNDS = 4
 
 
 def build(
-    name: str = "rfs", pace: str = "buffered", selector: str | None = None, data=None, engine=None
+    name: str = "rfs",
+    pace: str = "buffered",
+    selector: str | None = None,
+    data=None,
+    engine=None,
+    at_once: int = 4,
+    per_sample: float = 0.1,
 ) -> Federation:
     """A federation, always the same."""
     method = METHODS[name]()
-    options: dict = {"recipe": Recipe(batch_size=2), "clock": Clock(Pareto(alpha=1.5, cap=5.0), 0.1)}
+    options: dict = {"recipe": Recipe(batch_size=2), "clock": Clock(Pareto(alpha=1.5, cap=5.0), per_sample)}
     if method.selects:
-        options["pace"] = Buffered(4, 2, staleness_bound=3) if pace == "buffered" else Synchronous(4)
+        options["pace"] = (
+            Buffered(at_once, 2, staleness_bound=3) if pace == "buffered" else Synchronous(at_once)
+        )
     if selector is not None:
         options["select"] = SELECTORS[selector]()
     data = small_data(SIZES).replaced(names=NAMES) if data is None else data

@@ -116,6 +116,6 @@ def _anew(keyring: Keyring, client: int, sealed: bytes, about: bytes) -> bytes:
 def sealed_for(keyring: Keyring, asked: Asked, text: str) -> bytes:
     """A text about a request, for who has the key of the client that it names first."""
     told, _ = told_of(asked)
-    if not told or not keyring.holds(told[0][0]):
+    if not told or keyring.destroyed(told[0][0]):
         return b""
     return keyring.seal(told[0][0], text.encode(), b"outcome")

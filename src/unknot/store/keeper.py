@@ -84,6 +84,7 @@ class RunKeeper:
         self._look = True
         self._due = 0.0
         self._open: list[tuple[Named, frozenset[str]]] = []
+        self._tried: tuple[Named, frozenset[str]] | None = None
 
     # Begin, go on, end ---------------------------------------------------------------------------------
 
@@ -379,6 +380,7 @@ class RunKeeper:
         After an erasure this is the first clean one: what came before goes, and that is logged with it, so
         that after a crash there is either the run before the erasure, or the one that knows what is to go.
         """
+        self._look_back()
         self._note(fed)
         written = form.write(fed)
         for lasting in (True, False):  # apart: what lasts is not written again with what does not
@@ -394,13 +396,11 @@ class RunKeeper:
         entries = [("event", body) for body in self._events]
         if self._erased:
             entries.append(("scrubbing", plain(self._to_scrub())))
+        self._tried = (named, frozenset(owners))
         with self.db.transaction():
             self._note_done(fed)
             self.db.append([*entries, ("checkpoint", plain(named))])
-        self._unfinished |= bool(self._erased)
-        before = [] if self._unfinished else self._open[-1:]
-        self._open = [*before, (named, frozenset(owners))]
-        self._events, self._erased, self._done = [], [], []
+        self._logged()
         if self._unfinished:
             self._finish_scrubbing()
         else:
@@ -409,6 +409,21 @@ class RunKeeper:
         if self._untruncated:
             self._untruncated = not self.db.truncate()
         self._due = time.monotonic() + self.every
+
+    def _logged(self) -> None:
+        """What was tried is in the log."""
+        assert self._tried is not None
+        self._unfinished |= bool(self._erased)
+        self._open = [*([] if self._unfinished else self._open[-1:]), self._tried]
+        self._events, self._erased, self._done, self._tried = [], [], [], None
+
+    def _look_back(self) -> None:
+        """Did the last one get into the log? Who was interrupted there cannot know."""
+        if self._tried is not None:
+            last = self.db.last("checkpoint")
+            if last is not None and read_named(last.body) == self._tried[0]:
+                self._logged()
+            self._tried = None
 
     def _note(self, fed: Federation) -> None:
         """What has happened that the log does not have, and what clients hold less than they did."""

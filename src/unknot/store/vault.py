@@ -60,6 +60,7 @@ class Vault:
         with told("look through", self.folder):
             names = sorted(name for name in os.listdir(self.folder) if name.endswith(_SUFFIX))
         for name in names:
+            self._path(name)  # what is called otherwise, or is a link, is none of ours
             try:
                 self._enter(name)
             except StoreError as error:  # what lies in others can be read all the same
@@ -192,6 +193,8 @@ class Vault:
 
     def verify(self) -> None:
         """Read every byte: each pack must be what its name says."""
+        for why in self.damaged.values():
+            raise StoreError(why)
         for name, size in self._sizes.items():
             path, found = self._path(name), hashlib.sha256()
             with opened(path) as (descriptor, _):

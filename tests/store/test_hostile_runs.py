@@ -1,0 +1,243 @@
+"""A run's folder that somebody made up: it is refused in words, quickly, and nothing of it is executed."""
+
+import copy
+import hashlib
+import random
+import resource
+import shutil
+import struct
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from kept_runs import REQUESTS, ROUNDS, build, fast_folder, go, remove_tree
+
+from unknot.core.errors import StoreError, UnknotError
+from unknot.core.requests import erase
+from unknot.core.written import MAGIC, Writer
+from unknot.store import Database
+from unknot.store.inbox import leave
+from unknot.store.keeper import RunKeeper, plain, read_named
+from unknot.store.rows import START, Asked, entry_hash
+
+CASE = ("federaser", "sync")
+
+
+@pytest.fixture(scope="module")
+def run():
+    base = fast_folder()
+    fed = build(*CASE)
+    keeper = RunKeeper.create(fed, base / "run", every=0.0)
+    fed.run(ROUNDS, requests=REQUESTS)
+    leave(keeper.db, erase({2: [0]}), keeper.keyring, "why not")
+    keeper.close()
+    yield base / "run"
+    remove_tree(base)
+
+
+def log_of(run: Path) -> list[tuple[str, bytes]]:
+    with Database.open(run / "run.db", readonly=True) as db:
+        return [(entry.kind, entry.body) for entry in db.entries()]
+
+
+def forge(run: Path, folder: Path, log, states=None, inbox=()) -> None:
+    """The same folder with another log, with right hashes, and other state files under their own digests."""
+    remove_tree(folder)
+    shutil.copytree(run, folder)
+    (folder / "run.db").unlink()
+    for suffix in ("-wal", "-shm"):
+        (folder / f"run.db{suffix}").unlink(missing_ok=True)
+    with Database.create(folder / "run.db") as db:
+        number, previous, rows = 0, START, []
+        for number, (kind, body) in enumerate(log, 1):
+            found = entry_hash(previous, number, kind, "then", body)
+            rows.append((number, kind, body, "then", previous, found))
+            previous = found
+        db._many("INSERT INTO log VALUES (?, ?, ?, ?, ?, ?)", rows)
+        for asked in inbox:
+            db._put(asked)
+    for content in states or ():
+        (folder / "state" / f"{hashlib.sha256(content).hexdigest()}.state").write_bytes(content)
+
+
+def but_for_checkpoints(log):
+    """So that there is no older one to go back to."""
+    return [entry for entry in log if entry[0] != "checkpoint"]
+
+
+def mangled(content: bytes, draw: random.Random) -> bytes:
+    """The same bytes, but for something."""
+    made = bytearray(content)
+    for _ in range(draw.choice((1, 1, 2, 5))):
+        if not made:
+            break
+        place = draw.randrange(len(made))
+        how = draw.randrange(7)
+        if how == 0:
+            made[place] = draw.randrange(256)
+        elif how == 1:
+            made[place : place + 8] = struct.pack(
+                "<Q", draw.choice((0, 1, 2**31, 2**62, 2**64 - 1, len(made)))
+            )
+        elif how == 2:
+            del made[place : place + draw.randrange(1, 40)]
+        elif how == 3:
+            other = draw.randrange(len(made))
+            made[place:place] = made[other : other + draw.randrange(1, 60)]
+        elif how == 4:
+            made[place] = draw.choice(b"NTFKIJDSBAGXPCMRVWO")
+        elif how == 5:
+            made[place:] = b""
+        else:
+            made[place:place] = b"Cl" + struct.pack("<Q", 1) if draw.random() < 0.5 else b"R" + bytes(8)
+    return bytes(made)
+
+
+def opens(folder: Path) -> bool:
+    """Whether it can be gone on with; if not, that is said in words."""
+    fed = build(*CASE)
+    try:
+        keeper = RunKeeper.go_on(fed, folder)
+    except UnknotError:
+        return False
+    try:
+        with suppress(UnknotError):
+            keeper.letters(fed)
+    finally:
+        keeper.close()
+    return True
+
+
+def fuzz(run: Path, folder: Path, kind: str, cases: int, seed: int) -> int:
+    """How many were refused."""
+    draw, log, refused = random.Random(seed), log_of(run), 0
+    last = max(i for i, (what, _) in enumerate(log) if what == "checkpoint")
+    named = read_named(log[last][1])
+    state = (run / "state" / f"{named.state}.state").read_bytes()
+    with Database.open(run / "run.db", readonly=True) as db:
+        inbox = db.asked()
+    for _ in range(cases):
+        made, states, asked = list(log), [], inbox
+        if kind == "state":
+            content = mangled(state, draw)
+            states = [content]
+            changed = copy.copy(named)
+            object.__setattr__(changed, "state", hashlib.sha256(content).hexdigest())
+            made = [*but_for_checkpoints(log), ("checkpoint", plain(changed))]
+        elif kind == "log":
+            place = draw.randrange(len(log))
+            made[place] = (log[place][0], mangled(log[place][1], draw))
+            if draw.random() < 0.3:
+                del made[draw.randrange(len(made))]
+        else:
+            body = mangled(inbox[0].body, draw)
+            asked = [Asked(1, draw.choice(("erase", "join", "stop", "odd")), body, "x", "then")]
+        forge(run, folder, made, states, asked)
+        started = time.monotonic()
+        refused += not opens(folder)
+        assert time.monotonic() - started < 5
+    return refused
+
+
+@pytest.mark.parametrize("kind", ["state", "log", "inbox"])
+@pytest.mark.parametrize("cases", [100, pytest.param(3400, marks=pytest.mark.slow)])
+def test_whatever_it_says_it_is_refused_in_words_or_read(run, kind, cases):
+    folder = run.parent / f"forged {kind}"
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    refused = fuzz(run, folder, kind, cases, seed=cases)
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 500_000
+    if kind != "inbox":
+        assert refused > cases // 4
+
+
+def written(*parts: bytes) -> bytes:
+    return MAGIC + b"".join(parts)
+
+
+def counted(number: int) -> bytes:
+    return struct.pack("<Q", number)
+
+
+def text(word: str) -> bytes:
+    return counted(len(word)) + word.encode()
+
+
+HOSTILE = {
+    "an unknown class": written(b"O", text("os:system"), counted(0)),
+    "a class of Python's": written(b"O", text("builtins:eval"), counted(0)),
+    "very many": written(b"Cl", counted(2**63)),
+    "as many as there are bytes, and in each again": written(*[b"Cl" + counted(30)] * 40),
+    "deep": written(*[b"Cl" + counted(1)] * 5000, b"N"),
+    "a reference to nothing": written(b"R", counted(7)),
+    "a reference to itself": written(
+        b"O", text("unknot.core.requests:Moment"), counted(1), text("round"), b"R", counted(0)
+    ),
+    "an array of objects": written(b"A", text("|O"), counted(1), counted(1), counted(8), bytes(8)),
+    "an array too large": written(b"A", text("<f8"), counted(2), counted(30), counted(30), counted(0)),
+    "no device": written(b"X", bytes(32), text("elsewhere")),
+    "a list as a key": written(b"M", counted(1), b"Cl", counted(0), b"N"),
+    "not ours": b"PK\3\4",
+    "a pickle": b"\x80\x04\x95cposix\nsystem\n",
+    "nothing": b"",
+}
+
+
+@pytest.mark.parametrize("where", ["begun", "checkpoint", "scrubbing", "event"])
+@pytest.mark.parametrize("content", HOSTILE.values(), ids=HOSTILE)
+def test_hostile_entries_of_the_log_are_refused(run, where, content):
+    folder = run.parent / "hostile"
+    log = log_of(run)
+    place = max(i for i, (what, _) in enumerate(log) if what == where)
+    if where == "scrubbing":
+        log = [entry for entry in log if entry[0] != "erased"]
+    else:
+        log[place] = (where, content)
+    log = [(what, content if what == where == "scrubbing" else body) for what, body in log]
+    forge(run, folder, log)
+    with pytest.raises(UnknotError):
+        RunKeeper.go_on(build(*CASE), folder)
+
+
+@pytest.mark.parametrize("content", HOSTILE.values(), ids=HOSTILE)
+def test_hostile_states_are_refused(run, content):
+    folder = run.parent / "hostile"
+    log = log_of(run)
+    place = max(i for i, (what, _) in enumerate(log) if what == "checkpoint")
+    out = Writer()
+    out.put([content, {}, {}])
+    for state in (content, out.written().content):
+        named = copy.copy(read_named(log[place][1]))
+        object.__setattr__(named, "state", hashlib.sha256(state).hexdigest())
+        forge(run, folder, [*but_for_checkpoints(log), ("checkpoint", plain(named))], [state])
+        with pytest.raises(StoreError):
+            RunKeeper.go_on(build(*CASE), folder)
+
+
+@pytest.mark.parametrize("name", ["../../../etc/passwd", "/etc/passwd", "x" * 64, "a\0b", ""])
+def test_a_checkpoint_that_lies_elsewhere_is_not_looked_at(run, name):
+    folder = run.parent / "hostile"
+    log = log_of(run)
+    place = max(i for i, (what, _) in enumerate(log) if what == "checkpoint")
+    named = copy.copy(read_named(log[place][1]))
+    object.__setattr__(named, "state", name)
+    forge(run, folder, [*but_for_checkpoints(log), ("checkpoint", plain(named))])
+    with pytest.raises(StoreError, match="not the name of a file of ours"):
+        RunKeeper.go_on(build(*CASE), folder)
+
+
+def test_keys_are_not_looked_for_where_a_log_says(run, tmp_path):
+    folder = run.parent / "hostile"
+    log = log_of(run)
+    begun = {"environment": {}, "table": None, "keys": str(tmp_path / "elsewhere"), "clients": 8}
+    forge(run, folder, [("begun", plain(begun)), *log[1:]])
+    with pytest.raises(StoreError, match="are kept apart"):
+        RunKeeper.go_on(build(*CASE), folder)
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_same_folder_forged_without_a_change_is_gone_on_with(run):
+    """So that the others are refused for what is wrong with them."""
+    forge(run, run.parent / "same", log_of(run))
+    assert opens(run.parent / "same")
+    go(build(*CASE), run.parent / "same")
