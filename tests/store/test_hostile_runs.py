@@ -16,6 +16,7 @@ from kept_runs import REQUESTS, ROUNDS, build, fast_folder, go, remove_tree
 from unknot.core.errors import StoreError, UnknotError
 from unknot.core.requests import erase
 from unknot.core.written import MAGIC, Writer
+from unknot.experiments import kept
 from unknot.store import Database
 from unknot.store.inbox import leave
 from unknot.store.keeper import RunKeeper, plain, read_named
@@ -241,3 +242,65 @@ def test_the_same_folder_forged_without_a_change_is_gone_on_with(run):
     forge(run, run.parent / "same", log_of(run))
     assert opens(run.parent / "same")
     go(build(*CASE), run.parent / "same")
+
+
+TABLE = {
+    "data": {"name": "digits", "clients": 4},
+    "model": "softmax",
+    "training": {"rounds": 1, "batch_size": 32},
+    "method": "rfs",
+}
+
+
+def begun_with(run: Path, table) -> Path:
+    folder = run.parent / "hostile table"
+    entry = {"environment": {}, "table": table, "keys": None, "clients": 8}
+    forge(run, folder, [("begun", plain(entry)), *log_of(run)[1:]])
+    return folder
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        {**TABLE, "model": "antigravity_of_somebody:run"},
+        {**TABLE, "method": {"name": "os:system", "command": "touch /tmp/hostile"}},
+        {**TABLE, "modules": "/tmp"},
+    ],
+)
+def test_what_a_folder_names_of_pythons_is_not_imported(run, table):
+    with pytest.raises(StoreError, match="names code"):
+        kept.resume(begun_with(run, table))
+
+
+def jumbled(table, draw: random.Random):
+    """The same table, but for something."""
+    odd = [
+        None,
+        -1,
+        2**70,
+        float("nan"),
+        "x" * 1000,
+        "../..",
+        {},
+        [],
+        [[[]]],
+        {"name": {}},
+        "os:system",
+        True,
+        0.5,
+    ]
+    made = copy.deepcopy(table)
+    part, name = made, draw.choice(list(made))
+    if isinstance(part[name], dict) and draw.random() < 0.7:
+        part, name = part[name], draw.choice([*part[name], "seed", "odd"])
+    part[name] = draw.choice(odd)
+    return made
+
+
+@pytest.mark.parametrize("cases", [30, pytest.param(400, marks=pytest.mark.slow)])
+def test_an_experiment_that_somebody_made_up_is_refused_in_words(run, cases):
+    draw = random.Random(5)
+    for _ in range(cases):
+        table = draw.choice([jumbled(TABLE, draw), draw.choice([None, 3, "text", [], {}, {"model": 3}])])
+        with pytest.raises(UnknotError):
+            kept.resume(begun_with(run, table))

@@ -156,3 +156,43 @@ def test_what_is_no_clients_number_is_refused(tmp_path, client):
     with pytest.raises(StoreError, match="no client's number"):
         Keyring(tmp_path / "keys").make([client])
     assert not (tmp_path / "keys").exists()
+
+
+def test_a_renewed_key_opens_what_was_sealed_before_until_the_old_one_is_dropped(tmp_path):
+    ring = Keyring(tmp_path / "keys")
+    ring.make([1, 2])
+    old = ring.seal(1, b"before", b"x")
+    ring.renew([1, 9])
+    new = Keyring(tmp_path / "keys").seal(1, b"after", b"x")
+    again = Keyring(tmp_path / "keys")
+    assert (again.open(1, old, b"x"), again.open(1, new, b"x")) == (b"before", b"after")
+    again.renew([1])
+    again.drop_old([1, 2])
+    for found in (again, Keyring(tmp_path / "keys")):
+        assert found.open(1, new, b"x") == b"after"
+        with pytest.raises(StoreError, match="sealed for client 1"):
+            found.open(1, old, b"x")
+    assert not again.holds(9)
+
+
+def test_killed_anywhere_while_a_key_is_renewed_one_key_or_both_are_there(tmp_path):
+    def prepare(place):
+        ring = Keyring(place / "keys")
+        ring.make([1, 2])
+        (place / "sealed").write_bytes(ring.seal(1, b"before", b"x"))
+
+    def work(place):
+        ring = Keyring(place / "keys")
+        ring.renew([1])
+        content = ring.open(1, (place / "sealed").read_bytes(), b"x")
+        files.write_whole(place / "sealed", ring.seal(1, content, b"x"))
+        ring.drop_old([1])
+
+    def check(place, died):
+        ring = Keyring(place / "keys")
+        assert ring.open(1, (place / "sealed").read_bytes(), b"x") == b"before"
+        work(place)
+        assert Keyring(place / "keys").open(1, (place / "sealed").read_bytes(), b"x") == b"before"
+        assert not [path for path in place.iterdir() if path.name.startswith(".part-keys")]
+
+    assert at_every_point(tmp_path, prepare, work, check) > 20

@@ -256,3 +256,45 @@ def test_a_tensor_that_is_missing_is_told(tmp_path):
     (tmp_path / "weights" / name).unlink()
     with pytest.raises(StoreError, match=name):
         vault.get(digest_of(torch.ones(3)))
+
+
+def test_what_is_sealed_anew_opens_under_the_new_key_alone_and_the_rest_is_as_it_was(tmp_path):
+    ring = Keyring(tmp_path / "keys")
+    vault = Vault(tmp_path / "weights", ring)
+    mine, yours, ours = torch.arange(9.0), torch.arange(8.0), torch.arange(7.0)
+    vault.put({digest_of(mine): Item(mine, 1), digest_of(yours): Item(yours, 2), digest_of(ours): Item(ours)})
+    backup = {name: (tmp_path / "weights" / name).read_bytes() for name in vault.packs()}
+    ring.renew([1])
+    vault.reseal({1})
+    ring.drop_old([1])
+    again = Vault(tmp_path / "weights", Keyring(tmp_path / "keys"))
+    again.verify()
+    for tensor in (mine, yours, ours):
+        assert torch.equal(again.get(digest_of(tensor)), tensor)
+    assert not backup.keys() & again.packs().keys()
+    (tmp_path / "old").mkdir()
+    for name, content in backup.items():
+        (tmp_path / "old" / name).write_bytes(content)
+    old = Vault(tmp_path / "old", ring)
+    assert torch.equal(old.get(digest_of(yours)), yours)
+    with pytest.raises(StoreError):
+        old.get(digest_of(mine))
+
+
+def test_what_is_found_damaged_is_written_again_and_what_is_whole_beside_it_is_saved(tmp_path):
+    vault = Vault(tmp_path / "weights", Keyring(tmp_path / "keys"))
+    good, bad = torch.arange(9.0), torch.arange(8.0)
+    name = vault.put({digest_of(good): Item(good), digest_of(bad): Item(bad)})
+    content = bytearray((tmp_path / "weights" / name).read_bytes())
+    content[-1] ^= 1
+    (tmp_path / "weights" / name).write_bytes(content)
+    vault = Vault(tmp_path / "weights", Keyring(tmp_path / "keys"))
+    with pytest.raises(StoreError, match="damaged"):
+        vault.get(digest_of(bad))
+    assert not vault.keeps(digest_of(bad), None)
+    vault.put({digest_of(bad): Item(bad)})
+    vault.retain({digest_of(good), digest_of(bad)}, slack=0.9)
+    vault = Vault(tmp_path / "weights", Keyring(tmp_path / "keys"))
+    vault.verify()
+    assert torch.equal(vault.get(digest_of(good)), good)
+    assert torch.equal(vault.get(digest_of(bad)), bad)

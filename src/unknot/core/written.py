@@ -47,7 +47,7 @@ _NAMES: dict[type, str] = {}
 
 
 def plain_data(cls: type[T]) -> type[T]:
-    """Declare that objects of a dataclass are plain data: they are written field by field.
+    """Declare that objects of a dataclass `cls` are plain data: they are written field by field.
 
     A method, selector or aggregator of your own puts this on the classes of what it remembers.
     """

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,8 @@ from unknot.core.errors import StoreError
 from unknot.experiments.config import Experiment, from_anywhere
 from unknot.experiments.simulate import prepare
 from unknot.federation import Federation, History, Observer
+
+_CODE = re.compile(r"[^\W\d][\w.]*:[^\W\d][\w.]*")
 
 
 def keep(
@@ -55,11 +58,16 @@ def resume(
     *,
     keys: str | Path | None = None,
     every: float | None = None,
+    own_code: bool = False,
 ) -> Federation:
-    """The federation of the run in a folder, as it was at its last checkpoint."""
+    """The federation of the run in a folder, as it was at its last checkpoint.
+
+    A folder is data, whoever made it: what it names of Python's (``"package.module:Thing"``) is imported only
+    where `own_code` says that it may be.
+    """
     from unknot.store.keeper import EVERY, RunKeeper
 
-    experiment = experiment_of(folder)
+    experiment = experiment_of(folder, own_code)
     fed = prepare(experiment, observers)
     fed.experiment = experiment.table
     RunKeeper.go_on(fed, folder, keys=keys, every=EVERY if every is None else every)
@@ -77,7 +85,7 @@ def go_on(fed: Federation, rounds: int | None = None) -> History:
     return history if rounds is None else fed.run(rounds)
 
 
-def experiment_of(folder: str | Path) -> Experiment:
+def experiment_of(folder: str | Path, own_code: bool = False) -> Experiment:
     """The experiment that a run in a folder comes from, without its requests."""
     from unknot.store.database import Database
     from unknot.store.keeper import DATABASE, read_begun
@@ -93,7 +101,24 @@ def experiment_of(folder: str | Path) -> Experiment:
             f"the run in {place} comes from Python, not from a file: build the same federation, "
             "unknot.simulate(..., store=folder), and call resume() on it"
         )
+    if not own_code and (named := next(_code_in(table), None)):
+        raise StoreError(
+            f"the run in {place} names code, {named!a}, which would be executed: look whether it is yours, "
+            "and say so (own_code)"
+        )
     return Experiment.of(table)
+
+
+def _code_in(part: object, name: str = "") -> Iterator[str]:
+    """What a table names of Python's, to be imported."""
+    if isinstance(part, Mapping):
+        for key, value in part.items():
+            yield from _code_in(value, str(key))
+    elif isinstance(part, list | tuple):
+        for value in part:
+            yield from _code_in(value)
+    elif isinstance(part, str) and part and (name == "modules" or _CODE.fullmatch(part)):
+        yield part
 
 
 def table_of(experiment: Experiment) -> dict[str, Any]:

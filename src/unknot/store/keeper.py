@@ -230,8 +230,9 @@ class RunKeeper:
         if not isinstance(before, dict):
             raise StoreError(f"{self.folder}: the log does not say where the run was begun")
         watched = ("unknot", "torch", "numpy", "cpu", "engine")
+        was = {name: str(before.get(name, "unknown")).encode("unicode_escape").decode() for name in watched}
         return [
-            f"{name} is {now[name]}, and was {before[name]}: bits may differ from here on"
+            f"{name} is {now[name]}, and was {was[name]}: bits may differ from here on"
             for name in watched
             if now[name] != before.get(name) and name != "engine"
         ]

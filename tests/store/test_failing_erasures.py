@@ -1,0 +1,55 @@
+"""A method that fails in the middle of an erasure: the run comes back to it, here or in another process."""
+
+import pytest
+from kept_runs import REQUESTS, ROUNDS, build, go, story
+
+from unknot.store.keeper import RunKeeper, begun
+
+
+class Failed(Exception):
+    """What a method of somebody's own may raise."""
+
+
+def failing(fed, when: int):
+    """One whose method fails at the so-manieth erasure, once it has done its work."""
+    inner, times = type(fed.method), []
+
+    class Fails(inner):
+        def forget(self, desk, request, touched):
+            super().forget(desk, request, touched)
+            times.append(request)
+            if len(times) == when:
+                raise Failed
+
+    Fails.__name__ = inner.__name__
+    object.__setattr__(fed.method, "__class__", Fails)
+    return fed
+
+
+@pytest.mark.parametrize("when", [1, 2])
+@pytest.mark.parametrize("name", ["rfs", "mmt", "federaser", "knot mmt", "pga"])
+def test_another_process_goes_on_as_if_it_had_not_failed(tmp_path, name, when):
+    expected = go(build(name, "sync"), tmp_path / "whole")
+    with pytest.raises(Failed):
+        go(failing(build(name, "sync"), when), tmp_path / "run")
+    assert go(build(name, "sync"), tmp_path / "run") == expected
+
+
+@pytest.mark.parametrize("name", ["rfs", "mmt", "federaser", "knot mmt"])
+def test_asked_again_in_the_same_process_it_ends_as_in_memory_also_when_broken_off_later(tmp_path, name):
+    memory = failing(build(name, "sync"), 1)
+    with pytest.raises(Failed):
+        memory.run(ROUNDS, requests=REQUESTS)
+    expected = story(memory.resume())
+    fed = failing(build(name, "sync"), 1)
+    keeper = RunKeeper.create(fed, tmp_path / "run", every=0.0)
+    with pytest.raises(Failed):
+        fed.run(ROUNDS, requests=REQUESTS)
+    for _ in range(3):
+        fed.step()
+    keeper.close()
+    assert begun(tmp_path / "run")
+    found = go(build(name, "sync"), tmp_path / "run")
+    assert found["model"] == expected["model"]
+    assert found["costs"] == expected["costs"]
+    assert len(found["rounds"]) == len(expected["rounds"])
