@@ -322,8 +322,8 @@ class RunKeeper:
 
     # Checkpoints ---------------------------------------------------------------------------------------
 
-    def checkpoint(self, fed: Federation) -> None:
-        """Keep all that the federation remembers, as it is now, between two steps."""
+    def checkpoint(self, fed: Federation, tidy: bool = True) -> None:
+        """Keep all that the federation remembers now, between two steps; `tidy` up what is older."""
         written = form.write(fed)
         for lasting in (True, False):  # apart: what lasts is not written again with what does not
             items = {
@@ -351,8 +351,9 @@ class RunKeeper:
         self._logged += len(self._events)
         self._events = []
         self._open = [*self._open, named][-2:]
-        sweep(self.folder / STATE, {f"{one.state}.state" for one in self._open})
-        self.vault.retain(self._needed(), SLACK)
+        if tidy:
+            sweep(self.folder / STATE, {f"{one.state}.state" for one in self._open})
+            self.vault.retain(self._needed(), SLACK)
         self._due = time.monotonic() + self.every
 
     def _needed(self) -> set[str]:
@@ -375,7 +376,7 @@ class RunKeeper:
         told = {"whole": whole, "parts": parts, "requests": [number for number, _ in done]}
         self.db.append([("scrubbing", plain(told))])
         self._open = []
-        self.checkpoint(fed)
+        self.checkpoint(fed, tidy=False)  # what goes is counted when it goes
         self._finish_scrubbing()
 
     def _finish_scrubbing(self) -> None:
