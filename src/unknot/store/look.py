@@ -121,7 +121,7 @@ def look(folder: str | Path, keys: str | Path | None = None) -> Look:
         served = [
             (event, entry.at)
             for entry in db.entries(kind="event")
-            if isinstance(event := event_of(entry.body), Served)
+            if b"Served" in entry.body[:80] and isinstance(event := event_of(entry.body), Served)
         ]
         erased = [{**_table(read_plain(e.body)), "at": e.at} for e in db.entries(kind="erased")]
     over = ended is not None and last is not None and ended.number > last.number
