@@ -58,6 +58,14 @@ ALL = (
     "new",
     "check",
     "run",
+    "resume",
+    "runs",
+    "show",
+    "watch",
+    "forget",
+    "admit",
+    "pause",
+    "stop",
     "compare",
     "audit",
     "list",
@@ -131,12 +139,17 @@ def test_a_stopped_run_says_what_was_kept_and_how_to_go_on(file, tmp_path, monke
     result = call("run", file, "--out", str(out), "--csv", str(table), code=130, columns=2000)
     assert result.stdout == ""
     said = result.stderr[result.stderr.index("stopped: ") :].strip()
-    assert said.startswith("stopped: after round 2; no model is kept")
-    assert f"nothing was written into {out}" in said
+    assert said.startswith(f"stopped: after round 2; the run is kept in {out}")
     assert f"what happened until then is in {table}" in said
-    assert said.endswith("The same command starts from the first round")
-    assert not out.exists()
+    assert said.endswith(f"Go on with: unknot resume {out}")
+    assert not (out / "record.json").exists()
     assert len(table.read_text().splitlines()) >= 3
+    calls.clear()
+    alone = ["run", file, "--no-keep", "--out", str(tmp_path / "alone")]
+    said = call(*alone, code=130, columns=2000).stderr.strip()
+    assert "no model is kept; nothing was written into" in said
+    assert said.endswith("The same command starts from the first round")
+    assert not (tmp_path / "alone").exists()
 
 
 def test_a_stopped_reproduction_goes_on_by_the_same_command(tmp_path, monkeypatch):

@@ -61,7 +61,7 @@ def test_a_folder_with_a_run_is_refused_before_training(file, tmp_path, monkeypa
     call("run", file, "--out", out)
     before = os.stat(tmp_path / "left" / "record.json").st_mtime_ns
     with monkeypatch.context() as patch:
-        patch.setattr("unknot.experiments.run", lambda *_, **__: pytest.fail("it was trained"))
+        patch.setattr("unknot.experiments.kept.begin", lambda *_, **__: pytest.fail("it was trained"))
         refused = call("run", file, "--out", out, code=2)
         assert "name another folder, or write over it with --force" in " ".join(refused.output.split())
         assert "--force is for a folder" in call("run", file, "--force", code=2).output

@@ -118,3 +118,13 @@ def test_the_end_of_a_run_says_what_is_served(tmp_path):
     assert told == {"model": history.model.digest(), "lineage": history.model.lineage.describe()}
     fed.resume()
     assert len(list(keeper.db.entries(kind="ended"))) == 1
+
+
+def test_an_erasure_says_how_much_was_removed(tmp_path):
+    fed = build()
+    keeper = RunKeeper.create(fed, tmp_path / "run", every=0.0)
+    fed.run(3, requests=[erase(1, round=2)])
+    (told,) = [keeping.read_plain(entry.body) for entry in keeper.db.entries(kind="erased")]
+    assert told["checkpoints"] >= 1
+    assert told["bytes"] > 0
+    assert told["tensors"] >= 1

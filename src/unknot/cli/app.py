@@ -30,6 +30,14 @@ ORDER = (
     "new",
     "check",
     "run",
+    "resume",
+    "runs",
+    "show",
+    "watch",
+    "forget",
+    "admit",
+    "pause",
+    "stop",
     "compare",
     "audit",
     "list",
@@ -178,7 +186,11 @@ Plot = Annotated[
 ]
 Out = Annotated[
     Path | None,
-    typer.Option(metavar="DIR", help="Leave config.toml, record.json, model.safetensors, report.html there."),
+    typer.Option(
+        metavar="DIR",
+        help="Leave config.toml, record.json, model.safetensors, report.html there; unknot run "
+        "also keeps the run itself, for unknot resume.",
+    ),
 ]
 Force = Annotated[bool, typer.Option("--force", help="Write over a run that --out finds in its folder.")]
 Picture = Annotated[

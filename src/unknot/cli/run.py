@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import json
 import sys
-from dataclasses import dataclass
 from importlib.resources import as_file, files
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.text import Text
 
 from unknot.cli.app import (
-    NOT_TRACKED,
     NOT_WELL,
-    PENDING,
     STATUSES,
     Device,
     Engine,
@@ -31,12 +27,15 @@ from unknot.cli.app import (
     changes,
     errors_for_people,
 )
+from unknot.cli.ending import Asked, leave, status_of
+from unknot.cli.holding import Checkpoint, Keep, NewKeys, held, is_kept, plain_alone
 from unknot.cli.screen import screen, side, warn, warnings_told
-from unknot.cli.tracking import CSVFile, MLflowPlace, TensorBoardDir, Tracked, WandBProject, lost
+from unknot.cli.tracking import CSVFile, MLflowPlace, TensorBoardDir, Tracked, WandBProject
 
 if TYPE_CHECKING:
     from unknot.experiments import Experiment
     from unknot.federation import History
+    from unknot.report.progress import Live
     from unknot.track import Tracker
 
 
@@ -52,6 +51,9 @@ def run(
     plot: Plot = None,
     out: Out = None,
     force: Force = False,
+    keep: Keep = True,
+    checkpoint: Checkpoint = None,
+    keys: NewKeys = None,
     csv: CSVFile = None,
     tensorboard: TensorBoardDir = None,
     mlflow: MLflowPlace = None,
@@ -59,9 +61,19 @@ def run(
     quiet: Quiet = False,
 ) -> None:
     """Run the experiment that a TOML file describes, and show what it gave and what it cost."""
-    asked = _Asked(json_, quiet, plot, out, force, Tracked(csv, tensorboard, mlflow, wandb))
+    asked = Asked(
+        json_,
+        quiet,
+        plot,
+        out,
+        force,
+        Tracked(csv, tensorboard, mlflow, wandb),
+        keep and out is not None,
+        keys,
+        checkpoint,
+    )
     _, history = _run(file, changes(set_, seed, device, engine, ray_address), asked)
-    raise typer.Exit(_status(history))
+    raise typer.Exit(status_of(history))
 
 
 @app.command(
@@ -90,7 +102,7 @@ def demo(
     quiet: Quiet = False,
 ) -> None:
     """Twenty clients learn to read digits; one asks to be forgotten; the model recovers, provably."""
-    asked = _Asked(json_, quiet, plot, out, force, Tracked(csv, tensorboard, mlflow, wandb))
+    asked = Asked(json_, quiet, plot, out, force, Tracked(csv, tensorboard, mlflow, wandb))
     if text:
         with errors_for_people():
             raise typer.Exit(_text_demo(seed or 0, asked))
@@ -99,54 +111,10 @@ def demo(
     if not json_:
         with errors_for_people(lambda: "the run is finished, its proof is not"):
             _prove(experiment, history, quiet)
-    raise typer.Exit(_status(history))
+    raise typer.Exit(status_of(history))
 
 
-@dataclass(frozen=True)
-class _Asked:
-    """What a run is to show and to leave."""
-
-    as_json: bool
-    quiet: bool
-    plot: Path | None
-    out: Path | None
-    force: bool
-    tracked: Tracked
-
-    @property
-    def silent(self) -> bool:
-        """Whether there are neither progress nor tables."""
-        return self.as_json or self.quiet
-
-    def check(self) -> None:
-        """What cannot be written is found before a long run rather than after it."""
-        from unknot.core.errors import ConfigError
-        from unknot.experiments.results import check_folder
-        from unknot.report import timeline
-
-        if self.plot is not None:
-            timeline.check(self.plot)
-        if self.out is not None:
-            check_folder(self.out, self.force)
-        elif self.force:
-            raise ConfigError("--force is for a folder of --out: name it, or leave --force out")
-
-    def write(self, history: History, experiment: Experiment) -> list[Path]:
-        """The picture and the folder, and where they are."""
-        from unknot.experiments.results import write_results
-        from unknot.report import timeline
-        from unknot.report.page import page
-
-        written = []
-        if self.plot is not None:
-            timeline.draw_run(history, self.plot)
-            written.append(self.plot)
-        if self.out is not None:
-            written += write_results(history, experiment, self.out, page)
-        return written
-
-
-def _run(file: Path, overrides: list[str], asked: _Asked) -> tuple[Experiment, History]:
+def _run(file: Path, overrides: list[str], asked: Asked) -> tuple[Experiment, History]:
     from unknot.experiments import Experiment
     from unknot.experiments import run as run_experiment
     from unknot.report.progress import Live
@@ -159,51 +127,55 @@ def _run(file: Path, overrides: list[str], asked: _Asked) -> tuple[Experiment, H
         trackers += asked.tracked.trackers()
         for text in too_late(experiment):
             warn(text)
-        with warnings_told(), Live(side(asked.silent), experiment.length.rounds) as live:
+        live = Live(side(asked.silent), experiment.length.rounds)
+        if asked.keep and asked.out is not None:
+            return _run_kept(experiment, asked, live, trackers)
+        with warnings_told(), live:
             history = run_experiment(experiment, observers=[live, *trackers])
-        try:
-            _show(history, experiment, asked)
-        finally:  # it is left as well where nobody reads what is shown
-            written = [f"written: {path}" for path in asked.write(history, experiment)]
-        gone = {aside.observer for aside in lost(history)}
-        for tracker in trackers:
-            kept = "written" if type(tracker).__name__ not in gone else "incomplete"
-            written.append(f"{kept}: {tracker.where}")
-        if not asked.silent:
-            sys.stdout.writelines(f"{line}\n" for line in written)
+        leave(history, experiment, asked, trackers)
         return experiment, history
 
 
-def _show(history: History, experiment: Experiment, asked: _Asked) -> None:
-    """The record or the tables; what went wrong stands before them."""
-    from unknot.experiments.results import record_of
-    from unknot.experiments.scenario import scenario
-    from unknot.report.reproduction import scenario_table
-    from unknot.report.summary import summary
-    from unknot.report.words import pending
+def _run_kept(
+    experiment: Experiment, asked: Asked, live: Live, trackers: list[Tracker]
+) -> tuple[Experiment, History]:
+    """A run that is kept in its folder from its first moment."""
+    from unknot.experiments import kept
 
-    if asked.silent:
-        for text in (*history.warnings, *pending(history)):
-            warn(text, bad=True)
-    if asked.as_json:
-        sys.stdout.write(json.dumps(record_of(history, experiment)) + "\n")
-    elif not asked.quiet:
-        what = f": {history.setup['data']['name']}, {experiment.model.name}"
-        screen().print(Text.assemble((experiment.name, "bold"), what))
-        screen().print(summary(history))
-        if experiment.thresholds and history.served:
-            screen().print(scenario_table(scenario(history, experiment.thresholds).to_dict()))
+    assert asked.out is not None
+    with warnings_told(), plain_alone():
+        fed = kept.begin(
+            experiment,
+            asked.out,
+            [live, *trackers],
+            keys=asked.keys,
+            every=asked.checkpoint,
+            instead=asked.force,
+        )
+    with held(fed, asked.out):
+        with warnings_told(), live, plain_alone():
+            history = kept.go_on(fed)
+        experiment = kept.experiment_of(asked.out)
+        leave(history, experiment, asked, trackers)
+    return experiment, history
 
 
-def _kept(rounds: int, asked: _Asked, trackers: list[Tracker]) -> str:
+def _kept(rounds: int, asked: Asked, trackers: list[Tracker]) -> str:
     """What there is of a run that was stopped, and how to go on."""
     when = f"after round {rounds}" if rounds else "before the first round was done"
-    text = f"{when}; no model is kept"
-    if asked.out is not None:
-        text += f"; nothing was written into {asked.out}"
+    if there := asked.keep and asked.out is not None and is_kept(asked.out):
+        text = f"{when}; the run is kept in {asked.out}"
+    else:
+        text = f"{when}; no model is kept"
+        if asked.out is not None:
+            text += f"; nothing was written into {asked.out}"
     if rounds and trackers:
         text += f"; what happened until then is in {', '.join(tracker.where for tracker in trackers)}"
-    return f"{text}. The same command starts from the first round"
+    return (
+        f"{text}. Go on with: unknot resume {asked.out}"
+        if there
+        else (f"{text}. The same command starts from the first round")
+    )
 
 
 def too_late(experiment: Experiment) -> list[str]:
@@ -220,13 +192,6 @@ def too_late(experiment: Experiment) -> list[str]:
             so = "nothing is left to recover in" if at.round == rounds else "it will stay pending"
             found.append(f"'{request}' comes at {at}, but the run ends after {end}: {so}")
     return found
-
-
-def _status(history: History) -> int:
-    """What the command exits with; a request that was not served comes first."""
-    if history.unserved or history.warnings:
-        return PENDING if history.unserved else NOT_WELL
-    return NOT_TRACKED if lost(history) else 0
 
 
 def _prove(experiment: Experiment, history: History, quiet: bool) -> None:
@@ -256,7 +221,7 @@ def _tell_same(served: str, without: str, same: bool, quiet: bool, what: str = "
     console.print("[bold green]the same model, bit for bit[/]")
 
 
-def _text_demo(seed: int, asked: _Asked) -> int:
+def _text_demo(seed: int, asked: Asked) -> int:
     """Show what became of the secret; what to exit with."""
     from unknot.core.errors import ConfigError
     from unknot.experiments.text_demo import text_demo

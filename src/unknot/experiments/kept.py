@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from unknot.core.data import FederatedData
 from unknot.core.errors import StoreError
 from unknot.experiments.config import Experiment, from_anywhere
 from unknot.experiments.simulate import prepare
@@ -35,20 +36,24 @@ def begin(
     *,
     keys: str | Path | None = None,
     every: float | None = None,
+    instead: bool = False,
 ) -> Federation:
-    """The federation of an experiment, kept in a new folder from before its first step: see `go_on`."""
+    """The federation of an experiment, kept in a new folder from before its first step: see `go_on`.
+
+    `instead` of a run that the folder holds, which is removed once this one is known to be possible.
+    """
     from unknot.store.keeper import EVERY, RunKeeper
+    from unknot.store.look import discard
 
     fed = prepare(experiment, observers)
-    fed.experiment = experiment.table
+    table = table_of(experiment, fed.data)
+    fed.experiment = table
     fed.begin(experiment.length, requests=experiment.requests)
-    RunKeeper.create(
-        fed,
-        folder,
-        keys=keys,
-        every=EVERY if every is None else every,
-        table=table_of(experiment),
-    )
+    if instead:
+        discard(folder, keys)
+    if keys is not None and Path(keys).exists():
+        raise StoreError(f"{keys} is there already, and keys are for one run: name another file")
+    RunKeeper.create(fed, folder, keys=keys, every=EVERY if every is None else every, table=table)
     return fed
 
 
@@ -58,16 +63,19 @@ def resume(
     *,
     keys: str | Path | None = None,
     every: float | None = None,
+    overrides: Iterable[str] = (),
     own_code: bool = False,
 ) -> Federation:
     """The federation of the run in a folder, as it was at its last checkpoint.
 
     A folder is data, whoever made it: what it names of Python's (``"package.module:Thing"``) is imported only
-    where `own_code` says that it may be.
+    where `own_code` says that it may be. `overrides` are for what trains it: ``engine.device="cuda"``.
     """
     from unknot.store.keeper import EVERY, RunKeeper
+    from unknot.store.look import check_keys
 
-    experiment = experiment_of(folder, own_code)
+    experiment = experiment_of(folder, overrides, own_code)
+    check_keys(folder, keys)
     fed = prepare(experiment, observers)
     fed.experiment = experiment.table
     RunKeeper.go_on(fed, folder, keys=keys, every=EVERY if every is None else every)
@@ -85,17 +93,19 @@ def go_on(fed: Federation, rounds: int | None = None) -> History:
     return history if rounds is None else fed.run(rounds)
 
 
-def experiment_of(folder: str | Path, own_code: bool = False) -> Experiment:
-    """The experiment that a run in a folder comes from, without its requests."""
-    from unknot.store.database import Database
-    from unknot.store.keeper import DATABASE, read_begun
+def last_round(fed: Federation, rounds: int | None = None) -> int | None:
+    """The round that a run goes on to, with so many more; None where rounds are not what it goes by."""
+    goals = fed._stint.goals if fed._stint is not None else {}
+    furthest = max(goals.values(), default=fed.length.rounds)
+    return None if furthest is None else furthest + (rounds or 0)
+
+
+def experiment_of(folder: str | Path, overrides: Iterable[str] = (), own_code: bool = False) -> Experiment:
+    """The experiment that a run in a folder comes from; its requests call clients by number."""
+    from unknot.store.look import begun
 
     place = Path(folder)
-    if not (place / DATABASE).exists():
-        raise StoreError(f"{place} holds no run: name the folder of one")
-    with Database.open(place / DATABASE, readonly=True) as db:
-        begun = db.last("begun")
-    table = None if begun is None else read_begun(begun.body).get("table")
+    table = begun(place).get("table")
     if not isinstance(table, Mapping):
         raise StoreError(
             f"the run in {place} comes from Python, not from a file: build the same federation, "
@@ -104,9 +114,9 @@ def experiment_of(folder: str | Path, own_code: bool = False) -> Experiment:
     if not own_code and (named := next(_code_in(table), None)):
         raise StoreError(
             f"the run in {place} names code, {named!a}, which would be executed: look whether it is yours, "
-            "and say so (own_code)"
+            "and say so (--own-code; in Python, own_code=True)"
         )
-    return Experiment.of(table)
+    return Experiment.of(table, overrides)
 
 
 def _code_in(part: object, name: str = "") -> Iterator[str]:
@@ -121,6 +131,17 @@ def _code_in(part: object, name: str = "") -> Iterator[str]:
         yield part
 
 
-def table_of(experiment: Experiment) -> dict[str, Any]:
-    """What a folder keeps of an experiment: all but its requests, which may call clients by name."""
-    return {name: part for name, part in from_anywhere(experiment.table).items() if name != "request"}
+def table_of(experiment: Experiment, data: FederatedData) -> dict[str, Any]:
+    """What a folder keeps of an experiment: clients are numbers in its requests, for names go with them."""
+    table = from_anywhere(experiment.table)
+    if "request" in table:
+        table["request"] = [_by_number(one, data) for one in table["request"]]
+    return table
+
+
+def _by_number(request: Mapping[str, Any], data: FederatedData) -> dict[str, Any]:
+    found = dict(request)
+    for kind in {"erase", "join"} & found.keys():
+        who = found[kind]
+        found[kind] = [data.number(one) for one in who] if isinstance(who, list | tuple) else data.number(who)
+    return found

@@ -1,0 +1,170 @@
+"""``unknot forget``, ``admit``, ``pause`` and ``stop``: ask a run from outside, by its folder alone."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.text import Text
+
+from unknot.cli.app import PLAIN, app, errors_for_people
+from unknot.cli.holding import Folder, Keys
+from unknot.cli.screen import screen, side
+
+if TYPE_CHECKING:
+    from unknot.store.lock import Holder
+
+NOT_SERVED = 3
+STATUSES = (
+    "Exit status: 0 all well; 2 an error; 3 with --wait: the run refused the request, or ended before it was "
+    "served; 130 stopped by Ctrl-C (the request stays)."
+)
+Clients = Annotated[
+    list[str], typer.Option("--client", metavar="NAME|NUMBER", help="Who. May be repeated: one request.")
+]
+Wait = Annotated[bool, typer.Option("--wait", help="Wait until it was served, and say what it came to.")]
+Reason = Annotated[
+    str, typer.Option(metavar="TEXT", help="Why; sealed under the first client's key, and gone with it.")
+]
+
+
+@app.command(epilog=STATUSES)
+def forget(
+    folder: Folder,
+    client: Clients,
+    samples: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Of one client, these samples alone: ids, one a line, or as JSON."),
+    ] = None,
+    reason: Reason = "",
+    wait: Wait = False,
+    keys: Keys = None,
+) -> None:
+    """Ask a run to forget clients, or samples of one: now if it runs, otherwise when it is gone on with."""
+    with errors_for_people(
+        lambda: "the request was left, if it was said so; unknot show says what became of it"
+    ):
+        ids = None if samples is None else _ids(samples)
+        _ask(folder, "erase", client, ids, reason, wait, keys)
+
+
+@app.command(epilog=STATUSES)
+def admit(
+    folder: Folder, client: Clients, reason: Reason = "", wait: Wait = False, keys: Keys = None
+) -> None:
+    """Let clients of its data take part that do not yet, or were to join later."""
+    with errors_for_people(
+        lambda: "the request was left, if it was said so; unknot show says what became of it"
+    ):
+        _ask(folder, "join", client, None, reason, wait, keys)
+
+
+@app.command(epilog=PLAIN)
+def pause(folder: Folder) -> None:
+    """Have a run wait at its next step, kept, until unknot resume or unknot stop."""
+    _say(folder, "pause", f"waits at its next step, and holds its memory. Go on with: unknot resume {folder}")
+
+
+@app.command(epilog=PLAIN)
+def stop(folder: Folder) -> None:
+    """Have a run end at its next step, kept, to be gone on with by unknot resume."""
+    _say(folder, "stop", f"ends at its next step, and is kept. Go on with: unknot resume {folder}")
+
+
+def _say(folder: Path, word: str, so: str) -> None:
+    from unknot.core.errors import StoreError
+    from unknot.store.database import Database
+    from unknot.store.inbox import asker
+    from unknot.store.lock import holder
+    from unknot.store.look import database
+
+    with errors_for_people():
+        path = database(folder)
+        if holder(folder) is None:
+            raise StoreError(f"nobody runs {folder}: there is nothing to {word}")
+        with Database.open(path) as db:
+            db.ask(word, b"", asker())
+        screen().print(Text(f"{folder} {so}"), soft_wrap=True)
+
+
+def _ask(
+    folder: Path,
+    kind: str,
+    clients: list[str],
+    samples: list[int] | None,
+    reason: str,
+    wait: bool,
+    keys: Path | None,
+) -> None:
+    from unknot.core.errors import StoreError
+    from unknot.store import look
+    from unknot.store.database import Database
+    from unknot.store.inbox import leave
+    from unknot.store.keeper import KEYS
+    from unknot.store.keyring import Keyring
+    from unknot.store.lock import holder
+
+    path = look.database(folder)
+    numbers = [look.number_of(folder, who, keys) for who in clients]
+    request = look.request(kind, numbers, samples)
+    runner = holder(folder)
+    if wait and runner is None:
+        raise StoreError(
+            f"nobody runs {folder}, and nobody would serve it: leave --wait out, and then: "
+            f"unknot resume {folder}"
+        )
+    with Database.open(path) as db:
+        names = look.client_names(db, folder, keys)
+        number = leave(db, request, Keyring(keys or folder / KEYS), reason)
+    told = request.told(lambda one: names.get(one, f"client {one}"))
+    screen().print(Text(f"request {number}: {told}. {_when(runner, folder)}"), soft_wrap=True)
+    if wait:
+        _wait(folder, number, keys)
+
+
+def _when(runner: Holder | None, folder: Path) -> str:
+    if runner is not None:
+        return f"Process {runner.pid} runs {folder}, and takes it up at its next step"
+    return f"Nobody runs {folder}: it is served with the next unknot resume {folder}"
+
+
+def _wait(folder: Path, number: int, keys: Path | None) -> None:
+    """Until a request was served or refused, or nobody is left to do it; say what it came to."""
+    from unknot.store import look
+    from unknot.store.inbox import wait_for
+    from unknot.store.lock import holder
+
+    path = look.database(folder)
+    with side().status("waiting until it is served"):
+        while True:
+            there = holder(folder) is not None  # before the look: what it did last is seen then
+            asked = wait_for(path, number, timeout=1.0)
+            if asked.state in ("served", "refused") or not there:
+                break
+    found = look.outcome(folder, asked, keys)
+    if found.state == "served":
+        place = "" if found.round is None else f" after round {found.round}, at {found.time:.1f} simulated s"
+        gone = "; what was kept of it on the disk is gone" if asked.kind == "erase" else ""
+        screen().print(Text(f"served{place}{gone}"), soft_wrap=True)
+        return
+    why = f"refused: {found.why or 'why is sealed; name the keys with --keys'}"
+    if found.state != "refused":
+        why = f"the run ended before it was served: it is, with unknot resume {folder}"
+    side().print(Text(why))
+    raise typer.Exit(NOT_SERVED)
+
+
+def _ids(file: Path) -> list[int]:
+    """The ids of samples in a file: a line each, or a list in JSON."""
+    from unknot.core.errors import ConfigError
+
+    try:
+        text = file.read_text(encoding="utf-8")
+        found = json.loads(text) if text.lstrip().startswith("[") else [int(word) for word in text.split()]
+        if found and all(type(one) is int for one in found):
+            return list(found)
+    except (ValueError, RecursionError):
+        pass
+    raise ConfigError(f"{file} must have the ids of samples, whole numbers: one a line, or as [1, 2, 3]")

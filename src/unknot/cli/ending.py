@@ -1,0 +1,144 @@
+"""What a run is to show and to leave, and how its command ends: ``unknot run``, ``demo``, ``resume``."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.text import Text
+
+from unknot.cli.app import NOT_TRACKED, NOT_WELL, PENDING
+from unknot.cli.screen import screen, warn
+from unknot.cli.tracking import Tracked, lost
+
+if TYPE_CHECKING:
+    from unknot.experiments import Experiment
+    from unknot.federation import History
+    from unknot.track import Tracker
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a run is to show and to leave."""
+
+    as_json: bool
+    quiet: bool
+    plot: Path | None
+    out: Path | None
+    force: bool = False
+    tracked: Tracked = field(default_factory=Tracked)
+    keep: bool = False
+    """Whether the run itself is kept in the folder, and not what it leaves alone."""
+    keys: Path | None = None
+    checkpoint: float | None = None
+
+    @property
+    def silent(self) -> bool:
+        """Whether there are neither progress nor tables."""
+        return self.as_json or self.quiet
+
+    def check(self) -> None:
+        """What cannot be written is found before a long run rather than after it."""
+        from unknot.core.errors import ConfigError, StoreError
+        from unknot.experiments.results import FILES, check_folder
+        from unknot.report import timeline
+        from unknot.store.keeper import DATABASE
+        from unknot.store.lock import holder
+
+        if self.plot is not None:
+            timeline.check(self.plot)
+        if self.out is None:
+            for option, given in {
+                "--force": self.force,
+                "--keys": self.keys,
+                "--checkpoint": self.checkpoint,
+            }.items():
+                if given:
+                    raise ConfigError(f"{option} is for a folder of --out: name it, or leave {option} out")
+            return
+        check_folder(self.out, self.force, (*FILES, DATABASE))
+        if (self.out / DATABASE).exists() and (held := holder(self.out)):
+            raise StoreError(
+                f"{self.out} holds a run that process {held.pid} on {held.host} runs: name another folder, "
+                f"or stop it first: unknot stop {self.out}"
+            )
+        if self.keep:
+            if self.keys is not None and self.keys.exists() and not self.force:
+                raise StoreError(f"{self.keys} is there already, and keys are for one run: name another file")
+            check_store()
+
+    def write(self, history: History, experiment: Experiment) -> list[Path]:
+        """The picture and the folder, and where they are."""
+        from unknot.experiments.results import write_results
+        from unknot.report import timeline
+        from unknot.report.page import page
+        from unknot.store.look import discard
+
+        written = []
+        if self.plot is not None:
+            timeline.draw_run(history, self.plot)
+            written.append(self.plot)
+        if self.out is not None:
+            if self.force and not self.keep:
+                discard(self.out)
+            written += write_results(history, experiment, self.out, page)
+        return written
+
+
+def leave(history: History, experiment: Experiment, asked: Asked, trackers: Sequence[Tracker] = ()) -> None:
+    """Show what there is to show, write what is to be written, and say where that is."""
+    try:
+        _show(history, experiment, asked)
+    finally:  # it is left as well where nobody reads what is shown
+        written = [f"written: {path}" for path in asked.write(history, experiment)]
+    gone = {aside.observer for aside in lost(history)}
+    for tracker in trackers:
+        kept = "written" if type(tracker).__name__ not in gone else "incomplete"
+        written.append(f"{kept}: {tracker.where}")
+    if not asked.silent:
+        sys.stdout.writelines(f"{line}\n" for line in written)
+
+
+def _show(history: History, experiment: Experiment, asked: Asked) -> None:
+    """The record or the tables; what went wrong stands before them."""
+    from unknot.experiments.results import record_of
+    from unknot.experiments.scenario import scenario
+    from unknot.report.reproduction import scenario_table
+    from unknot.report.summary import summary
+    from unknot.report.words import pending
+
+    if asked.silent:
+        for text in (*history.warnings, *pending(history)):
+            warn(text, bad=True)
+    if asked.as_json:
+        sys.stdout.write(json.dumps(record_of(history, experiment)) + "\n")
+    elif not asked.quiet:
+        what = f": {history.setup['data']['name']}, {experiment.model.name}"
+        screen().print(Text.assemble((experiment.name, "bold"), what))
+        screen().print(summary(history))
+        if experiment.thresholds and history.served:
+            screen().print(scenario_table(scenario(history, experiment.thresholds).to_dict()))
+
+
+def status_of(history: History) -> int:
+    """What the command exits with; a request that was not served comes first."""
+    if history.unserved or history.warnings:
+        return PENDING if history.unserved else NOT_WELL
+    return NOT_TRACKED if lost(history) else 0
+
+
+def check_store() -> None:
+    """What a run is kept with must be there before it begins."""
+    from importlib.util import find_spec
+
+    from unknot.core.errors import StoreError
+
+    if find_spec("cryptography") is None:
+        raise StoreError(
+            "the package cryptography is needed to keep a run: pip install 'unknot[store]'; --no-keep leaves "
+            "its results alone, in a folder that cannot be gone on with"
+        )

@@ -1,0 +1,100 @@
+"""While a command holds a run that is kept: signals, a stop that was asked for, what cannot be kept."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.text import Text
+
+from unknot.cli.screen import side
+
+if TYPE_CHECKING:
+    from unknot.federation import Federation
+
+Keep = Annotated[
+    bool,
+    typer.Option(
+        "--keep/--no-keep",
+        metavar="",
+        help="Of --out: keep the run itself there, to go on with; or leave its results alone.",
+    ),
+]
+Checkpoint = Annotated[
+    float | None,
+    typer.Option(metavar="SECONDS", min=0.0, help="Keep it every so many seconds; 5 if left out."),
+]
+NewKeys = Annotated[
+    Path | None, typer.Option("--keys", metavar="FILE", help="Where the keys go, apart from the folder.")
+]
+Keys = Annotated[
+    Path | None, typer.Option("--keys", metavar="FILE", help="Where the keys are, if apart from the folder.")
+]
+Folder = Annotated[Path, typer.Argument(metavar="DIR", help="The folder of a run: --out of unknot run.")]
+
+
+def is_kept(folder: Path) -> bool:
+    """Whether a run was begun there that can be gone on with."""
+    from unknot.core.errors import UnknotError
+    from unknot.store.look import look
+
+    try:
+        return look(folder).kept is not None
+    except (UnknotError, OSError):
+        return False
+
+
+@contextmanager
+def held(fed: Federation, folder: Path) -> Iterator[None]:
+    """Within: the first Ctrl-C or SIGTERM ends the run after this step, kept; a second one at once.
+
+    A stop that was asked for ends the command, and all is well. The folder is let go of at the end.
+    """
+    from unknot.core.errors import RunStopped
+
+    keeper: Any = fed.keeper
+    try:
+        with _signals(keeper):
+            yield
+    except RunStopped:
+        side().print(Text(f"stopped, as it was asked to. Go on with: unknot resume {folder}"))
+        raise typer.Exit(0) from None
+    finally:
+        keeper.close()
+
+
+@contextmanager
+def _signals(keeper: Any) -> Iterator[None]:
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def asked(number: int, frame: object) -> None:
+        if keeper.interrupted:
+            raise KeyboardInterrupt
+        keeper.interrupted = True
+        side().print(Text("ending after this step, so that nothing is lost; Ctrl-C again ends it at once"))
+
+    before = {number: signal.signal(number, asked) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextmanager
+def plain_alone() -> Iterator[None]:
+    """Within: what has no written form is refused with the way around."""
+    from unknot.core.errors import ConfigError
+    from unknot.core.written import NotPlain
+
+    try:
+        yield
+    except NotPlain as error:
+        raise ConfigError(f"{error}; or leave the results of a run alone, with --no-keep") from None

@@ -1,0 +1,126 @@
+"""``unknot runs``, ``show`` and ``watch``: look at runs in their folders, without running them."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from contextlib import nullcontext
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.text import Text
+
+from unknot.cli.app import PLAIN, app, errors_for_people
+from unknot.cli.holding import Folder, Keys
+from unknot.cli.screen import screen
+
+if TYPE_CHECKING:
+    from unknot.store.look import Look
+
+EVERY = 0.5  # seconds between two looks
+AsJson = Annotated[bool, typer.Option("--json", help="Print it as JSON, and nothing else.")]
+
+
+@app.command(epilog=PLAIN)
+def runs(
+    folder: Annotated[Path, typer.Argument(metavar="[FOLDER]", help="Where to look, and below.")] = Path(),
+    json_: AsJson = False,
+) -> None:
+    """List the runs that are kept in a folder and below: what each is, where it stands."""
+    from unknot.core.errors import UnknotError
+    from unknot.report.runs import table
+    from unknot.store import look
+
+    with errors_for_people():
+        found: list[dict[str, Any]] = []
+        for place in look.runs(folder):
+            try:
+                found.append(_told(look.look(place)))
+            except (UnknotError, OSError) as error:
+                found.append({"folder": str(place), "error": str(error)})
+        if json_:
+            sys.stdout.write(json.dumps(found) + "\n")
+        elif found:
+            screen().print(table(found))
+        else:
+            screen().print(f"no runs are kept in {folder} or below: unknot run FILE.toml --out DIR keeps one")
+
+
+@app.command(epilog=PLAIN)
+def show(folder: Folder, json_: AsJson = False, keys: Keys = None) -> None:
+    """Say what a kept run is, where it stands, what was asked and erased, and what it keeps."""
+    from unknot.report.runs import sheet
+    from unknot.store.look import look
+
+    with errors_for_people():
+        found = _told(look(folder, keys))
+        if json_:
+            sys.stdout.write(json.dumps(found) + "\n")
+        else:
+            screen().print(sheet(found))
+
+
+@app.command(epilog=PLAIN)
+def watch(folder: Folder, keys: Keys = None) -> None:
+    """Look on while a run goes on in another process, by its folder alone, until it ends."""
+    from unknot.report.runs import standing
+    from unknot.store.look import RUNNING, look
+
+    with errors_for_people(lambda: "the run goes on; only this looking on has ended"):
+        console, seen = screen(), _Seen(folder)
+        live = console.status("looking") if console.is_terminal else nullcontext()
+        with live as status:
+            while True:
+                found = look(folder, keys)
+                for line in seen.new(found):
+                    console.print(Text(line), soft_wrap=True)
+                if found.state != RUNNING:
+                    break
+                if status is not None:
+                    status.update(f"{standing(_told(found))}{seen.last}")
+                time.sleep(EVERY)
+        console.print(Text(standing(_told(found))), soft_wrap=True)
+
+
+def _told(found: Look) -> dict[str, Any]:
+    return asdict(found)
+
+
+class _Seen:
+    """What of a run's log has been told already."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder, self._number = folder, 0
+        self._states: dict[int, str] = {}
+        self.last = ""
+        """The last measurement, in words."""
+
+    def new(self, found: Look) -> list[str]:
+        """A line for each event since, and for each request whose state is another."""
+        from unknot.federation.history import Round
+        from unknot.report.cells import shown
+        from unknot.store.database import Database
+        from unknot.store.look import database, event_of
+
+        lines = []
+        with Database.open(database(self._folder), readonly=True) as db:
+            entries = [entry for entry in db.entries(after=self._number) if entry.kind == "event"]
+        for entry in entries:
+            self._number = entry.number
+            event = event_of(entry.body)
+            if event is None:
+                continue
+            if not isinstance(event, Round):
+                lines.append(f"▾ round {event.round}, {event.time:.1f} s: {event.request}")
+                continue
+            score = next(iter(event.scores.values()), None)
+            self.last = "" if score is None else f", {score.name} {shown(event.value, score.name)}"
+            lines.append(f"{event.lane}, round {event.round}{self.last}, simulated {event.time:.1f} s")
+        for one in found.requests:
+            if one.number is not None and self._states.get(one.number) != one.state:
+                self._states[one.number] = one.state
+                lines.append(f"request {one.number}, {one.request}: {one.state}")
+        return lines

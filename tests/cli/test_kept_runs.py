@@ -1,0 +1,250 @@
+"""Runs that are kept: resume, runs, show, watch, forget, admit, by the folder alone."""
+
+import json
+import sys
+
+import pytest
+from typer.testing import CliRunner
+
+from unknot.cli import app
+from unknot.engine.stacked import StackedEngine
+from unknot.store.lock import Lock
+
+pytest.importorskip("cryptography")
+
+FILE = """
+[data]
+partition = "iid"
+clients = 4
+samples = 12
+validation = 20
+test_samples = 20
+[train]
+batch_size = 10
+[federation]
+rounds = 3
+"""
+NAMES = ("Graz-on-Mur", "Linz-on-Danube", "Wels-on-Traun", "Wien-on-Danube")
+"""In the order of their numbers."""
+
+
+def call(*args, code=0):
+    result = CliRunner().invoke(app, [str(arg) for arg in args], env={"COLUMNS": "300"})
+    assert result.exit_code == code, (result.output, result.exception)
+    return result
+
+
+def shown(folder, *more):
+    return json.loads(call("show", folder, "--json", *more).stdout)
+
+
+@pytest.fixture
+def file(tmp_path):
+    path = tmp_path / "small.toml"
+    path.write_text(FILE)
+    return path
+
+
+@pytest.fixture
+def towns(tmp_path):
+    """A run's file whose clients have names; one of them is asked for by name."""
+    place = tmp_path / "towns"
+    place.mkdir()
+    for i, name in enumerate((*NAMES, "test", "validation")):
+        rows = "".join(f"0.{i}{j},{j % 2}\n" for j in range(6))
+        (place / f"{name}.csv").write_text("age,ill\n" + rows)
+    path = tmp_path / "towns.toml"
+    request = f"[[request]]\nerase = '{NAMES[0]}'\nround = 1\n"
+    path.write_text(
+        f"[data]\nname = 'folder'\npath = '{place}'\ntarget = 'ill'\n[federation]\nrounds = 3\n{request}"
+    )
+    return path
+
+
+def break_off(monkeypatch, at):
+    """As if the process were interrupted in the middle of this training."""
+    train, calls = StackedEngine.train, []
+
+    def stopped(self, *args, **options):
+        calls.append(1)
+        if len(calls) == at:
+            raise KeyboardInterrupt
+        return train(self, *args, **options)
+
+    monkeypatch.setattr(StackedEngine, "train", stopped)
+
+
+def holding(folder, name):
+    """The files of a folder that have a name in their bytes."""
+    return [path.name for path in folder.rglob("*") if path.is_file() and name.encode() in path.read_bytes()]
+
+
+def test_a_run_that_is_broken_off_is_resumed_to_the_bit(file, tmp_path, monkeypatch):
+    whole = json.loads(call("run", file, "--json").stdout)
+    with monkeypatch.context() as patch:
+        break_off(patch, 3)
+        call("run", file, "--out", tmp_path / "run", "--checkpoint", "0", code=130)
+    before = shown(tmp_path / "run")
+    assert (before["state"], before["rounds"], before["model"]) == ("stopped", 2, None)
+    record = json.loads(call("resume", tmp_path / "run", "--json").stdout)
+    for name in ("model", "lineage", "rounds", "costs", "scores"):
+        assert record[name] == whole[name], name
+    after = shown(tmp_path / "run")
+    assert (after["state"], after["rounds"]) == ("finished", 3)
+    assert (after["model"], after["lineage"]) == (whole["model"], whole["lineage"])
+    assert json.loads((tmp_path / "run" / "record.json").read_text())["model"] == whole["model"]
+
+
+def test_resume_can_add_rounds(file, tmp_path):
+    call("run", file, "--out", tmp_path / "run", "--quiet")
+    call("resume", tmp_path / "run", "--rounds", "2", "--quiet")
+    longer = json.loads(call("run", file, "--json", "--set", "federation.rounds=5").stdout)
+    found = shown(tmp_path / "run")
+    assert (found["rounds"], found["model"]) == (5, longer["model"])
+
+
+def test_no_erased_name_is_in_any_byte_of_the_folder(towns, tmp_path):
+    out = tmp_path / "run"
+    call("run", towns, "--out", out)
+    assert holding(out, NAMES[0]) == []
+    assert shown(out)["lineage"] == list(NAMES[1:])
+    assert {"record.json", "report.html", "model.safetensors"} <= set(holding(out, NAMES[1]))
+    left = call("forget", out, "--client", NAMES[1], "--reason", "moved to Salzburg")
+    assert f"request 1: erase {NAMES[1]}. Nobody runs" in left.stdout
+    assert f"unknot resume {out}" in left.stdout
+    assert "moved to Salzburg" in call("show", out).stdout
+    assert holding(out, "Salzburg") == []
+    call("resume", out)
+    assert holding(out, NAMES[1]) == []
+    assert holding(out, NAMES[2])
+    (file_s, outside) = shown(out)["requests"]
+    assert (file_s["request"], file_s["by"], file_s["state"]) == ("erase client 0", "its file", "served")
+    assert (outside["request"], outside["state"]) == ("erase client 1", "served")
+    assert outside["asked"] < outside["served"]
+    assert shown(out)["lineage"] == list(NAMES[2:])
+    assert "was erased" in call("forget", out, "--client", "1", code=2).output
+
+
+def test_a_pending_request_does_not_keep_the_name_of_who_was_erased_before(towns, tmp_path):
+    out = tmp_path / "run"
+    late = f"request=[{{erase = '{NAMES[0]}', round = 99}}]"
+    call("run", towns, "--out", out, "--set", late, code=3)
+    assert holding(out, NAMES[0])
+    call("forget", out, "--client", NAMES[0])
+    call("resume", out, code=3)
+    assert holding(out, NAMES[0]) == []
+
+
+def test_what_config_toml_says_gives_the_run_again(towns, tmp_path):
+    call("run", towns, "--out", tmp_path / "run", "--quiet")
+    again = json.loads(call("run", tmp_path / "run" / "config.toml", "--json").stdout)
+    assert again["model"] == shown(tmp_path / "run")["model"]
+
+
+def test_names_that_nobody_has_are_refused_with_the_nearest(towns, file, tmp_path):
+    call("run", towns, "--out", tmp_path / "named", "--quiet")
+    call("run", file, "--out", tmp_path / "plain", "--quiet")
+    wrong = call("forget", tmp_path / "named", "--client", "Linz-on-Danub", code=2).output
+    assert f"Did you mean '{NAMES[1]}'?" in wrong
+    assert "have no names" in call("forget", tmp_path / "plain", "--client", "Graz", code=2).output
+    assert "there is no client 9" in call("forget", tmp_path / "plain", "--client", "9", code=2).output
+    assert shown(tmp_path / "plain")["requests"] == []
+
+
+def test_samples_are_read_from_a_file(file, tmp_path):
+    out, ids = tmp_path / "run", tmp_path / "ids"
+    call("run", file, "--out", out, "--quiet")
+    for text in ("0\n1\n", "[0, 1]"):
+        ids.write_text(text)
+        assert "erase 2 samples of client 2" in call("forget", out, "--client", "2", "--samples", ids).stdout
+    ids.write_text("zero")
+    assert "must have the ids" in call("forget", out, "--client", "2", "--samples", ids, code=2).output
+    ids.write_text("[0]")
+    two = ["--client", "1", "--client", "2"]
+    assert "one client" in call("forget", out, *two, "--samples", ids, code=2).output
+    call("resume", out, "--quiet")
+    first = shown(out)["requests"][0]
+    assert first["state"] == "served"
+
+
+def test_keys_may_lie_apart(towns, tmp_path):
+    out, keys = tmp_path / "run", tmp_path / "keys"
+    call("run", towns, "--out", out, "--keys", keys, "--quiet")
+    assert not (out / "keys").exists()
+    assert shown(out)["lineage"] == ["client 1", "client 2", "client 3"]
+    assert shown(out, "--keys", keys)["lineage"] == list(NAMES[1:])
+    assert "without the keys" in call("forget", out, "--client", NAMES[1], code=2).output
+    call("forget", out, "--client", NAMES[1], "--keys", keys)
+    assert f"in {keys}: name them with --keys" in call("resume", out, code=2).output
+    call("resume", out, "--keys", keys, "--quiet")
+    assert shown(out, "--keys", keys)["lineage"] == list(NAMES[2:])
+    other = call("run", towns, "--out", tmp_path / "other", "--keys", keys, code=2)
+    assert "keys are for one run" in other.output
+
+
+def test_force_takes_a_run_away_unless_somebody_runs_it(file, tmp_path):
+    out = tmp_path / "run"
+    call("run", file, "--out", out, "--quiet")
+    assert f"unknot resume {out} goes on with it" in call("run", file, "--out", out, code=2).output
+    with Lock(out):
+        assert "stop it first" in call("run", file, "--out", out, "--force", code=2).output
+        assert "is being run by process" in call("resume", out, code=2).output
+    first = shown(out)
+    call("run", file, "--out", out, "--force", "--seed", "7", "--quiet")
+    assert shown(out)["model"] != first["model"]
+    call("run", file, "--out", out, "--force", "--no-keep", "--quiet")
+    assert not (out / "run.db").exists()
+    assert (out / "record.json").exists()
+
+
+def test_force_keeps_the_old_run_where_the_new_one_cannot_be(file, tmp_path):
+    call("run", file, "--out", tmp_path / "run", "--quiet")
+    wrong = ["--set", "request=[{erase = 9, round = 1}]"]
+    call("run", file, "--out", tmp_path / "run", "--force", *wrong, code=2)
+    assert shown(tmp_path / "run")["state"] == "finished"
+
+
+def test_without_cryptography_it_is_said_what_to_do(file, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "cryptography", None)
+    told = call("run", file, "--out", tmp_path / "run", code=2).output
+    assert "pip install 'unknot[store]'" in told
+    assert "--no-keep" in told
+    call("run", file, "--out", tmp_path / "run", "--no-keep", "--quiet")
+    assert not (tmp_path / "run" / "run.db").exists()
+
+
+def test_runs_lists_what_is_kept_below_and_what_cannot_be_read(file, tmp_path):
+    call("run", file, "--out", tmp_path / "all" / "one", "--quiet")
+    (tmp_path / "all" / "two").mkdir()
+    (tmp_path / "all" / "two" / "run.db").write_bytes(b"rubbish" * 1000)
+    found = json.loads(call("runs", tmp_path / "all", "--json").stdout)
+    assert [one["folder"] for one in found] == [str(tmp_path / "all" / name) for name in ("one", "two")]
+    assert "error" in found[1]
+    text = call("runs", tmp_path / "all").stdout
+    assert "finished" in text
+    assert "cannot be read" in text
+    assert "no runs are kept" in call("runs", tmp_path / "all" / "one" / "state").stdout
+
+
+@pytest.mark.parametrize("command", ["resume", "show", "watch", "pause", "stop", "forget", "admit"])
+@pytest.mark.parametrize("content", [None, b"", b"rubbish" * 1000])
+def test_rubbish_is_an_error_in_a_line(tmp_path, command, content):
+    more = ["--client", "1"] if command in ("forget", "admit") else []
+    if content is not None:
+        (tmp_path / "run.db").write_bytes(content)
+    told = call(command, tmp_path, *more, code=2).stderr
+    assert told.startswith("error: ")
+    assert told.count("\n") == 1
+
+
+def test_what_nobody_runs_cannot_be_paused_stopped_or_waited_for(file, tmp_path):
+    out = tmp_path / "run"
+    call("run", file, "--out", out, "--quiet")
+    for word in ("pause", "stop"):
+        assert f"nobody runs {out}" in call(word, out, code=2).output
+    told = call("forget", out, "--client", "1", "--wait", code=2).output
+    assert f"unknot resume {out}" in told
+    assert shown(out)["requests"] == []
+    lines = call("watch", out).stdout.splitlines()
+    assert [line.split(",")[1] for line in lines[:3]] == [" round 1", " round 2", " round 3"]
+    assert lines[-1].startswith("finished, 3 rounds")

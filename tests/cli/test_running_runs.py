@@ -1,0 +1,123 @@
+"""A run in another process: asked, paused, stopped and looked at from outside; ended by a signal."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+import unknot
+from unknot.cli import app
+
+pytest.importorskip("cryptography")
+
+FILE = """
+[data]
+partition = "iid"
+clients = 4
+samples = 12
+validation = 20
+[federation]
+rounds = 100000
+"""
+
+
+def call(*args, code=0):
+    result = CliRunner().invoke(app, [str(arg) for arg in args], env={"COLUMNS": "300"})
+    assert result.exit_code == code, (result.output, result.exception)
+    return result
+
+
+def shown(folder):
+    return json.loads(call("show", folder, "--json").stdout)
+
+
+def until(holds, seconds=60):
+    end = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < end
+        time.sleep(0.1)
+
+
+@pytest.fixture
+def running(tmp_path):
+    """A process that runs for long, and its folder."""
+    file, out = tmp_path / "long.toml", tmp_path / "run"
+    file.write_text(FILE)
+    command = [sys.executable, "-m", "unknot", "run", str(file), "--out", str(out), "--checkpoint", "0.2"]
+    path = str(Path(unknot.__file__).parents[1])
+    process = subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": path},
+    )
+    try:
+        until(lambda: process.poll() is not None or ((out / "run.db").exists() and shown(out)["rounds"] > 1))
+        assert process.poll() is None, process.communicate()
+        yield process, out
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def test_a_running_process_is_asked_from_outside(running):
+    process, out = running
+    served = call("forget", out, "--client", "1", "--client", "2", "--wait").stdout
+    assert f"Process {process.pid} runs {out}" in served
+    assert "served after round" in served
+    assert shown(out)["requests"][0]["state"] == "served"
+    refused = call("admit", out, "--client", "0", "--reason", "why not", "--wait", code=3)
+    assert "refused: " in refused.output
+    assert f"by process {process.pid}" in call("show", out).stdout
+
+    call("pause", out)
+    until(lambda: shown(out)["paused"])
+    assert f"paused; go on with: unknot resume {out}" in call("show", out).stdout
+    assert "its process goes on" in call("resume", out).output
+    until(lambda: not shown(out)["paused"])
+    before = shown(out)["rounds"]
+    until(lambda: shown(out)["rounds"] > before)
+
+    call("stop", out)
+    process.wait(60)
+    told = process.stderr.read()
+    assert process.returncode == 0, told
+    assert "stopped, as it was asked to" in told
+    assert shown(out)["state"] == "stopped"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_leaves_a_last_checkpoint(running, number):
+    process, out = running
+    process.send_signal(number)
+    process.wait(60)
+    told = process.stderr.read()
+    assert process.returncode == 130, told
+    assert "ending after this step" in told
+    assert f"Go on with: unknot resume {out}" in told
+    assert shown(out)["state"] == "stopped"
+
+
+def test_who_looks_on_sees_it_end(running):
+    _, out = running
+    command = [sys.executable, "-m", "unknot", "watch", str(out)]
+    path = str(Path(unknot.__file__).parents[1])
+    watch = subprocess.Popen(
+        command, stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": path}
+    )
+    try:
+        assert "round 1" in watch.stdout.readline()
+        call("forget", out, "--client", "1", "--wait")
+        call("stop", out)
+        rest = watch.communicate(timeout=60)[0]
+    finally:
+        watch.kill()
+    assert "erase client 1" in rest
+    assert rest.splitlines()[-1].startswith("stopped, ")
