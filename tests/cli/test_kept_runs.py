@@ -125,6 +125,18 @@ def test_no_erased_name_is_in_any_byte_of_the_folder(towns, tmp_path):
     assert "was erased" in call("forget", out, "--client", "1", code=2).output
 
 
+def test_once_a_client_is_erased_its_file_may_go_too(towns, tmp_path):
+    call("run", towns, "--out", tmp_path / "stays", "--quiet")
+    call("run", towns, "--out", tmp_path / "goes", "--quiet")
+    call("resume", tmp_path / "stays", "--rounds", "2", "--quiet")
+    (tmp_path / "towns" / f"{NAMES[0]}.csv").unlink()
+    call("resume", tmp_path / "goes", "--rounds", "2", "--quiet")
+    assert shown(tmp_path / "goes")["model"] == shown(tmp_path / "stays")["model"]
+    assert shown(tmp_path / "goes")["lineage"] == list(NAMES[1:])
+    (tmp_path / "towns" / f"{NAMES[2]}.csv").unlink()
+    assert "the data of client 2 is not there" in call("resume", tmp_path / "goes", code=2).output
+
+
 def test_a_pending_request_does_not_keep_the_name_of_who_was_erased_before(towns, tmp_path):
     out = tmp_path / "run"
     late = f"request=[{{erase = '{NAMES[0]}', round = 99}}]"

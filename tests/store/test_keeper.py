@@ -3,9 +3,11 @@
 import pytest
 
 from support import ToyEngine, small_data, toy_federation
+from unknot.core.errors import StoreError
 from unknot.core.requests import erase, join
 from unknot.core.training import Recipe
 from unknot.federation import Buffered, Clock, Federation, Pareto, Synchronous
+from unknot.federation.observers import Observers
 from unknot.store.keeper import RunKeeper
 from unknot.unlearn import KNOT, MMT, RFS, FedEraser
 
@@ -44,8 +46,6 @@ def dying(fed: Federation, step: int) -> Federation:
         if fed.steps >= step:
             raise Crash
 
-    from unknot.federation.observers import Observers
-
     fed._observers = Observers([watch])
     return fed
 
@@ -76,3 +76,39 @@ def test_a_run_that_dies_again_and_again_ends_as_one_that_never_did(tmp_path, na
     again = build(name, pace)
     RunKeeper.go_on(again, tmp_path / "parts")
     assert story(again.resume()) == expected
+
+
+@pytest.mark.parametrize(
+    ("part", "other"),
+    [
+        ("recipe", {"recipe": Recipe(batch_size=3)}),
+        ("pace", {"pace": "sync"}),
+        ("seed", {"seed": 1}),
+        ("clock", {"clock": Clock(Pareto(alpha=2.0, cap=5.0), seconds_per_sample=0.1)}),
+    ],
+)
+def test_a_federation_that_was_built_otherwise_does_not_go_on_with_it(tmp_path, part, other):
+    fed = build()
+    keeper = RunKeeper.create(fed, tmp_path / "run")
+    fed.run(2)
+    keeper.close()
+    with pytest.raises(StoreError, match=f"begun with {part}"):
+        RunKeeper.go_on(build(**other), tmp_path / "run")
+    RunKeeper.go_on(build(), tmp_path / "run").close()
+
+
+def test_other_data_of_somebody_who_is_still_there_is_refused_by_its_name(tmp_path):
+    fed = build()
+    keeper = RunKeeper.create(fed, tmp_path / "run")
+    fed.run(2)
+    keeper.close()
+    other = toy_federation(
+        RFS(),
+        small_data(SIZES, seed=1),
+        ToyEngine(),
+        recipe=Recipe(batch_size=2),
+        clock=Clock(Pareto(alpha=1.5, cap=5.0), seconds_per_sample=0.1),
+        pace=Buffered(4, 2, staleness_bound=3),
+    )
+    with pytest.raises(StoreError, match="the data of client 0 is not what it was"):
+        RunKeeper.go_on(other, tmp_path / "run")

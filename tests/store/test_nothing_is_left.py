@@ -164,7 +164,7 @@ def test_after_an_erasure_no_byte_of_the_client_is_left(monkeypatch, tmp_path, n
 
 @pytest.mark.parametrize(
     ("name", "stride"),
-    [("federaser", 6), pytest.param("federaser", 1, marks=pytest.mark.slow)]
+    [("federaser", 20), pytest.param("federaser", 1, marks=pytest.mark.slow)]
     + [pytest.param(name, 1, marks=pytest.mark.slow) for name in METHODS if name != "federaser"],
 )
 def test_killed_in_the_middle_of_it_likewise(monkeypatch, name, stride):

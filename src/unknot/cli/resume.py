@@ -28,17 +28,23 @@ def resume(
     engine: Engine = None,
     checkpoint: Checkpoint = None,
     keys: Keys = None,
+    own_code: Annotated[
+        bool,
+        typer.Option(
+            "--own-code", help='The run names code ("module:Thing"), and it is yours: it may be executed.'
+        ),
+    ] = False,
     json_: Json = False,
     plot: Plot = None,
     quiet: Quiet = False,
 ) -> None:
     """Go on with the run in a folder from its last checkpoint, to the bit, and serve what was asked since."""
     asked = Asked(json_, quiet, plot, folder, keep=True, keys=keys, checkpoint=checkpoint)
-    history = _resume(folder, rounds, changes(None, None, device, engine), asked)
+    history = _resume(folder, rounds, changes(None, None, device, engine), own_code, asked)
     raise typer.Exit(status_of(history))
 
 
-def _resume(folder: Path, rounds: int | None, overrides: list[str], asked: Asked) -> History:
+def _resume(folder: Path, rounds: int | None, overrides: list[str], own_code: bool, asked: Asked) -> History:
     from unknot.experiments import kept
     from unknot.report import timeline
     from unknot.report.progress import Live
@@ -53,14 +59,21 @@ def _resume(folder: Path, rounds: int | None, overrides: list[str], asked: Asked
             _go(folder)
         telling = _Later()
         with warnings_told():
-            fed = kept.resume(folder, [telling], keys=asked.keys, every=asked.checkpoint, overrides=overrides)
+            fed = kept.resume(
+                folder,
+                [telling],
+                keys=asked.keys,
+                every=asked.checkpoint,
+                overrides=overrides,
+                own_code=own_code,
+            )
         with held(fed, folder):
             for text in getattr(fed.keeper, "said", ()):
                 warn(text)
             live = telling.live = Live(side(asked.silent), kept.last_round(fed, rounds))
             with warnings_told(), live, plain_alone():
                 history = kept.go_on(fed, rounds)
-            leave(history, kept.experiment_of(folder, overrides), asked)
+            leave(history, kept.experiment_of(folder, overrides, own_code), asked)
         return history
 
 

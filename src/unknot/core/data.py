@@ -309,6 +309,27 @@ class FederatedData:
             place = np.cumsum(keep) - 1
             self.test_rows = {other: place[rows[keep[rows]]] for other, rows in self.test_rows.items()}
 
+    def renumbered(self, numbers: Mapping[int, int]) -> FederatedData:
+        """A copy in which each client has the number that it is given here."""
+        if len(set(numbers.values())) != len(numbers) or numbers.keys() != self._shards.keys():
+            raise DataError("every client gets one number, and each another")
+
+        def moved(owners: Ints | None) -> Ints | None:
+            if owners is None:
+                return None
+            found = owners.copy()
+            for client, number in numbers.items():
+                found[owners == client] = number
+            return found
+
+        return self.replaced(
+            shards={numbers[client]: shard for client, shard in self._shards.items()},
+            test_rows={numbers[client]: rows for client, rows in self.test_rows.items()},
+            names={numbers[client]: name for client, name in self.names.items() if client in numbers},
+            validation_owner=moved(self.validation_owner),
+            test_owner=moved(self.test_owner),
+        )
+
     def replaced(self, **parts: object) -> FederatedData:
         """A copy with `train`, `shards`, `test`... replaced: for tests and what-if runs.
 

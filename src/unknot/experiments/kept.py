@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any
 from unknot.core.data import FederatedData
 from unknot.core.errors import StoreError
 from unknot.experiments.config import Experiment, from_anywhere
-from unknot.experiments.simulate import prepare
+from unknot.experiments.simulate import assemble, data_of, prepare
 from unknot.federation import Federation, History, Observer
 
 _CODE = re.compile(r"[^\W\d][\w.]*:[^\W\d][\w.]*")
@@ -72,14 +73,36 @@ def resume(
     where `own_code` says that it may be. `overrides` are for what trains it: ``engine.device="cuda"``.
     """
     from unknot.store.keeper import EVERY, RunKeeper
-    from unknot.store.look import check_keys
+    from unknot.store.look import check_keys, named_in
 
     experiment = experiment_of(folder, overrides, own_code)
     check_keys(folder, keys)
-    fed = prepare(experiment, observers)
+    data = numbered_as(data_of(experiment), named_in(folder, keys))
+    fed = assemble(experiment, data, observers)
     fed.experiment = experiment.table
     RunKeeper.go_on(fed, folder, keys=keys, every=EVERY if every is None else every)
     return fed
+
+
+def numbered_as(data: FederatedData, names: Mapping[int, str]) -> FederatedData:
+    """The same data, in which clients have the numbers that a run knows them by.
+
+    Where clients are files of a folder, their numbers come of the order of their names: once an erased
+    client's file is gone, all after it would move up.
+    """
+    if not names or not data.names:
+        return data
+    known = {name: number for number, name in names.items()}
+    moved = {client: known[name] for client, name in data.names.items() if name in known}
+    taken = set(moved.values())
+    free = (number for number in itertools.count() if number not in taken)
+    for client in data.clients:
+        if client not in moved:  # erased since, and its file is still there: any number that nobody has
+            moved[client] = client if client not in taken else next(free)
+            taken.add(moved[client])
+    if all(client == number for client, number in moved.items()):
+        return data
+    return data.renumbered(moved)
 
 
 def go_on(fed: Federation, rounds: int | None = None) -> History:

@@ -20,6 +20,7 @@ from unknot.core.requests import Erase, numbered
 from unknot.core.written import Reader, Unreadable, Writer
 from unknot.federation import form
 from unknot.federation.clock import SECOND
+from unknot.federation.describe import describe
 from unknot.federation.describe import plain as settings
 from unknot.federation.environment import environment
 from unknot.federation.history import Event, History, Served
@@ -187,6 +188,7 @@ class RunKeeper:
                 f"{self.folder} was begun, and nothing was kept yet: begin it again, in the same folder"
             )
         said = self._differences(fed)
+        built = describe(fed.method, fed.state, fed.metrics, fed.called)
         troubles: list[str] = []
         for named in reversed(checkpoints):
             try:
@@ -201,6 +203,7 @@ class RunKeeper:
         try:
             form.restore(fed, found.content, tensors.__getitem__, bodies)
             check_marks(fed.data, found.marks, self.folder)
+            self._check_setup(fed, built)
         except (KeyError, Unreadable) as error:
             raise StoreError(f"{self.folder}: {error}; was the federation set up as it was?") from None
         self._marks = dict(found.marks)
@@ -214,6 +217,17 @@ class RunKeeper:
         self.said = [*troubles, *said]
         self.db.append([("resumed", plain({"step": fed.steps, "said": self.said}))])
         self._attach(fed)
+
+    def _check_setup(self, fed: Federation, now: Mapping[str, Any]) -> None:
+        """Raise `StoreError` if the federation was built otherwise than the one that was kept."""
+        assert fed._history is not None
+        before = fed._history.setup
+        for part in ("method", "recipe", "pace", "aggregate", "clock", "select", "seed", "metrics", "model"):
+            if before.get(part) != now[part]:
+                raise StoreError(
+                    f"{self.folder}: the run was begun with {part} {before.get(part)}, and this federation "
+                    f"has {now[part]}: build it as it was"
+                )
 
     def _void(self, step: int) -> None:
         """What was said to a process that is gone (pause, stop, go) is not for this one."""

@@ -173,6 +173,12 @@ def client_names(db: Database, folder: str | Path, keys: str | Path | None = Non
     return found
 
 
+def named_in(folder: str | Path, keys: str | Path | None = None) -> dict[int, str]:
+    """What the clients of a run are called, as far as the keys are there."""
+    with Database.open(database(folder), readonly=True) as db:
+        return client_names(db, folder, keys)
+
+
 def number_of(folder: str | Path, who: str, keys: str | Path | None = None) -> int:
     """The number of a client that is called so, or has that number; who cannot be known is refused."""
     with Database.open(database(folder), readonly=True) as db:
