@@ -67,7 +67,7 @@ def findings(
         for panel, mine in shown
         if mine or not panel.off
     )
-    made = [Made(run.panel.title, run.line.label, record) for run, record in pairs]
+    made = [Made(run.panel.title, run.line.label, record, run.seed) for run, record in pairs]
     return Findings(
         **head(plan, scale),
         axis=plan.axis,
@@ -110,7 +110,10 @@ def _not_yet(panel: Panel, runs: Sequence[Run]) -> str:
 
 def _words(machine: Mapping[str, object]) -> str:
     chip = f"{machine.get('gpu')}, " if machine.get("gpu") else ""
+    # Of runs side by side the path is that of all of them, and says nothing of one.
+    alone = machine.get("together", 1) == 1
+    path, beside = (f" ({machine.get('path')})", "") if alone else ("", ", runs side by side")
     return (
         f"{chip}{machine.get('cpu')}, {machine.get('cores')} cores, torch {machine.get('torch')}, "
-        f"{machine.get('engine')} engine ({machine.get('path')}) on {machine.get('device')}"
+        f"{machine.get('engine')} engine{path} on {machine.get('device')}{beside}"
     )

@@ -28,6 +28,7 @@ class Made(NamedTuple):
     panel: str
     line: str
     record: Recorded
+    seed: int | None = None
 
 
 @dataclass(frozen=True)
@@ -64,8 +65,14 @@ def foot(made: Iterable[Made], words: Callable[[Mapping[str, Any]], str]) -> dic
     for item in shown:
         if why := doubt(item.record):
             doubts.setdefault(why, []).append(item)
+    machines: dict[str, list[Made]] = {}
+    for item in shown:
+        machines.setdefault(words(item.record.machine), []).append(item)
     return {
-        "machines": tuple(sorted({words(record.machine) for record in records})),
+        "machines": tuple(
+            f"{machine}: {_places(items, shown)}" if len(machines) > 1 else machine
+            for machine, items in sorted(machines.items())
+        ),
         "commits": tuple(
             f"{commit}{_days(record.made for record in records if record.commit == commit)}"
             for commit in sorted({record.commit for record in records if record.commit})
@@ -88,8 +95,12 @@ def _days(moments: Iterable[str | None]) -> str:
 
 
 def _places(items: Iterable[Made], shown: Iterable[Made]) -> str:
-    """By panel the lines; the panel alone where it is all of them, and all where it is every panel."""
-    some, every = (_by_panel(part) for part in (items, shown))
+    """By panel the lines; the panel alone where it is all of them, and all where it is every panel.
+
+    Of a line that is in it with some of its seeds alone, which.
+    """
+    whole = list(shown)
+    some, every = (_by_panel(part, whole) for part in (items, whole))
     if some == every:
         return "everything"
     return "; ".join(
@@ -98,10 +109,19 @@ def _places(items: Iterable[Made], shown: Iterable[Made]) -> str:
     )
 
 
-def _by_panel(items: Iterable[Made]) -> dict[str, list[str]]:
+def _by_panel(items: Iterable[Made], shown: Iterable[Made]) -> dict[str, list[str]]:
+    some, every = _seeds(items), _seeds(shown)
     found: dict[str, list[str]] = {}
-    for panel, line, _ in items:
-        lines = found.setdefault(panel, [])
-        if line not in lines:
-            lines.append(line)
+    for (panel, line), seeds in some.items():
+        part = seeds if seeds != every[panel, line] else set()
+        said = f" (seed{'s' if len(part) > 1 else ''} {', '.join(map(str, sorted(part)))})" if part else ""
+        found.setdefault(panel, []).append(f"{line}{said}")
     return {panel: sorted(lines) for panel, lines in found.items()}
+
+
+def _seeds(items: Iterable[Made]) -> dict[tuple[str, str], set[int]]:
+    """By panel and line; none where nobody knows."""
+    found: dict[tuple[str, str], set[int]] = {}
+    for panel, line, _, seed in items:
+        found.setdefault((panel, line), set()).update(() if seed is None else (seed,))
+    return found
