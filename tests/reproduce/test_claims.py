@@ -37,7 +37,9 @@ def judged(claim: Claim, values, metric="accuracy", chance=None, ends=None, **ot
         ]
         shown = {"name": title, "title": title, "lines": lines, "metric": metric, "chance": chance}
         published = {"a": "3"} if "a" in values else {}
-        return SimpleNamespace(**shown, thresholds=(0.5,), without=without, published=published, published_for=of, earlier="")
+        return SimpleNamespace(
+            **shown, thresholds=(0.5,), without=without, published=published, published_for=of, earlier=""
+        )
 
     without, of = other.pop("without", ()), other.pop("published_for", "")
     return judge(claim, [panel("p", values, without), *(panel(title, v) for title, v in other.items())])

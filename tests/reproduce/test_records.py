@@ -191,7 +191,9 @@ def test_the_foot_of_a_page_says_what_ran_where_if_machines_differ():
 def test_of_runs_side_by_side_the_path_is_not_told():
     machine = {"cpu": "c", "cores": 2, "torch": "2", "engine": "stacked", "path": "fused", "device": "cpu"}
     assert _words(machine) == "c, 2 cores, torch 2, stacked engine (fused) on cpu"
-    assert _words({**machine, "together": 3}) == "c, 2 cores, torch 2, stacked engine on cpu, runs side by side"
+    assert (
+        _words({**machine, "together": 3}) == "c, 2 cores, torch 2, stacked engine on cpu, runs side by side"
+    )
 
 
 def test_real_seconds_are_told_of_runs_alone_on_one_kind_of_machine():
@@ -218,6 +220,6 @@ def test_the_foot_of_a_page_names_the_lines_that_cannot_be_traced():
     assert foot(made[:1], str)["doubts"] == ()
     assert foot(made[1:2], str)["doubts"] == ("without a commit: everything",)
     seeds = [Made("MNIST", "KNOT", none if i else good, i) for i in range(3)]
-    assert foot(seeds, str)["doubts"] == ("without a commit: MNIST: KNOT (seeds 1, 2)",)
+    assert foot(seeds, str)["doubts"] == ("without a commit: MNIST (seeds 1, 2)",)
     draws = [Made("", f"draw {i}", none if i else good) for i in range(3)]
     assert foot(draws, str)["doubts"] == ("without a commit: draw 1, draw 2",)

@@ -78,7 +78,7 @@ def against(stat: Shown | None, base: Shown | None) -> str:
 
 
 def published_head(name: str, panel: Shown) -> str:
-    """``published (FEMNIST, to 60 %)``: the paper's column, and what it is of where that is not what was run."""
+    """``published (FEMNIST, to 60 %)``: the paper's column, and what it is of if that was not run."""
     return f"{name} ({panel['published_for']})" if panel["published_for"] else name
 
 

@@ -194,7 +194,7 @@ def _curves(axes: Any, panel: Shown, looks: Mapping[str, Any], over_time: bool) 
 
 
 def _asked(panel: Shown, over_time: bool) -> list[tuple[float, str]]:
-    """When requests came, and of which kind. Lines may be a round apart where a request finds them: one mark."""
+    """When requests came, and of which kind. Where it finds lines a round apart: one mark."""
     afters = [after for line in panel["lines"] for after in line["after"]]
     if over_time:
         return sorted({(after["time"], after["kind"]) for after in afters})

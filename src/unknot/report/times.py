@@ -4,7 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from unknot.report.cells import NONE, REAL, Rows, Shown, against, count, not_run, published_head, quality, target
+from unknot.report.cells import (
+    NONE,
+    REAL,
+    Rows,
+    Shown,
+    against,
+    count,
+    not_run,
+    published_head,
+    quality,
+    target,
+)
 
 SUBTITLE = "Simulated seconds to a threshold, and accuracies in %: mean ± standard deviation over n seeds."
 NO_REQUEST = {"request": NONE, "time": None, "before": None, "first": None, "end": None}
@@ -17,8 +28,8 @@ MADE = (
     "was there from the request on: the target counts from then, so who is there when the request comes has "
     "the moment of the request, and what it saves beside another is set by where the request lies. *First "
     "at all*: from the start until the served model first was there, whether before the request or after. "
-    "*Last report*: when the runs, of which each ends at a time of its own, were measured last; *never* is not "
-    "by then. *Stopping rule*: until the rule was met by which the KNOT paper ends "
+    "*Last report*: when the runs, of which each ends at a time of its own, were measured last; *never* is "
+    "not by then. *Stopping rule*: until the rule was met by which the KNOT paper ends "
     "training: the best cluster's own model is there on validation data, and steady (standard deviation over "
     "5 reports at most 0.01; target, window and deviation are ours, the paper names none; one lane is "
     "measured by what is served; – where validation data was not looked at). *Served then*: how what was "

@@ -18,7 +18,17 @@ from dataclasses import dataclass, replace
 from unknot.core.metrics import METRICS
 from unknot.reproduce.intervals import Interval
 from unknot.reproduce.measures import LineFindings, PanelFindings
-from unknot.reproduce.parts import ARRIVALS, BETRAYALS, EXPOSURES, FOOTPRINTS, LOSSES, QUALITIES, RULED, WHOLE, Claim
+from unknot.reproduce.parts import (
+    ARRIVALS,
+    BETRAYALS,
+    EXPOSURES,
+    FOOTPRINTS,
+    LOSSES,
+    QUALITIES,
+    RULED,
+    WHOLE,
+    Claim,
+)
 
 HOLDS, PARTLY, LEVEL, FAILS, CHANCE = "holds", "holds in part", "not shown", "does not hold", "at chance"
 HUGE, DIVERGED = 1e6, 1e12
@@ -332,7 +342,6 @@ class _Panel:
             lost = sum(value is not None and value >= DIVERGED for value in seeds)
             return f"diverged in {lost} of {len(seeds)} seeds" if lost else f"{stat.mean:.0e}"
         return f"{self.factor * stat.mean:.1f}{' %' if self.factor > 1 else ''}"
-
 
     def not_there(self, line: LineFindings) -> str:
         """``not by 279 to 298 s``: how long a line was given that did not arrive; it might have, later."""

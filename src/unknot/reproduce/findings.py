@@ -61,7 +61,7 @@ def findings(
             plan,
             panel,
             mine,
-            None if mine else _not_yet(panel, runs),
+            _lines_missing(panel, runs, mine) if mine else _not_yet(panel, runs),
             "" if panel.name in current else _how_earlier(mine),
         )
         for panel, mine in shown
@@ -100,6 +100,16 @@ def _how_earlier(pairs: Sequence[tuple[Run, records.Record]]) -> str:
     """In which settings the records of a panel differ from those of today."""
     said = (difference(record.config, records.plain_json(run.table)) for run, record in pairs)
     return "; ".join(dict.fromkeys(part for text in said for part in text.split("; ")))
+
+
+def _lines_missing(
+    panel: Panel, runs: Sequence[Run], pairs: Sequence[tuple[Run, records.Record]]
+) -> str | None:
+    """Which lines a panel has none of; of one that has the line but not all seeds, a table says how many."""
+    there = {run.line.name for run, _ in pairs}
+    labels = {run.line.name: run.line.label for run in runs if run.panel is panel and not run.line.off}
+    missing = [label for name, label in labels.items() if name not in there]
+    return f"not run yet: {', '.join(missing)}" if missing else None
 
 
 def _not_yet(panel: Panel, runs: Sequence[Run]) -> str:

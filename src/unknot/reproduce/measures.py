@@ -82,7 +82,7 @@ class LineFindings:
     curve: Curve
     costs: Rates | None
     seconds: Stat | None
-    """Real ones; None of runs that went side by side, whose seconds are those of all, or on several machines."""
+    """Real ones; None of runs side by side, whose seconds are those of all, or on machines that differ."""
     measures: Mapping[str, Stat]
     by_seed: Mapping[str, Mapping[int, float | None]]
     """The same, before the mean is taken."""

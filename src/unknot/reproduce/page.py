@@ -97,26 +97,29 @@ def _days(moments: Iterable[str | None]) -> str:
 def _places(items: Iterable[Made], shown: Iterable[Made]) -> str:
     """By panel the lines; the panel alone where it is all of them, and all where it is every panel.
 
-    Of a line that is in it with some of its seeds alone, which.
+    Of lines that are in it with some of their seeds alone, which.
     """
-    whole = list(shown)
-    some, every = (_by_panel(part, whole) for part in (items, whole))
+    some, every = _seeds(items), _seeds(shown)
     if some == every:
         return "everything"
-    return "; ".join(
-        panel if lines == every[panel] else ": ".join(filter(None, (panel, ", ".join(lines))))
-        for panel, lines in some.items()
-    )
+    found = []
+    for panel in dict.fromkeys(panel for panel, _ in some):
+        lines = {line: seeds for (where, line), seeds in some.items() if where == panel}
+        parts = {line: _told(seeds, every[panel, line]) for line, seeds in lines.items()}
+        alike = set(parts.values())
+        if len(lines) == sum(where == panel for where, _ in every) and len(alike) == 1:
+            found.append(panel + alike.pop())
+        else:
+            named = ", ".join(sorted(line + part for line, part in parts.items()))
+            found.append(": ".join(filter(None, (panel, named))))
+    return "; ".join(found)
 
 
-def _by_panel(items: Iterable[Made], shown: Iterable[Made]) -> dict[str, list[str]]:
-    some, every = _seeds(items), _seeds(shown)
-    found: dict[str, list[str]] = {}
-    for (panel, line), seeds in some.items():
-        part = seeds if seeds != every[panel, line] else set()
-        said = f" (seed{'s' if len(part) > 1 else ''} {', '.join(map(str, sorted(part)))})" if part else ""
-        found.setdefault(panel, []).append(f"{line}{said}")
-    return {panel: sorted(lines) for panel, lines in found.items()}
+def _told(seeds: set[int], whole: set[int]) -> str:
+    """`` (seeds 0, 2)``; nothing where it is all of them."""
+    if seeds == whole:
+        return ""
+    return f" (seed{'s' if len(seeds) > 1 else ''} {', '.join(map(str, sorted(seeds)))})"
 
 
 def _seeds(items: Iterable[Made]) -> dict[tuple[str, str], set[int]]:
