@@ -129,6 +129,8 @@ class _Panel:
                 why = f"at chance, {100 * level:.3g} %"
             else:
                 outcome, why = CHANCE, f"chance is {100 * level:.3g} %"
+        elif claim.never and outcome == HOLDS:
+            why = "within the run"
         return Verdict(
             claim.says,
             claim.measure,
