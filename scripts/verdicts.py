@@ -3,7 +3,8 @@
 A table a paper of what became of its claims, between the comments that name it; and every figure in the
 text that a comment behind it gives a source: ``83.7<!--exact-table1 mnist mmt first-->`` is the mean of that
 measure of that line in that panel of that page. Fields of what followed a request are named with its
-number, ``after.0.before``. Figures of the paper have ``<!--paper-->``, settings ``<!--set-->``.
+number, ``after.0.before``; a single seed's as ``by_seed.end.0``. Figures of the paper have ``<!--paper-->``,
+settings ``<!--set-->``.
 """
 
 from __future__ import annotations
@@ -52,15 +53,16 @@ def figure(source: str) -> float:
     """The value that a comment names."""
     name, panel, line, field = source.split()
     found = _named(_named(shown(name)["panels"], panel)["lines"], line)
-    value: Any = found["measures"].get(field) or found["choices"].get(field)
+    choices = found.get("choices", {})  # games have neither
+    value: Any = found.get("measures", {}).get(field) or choices.get(field)
     if value is None:
         value = found
         for step in field.split("."):
-            value = value[int(step)] if isinstance(value, Sequence) else value[step]
+            value = value[int(step) if step.isdigit() else step]
     if isinstance(value, Mapping):
         value = value["mean"]
     percent = shown(name)["axis"] != "game" and _named(shown(name)["panels"], panel)["metric"] == "accuracy"
-    quality = field.rpartition(".")[2] in QUALITIES or field in found["choices"]
+    quality = not {*field.split(".")}.isdisjoint(QUALITIES) or field in choices
     return float(value) * (100 if percent and quality else 1)
 
 

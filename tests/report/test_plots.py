@@ -14,9 +14,10 @@ def stat(mean, std=None, n=1, asked=None):
     return {"mean": mean, "std": std, "n": n, "asked": n if asked is None else asked}
 
 
-def compared(what, mean, low, high, so):
+def compared(what, mean, low, high, so, favour=None):
     found = {"mean": mean, "low": low, "high": high, "n": 3}
-    return {"what": what, "difference": found, "so": so, "contrary": "", "level": ""}
+    favour = mean if favour is None else favour
+    return {"what": what, "difference": found, "so": so, "contrary": "", "level": "", "favour": favour}
 
 
 def line(name, label, rounds, level):
@@ -75,6 +76,7 @@ FOUND = {
             "split": "test",
             "lines": [line("rfs", "RFS", stat(26.0, 2.0, 2), 0.5), line("mmt", "MMT", None, 0.6)],
             "published": {"rfs": "51", "mmt": "16", "fats": "never"},
+            "published_for": "",
             "labels": {"rfs": "RFS", "mmt": "MMT", "fats": "FATS"},
             "reason": None,
             "until": None,
@@ -89,6 +91,7 @@ FOUND = {
             "split": "test",
             "lines": [],
             "published": {"rfs": "54"},
+            "published_for": "",
             "labels": {"rfs": "RFS"},
             "reason": "cifar100 is not here.",
             "earlier": "",
@@ -311,8 +314,29 @@ def test_the_least_clear_differences_stand_beside_a_verdict():
     tie, close = compared("a − b", 0.0, 0.0, 0.0, 0), compared("a − c", 0.5, 0.04, 0.96, 1)
     told = differences({"seeds": 3, "comparisons": [close, tie]})
     assert told == "a − b 0 in every seed; a − c +0.50 [+0.04, +0.96]"
+    # Of lines said to be alike, within 3: the one nearest to the bound, not the one nearest to 0.
+    near, far = compared("a − b", -0.2, -1.7, 1.3, 1, 2.8), compared("a − c", 2.0, -10.0, 14.0, 0, 1.0)
+    assert differences({"seeds": 3, "comparisons": [near, far]}, 1) == "a − c +2.0 [−10.0, +14.0]"
+    level, against = compared("a − b", 5.0, -5.0, 15.0, 0), compared("a − c", -4.0, -9.0, 1.0, 0)
+    assert differences({"seeds": 3, "comparisons": [level, against]}, 1) == "a − c −4.0 [−9.0, +1.0]"
     assert differences({"seeds": 1, "comparisons": several}) == ""
     assert differences({"seeds": 3, "comparisons": [{**reversed_, "difference": None}]}) == ""
+
+
+def test_one_request_has_one_mark_though_lines_are_a_round_apart():
+    panel = copy.deepcopy(FOUND["panels"][0])
+    panel["lines"][1]["after"][0]["at"] = 3
+    assert plots._asked(panel, over_time=False) == [(2, "erase")]
+    panel["lines"][1]["after"][0]["round"] = 3
+    assert plots._asked(panel, over_time=False) == [(2, "erase"), (3, "erase")]
+
+
+def test_a_panel_of_an_earlier_configuration_says_so_in_its_title():
+    panel = FOUND["panels"][0]
+    assert plots._title(panel) == "digits"
+    assert plots._title({**panel, "earlier": "batch"}) == "digits (earlier configuration, 2 seeds)"
+    alone = {**panel, "lines": [{**panel["lines"][0], "seeds": [0]}], "earlier": "batch"}
+    assert plots._title(alone) == "digits (earlier configuration, one seed)"
 
 
 @pytest.mark.parametrize(("values", "top"), [([9.0, 60.0, 1e22], 300.0), ([9.0, 60.0, 5000.0], 1e4)])

@@ -23,6 +23,7 @@ def stat(mean, std=None, n=2, asked=2):
 def line(name, label, seconds, *, lanes=False, choices=None, kept=None, stopped=None, level=0.8):
     total = None if seconds is None else stat(140 + seconds["mean"], seconds["std"], seconds["n"])
     measures = {"seconds": seconds, "total": total, "final": stat(level, 0.01)}
+    measures["earliest"] = None if seconds is None else stat(90.0, 2.0)
     grid = [0.0, 100.0, 140.0, 200.0, 300.0]
     mean = [0.1, level, level / 2, level, level]
     return {
@@ -62,6 +63,7 @@ def line(name, label, seconds, *, lanes=False, choices=None, kept=None, stopped=
         "choices": choices or {},
         "lanes": lanes,
         "judged": name != "random",
+        "ends": {"total": {0: 291.6, 1: 299.9}},
         "note": "",
     }
 
@@ -101,6 +103,7 @@ FOUND = {
                 line("similar", "similar clusters", None, lanes=True),
             ],
             "published": {"knot": "85 % less", "sisa": "never"},
+            "published_for": "",
             "labels": {
                 "fedbuff": "FedBuff",
                 "knot": "KNOT",
@@ -133,6 +136,7 @@ def test_cells():
     assert against(None, stat(100.0)) == against(stat(1.0), None) == against(stat(1.0), stat(0.0)) == "–"
     assert against(stat(28.0, n=1), stat(100.0)) == "–"  # the mean of other seeds is no comparison
     assert quality(stat(93.44, 1.0), "perplexity") == "93.4 ± 1.0"
+    assert [quality(stat(value), "perplexity") for value in (2e6, 9e42)] == ["2e+06", "diverged"]
     assert quality(stat(0.8, 0.01), "accuracy") == "80.0 ± 1.0"
     assert (target(0.75, "accuracy"), target(120.0, "perplexity")) == ("to 75 %", "to perplexity 120")
 
@@ -142,14 +146,16 @@ def test_times_from_the_start_beside_the_published_and_the_baselines():
     beside, rule = "beside FedBuff", "from start to stopping rule"
     assert header == [
         *("", "published"),
-        *("from start to 75 %", beside, rule, beside, "served then", "n"),
+        *("from start to 75 %", beside, "first at all", rule, beside, "served then", "last report", "n"),
     ]
-    assert rows[0] == ["FedBuff", "–", "240.0 ± 10.0", "", "never", "", "–", "2"]
+    assert rows[0] == ["FedBuff", "–", "240.0 ± 10.0", "", "90.0 ± 2.0", "never", "", "–", "292 to 300", "2"]
     assert rows[1][:4] == ["KNOT", "85 % less", "168.0 ± 2.0", "30 % less"]
-    assert rows[1][4:] == ["170 (1 of 2 seeds)", "–", "80.0", "2"]
-    assert rows[2][2:6] == ["252.0 ± 4.0", "5 % more", "–", "–"]  # nobody looked at validation data
-    assert rows[3][2:6] == ["never", "–", "never", "–"]
-    assert rows[4] == ["SISA", "never", "not run", *[""] * 5]
+    assert rows[1][5:] == ["170 (1 of 2 seeds)", "–", "80.0", "292 to 300", "2"]
+    assert rows[2][2:7] == ["252.0 ± 4.0", "5 % more", "90.0 ± 2.0", "–", "–"]  # without validation data
+    assert rows[3][2:7] == ["never", "–", "never", "never", "–"]
+    assert rows[4] == ["SISA", "never", "not run", *[""] * 7]
+    other = start_rows({**PANEL, "published_for": "FEMNIST, to 60 %"}, "fedbuff")[0]
+    assert other[1] == "published (FEMNIST, to 60 %)"
     twice = copy.deepcopy(PANEL)
     twice["lines"][0]["after"] *= 2
     assert start_rows(twice, "fedbuff")[0][:3] == ["", "request", "published"]
@@ -169,7 +175,8 @@ def test_times_from_the_request_have_a_table_of_their_own_without_the_published(
 def test_without_a_baseline_or_a_threshold_columns_are_left_out():
     rule = "stopping rule"
     assert start_rows(PANEL, None)[0] == [
-        *("", "published", "from start to 75 %", f"from start to {rule}", "served then", "n"),
+        *("", "published", "from start to 75 %", "first at all"),
+        *(f"from start to {rule}", "served then", "last report", "n"),
     ]
     assert request_rows(PANEL, None)[0] == [
         *("", "request", "from request to 75 %", "for good", f"from request to {rule}"),
@@ -195,6 +202,8 @@ def test_costs_are_those_of_a_second():
     assert header == ["", "client epochs a second", "sent a second", "stored", "real seconds", "guarantee"]
     # Half the epochs a round, in 0.4 of the time: 1.25 times as many a second.
     assert rows[0] == ["FedBuff", "1.25 ×", "1.50 ×", "5.00 ×", "12.0 ± 1.0", "exact"]
+    beside = {**PANEL, "lines": [{**PANEL["lines"][0], "seconds": None}]}
+    assert costs_rows(beside)[1][0][4] == "–"
 
 
 def test_the_page_explains_its_columns():

@@ -31,14 +31,17 @@ def judged(claim: Claim, values, metric="accuracy", chance=None, ends=None, **ot
                     )
                 },
                 judged=True,
+                central=name == "central",
             )
             for name, found in values.items()
         ]
         shown = {"name": title, "title": title, "lines": lines, "metric": metric, "chance": chance}
         published = {"a": "3"} if "a" in values else {}
-        return SimpleNamespace(**shown, thresholds=(0.5,), without=without, published=published, earlier="")
+        return SimpleNamespace(
+            **shown, thresholds=(0.5,), without=without, published=published, published_for=of, earlier=""
+        )
 
-    without = other.pop("without", ())
+    without, of = other.pop("without", ()), other.pop("published_for", "")
     return judge(claim, [panel("p", values, without), *(panel(title, v) for title, v in other.items())])
 
 
@@ -100,11 +103,48 @@ def test_an_end_is_that_of_the_seeds_own_run():
 
 def test_what_never_arrives_says_little_where_nobody_does_or_all_are_at_chance():
     never = Claim("b never does", measure="rounds", never=True, lines=("b",))
-    assert outcome(never, {"a": [3.0, 3.0], "b": [None, None]}) == "holds"
+    (cut,) = judged(never, {"a": [3.0, 3.0], "b": [None, None]})
+    assert (cut.outcome, cut.why) == ("holds", "within the run")  # it may learn, and come later
     (nobody,) = judged(never, {"a": [None, None], "b": [None, None]})
     assert (nobody.outcome, nobody.why) == ("not shown", "nobody gets there")
     (guessing,) = judged(never, {"a": [3.0, 3.0], "b": [None, None]}, chance=0.1)
     assert (guessing.outcome, guessing.why) == ("holds", "at chance, 10 %")
+
+
+def test_that_central_training_gets_there_does_not_make_others_fail():
+    never = Claim("b never does", measure="rounds", never=True, lines=("b",))
+    (nobody,) = judged(never, {"a": [None, None], "b": [None, None], "central": [3.0, 3.0]})
+    assert (nobody.outcome, nobody.why) == ("not shown", "nobody gets there")
+
+
+def test_a_line_is_at_chance_only_if_it_is_in_every_seed():
+    values = {"a": [0.102, 0.1, 0.101], "b": [0.1, 0.098, 0.099]}
+    assert outcome(PAIR, values, chance=0.1) == "at chance"
+    # One seed learns: its mean is far above chance, though its interval is too wide to leave chance out.
+    assert outcome(PAIR, {**values, "a": [0.385, 0.107, 0.101]}, chance=0.1) == "not shown"
+
+
+def test_who_does_not_arrive_is_said_to_have_been_given_so_long():
+    order = Claim("a before b", measure="total", order=(("a",), ("b",)))
+    (verdict,) = judged(order, {"a": [50.0, 51.0], "b": [None, None]}, ends={"b": [279.06, 297.6]})
+    assert verdict.detail == "a 50.5, b not by 279 to 298 s"
+    after = Claim("a before b", measure="seconds", order=(("a",), ("b",)))
+    (verdict,) = judged(after, {"a": [50.0, 51.0], "b": [None, None]}, ends={"b": 160.0})
+    assert verdict.detail == "a 50.5, b not in 160 s"
+
+
+def test_what_speaks_against_a_claim_is_told_in_half_widths_beyond_its_bound():
+    (order,) = judged(ORDER, {"a": [0.9, 0.92, 0.91], "b": [0.7, 0.73, 0.7], "c": [0.1, 0.1, 0.1]})
+    assert [c.favour > 0 for c in order.comparisons] == [True, True, True]
+    (falls,) = judged(
+        Claim("a before b", measure="total", order=(("a",), ("b",))), {"a": [50.0, 52.0], "b": [40.0, 40.0]}
+    )
+    assert falls.comparisons[0].favour == pytest.approx(-11.0)
+    alike = Claim("all alike", measure="end", alike=0.03, lines=("a", "b", "c"))
+    (verdict,) = judged(alike, {"a": [0.8, 0.8], "b": [0.81, 0.81], "c": [0.84, 0.84]})
+    assert [c.favour for c in verdict.comparisons] == pytest.approx([2.0, -1.0, 0.0])
+    (less,) = judged(LESS, {"base": [100.0, 100.0], "a": [50.0, 50.0]})
+    assert less.comparisons[0].favour == pytest.approx(5.0)
 
 
 def test_one_seed_decides_nothing():
@@ -128,8 +168,10 @@ def test_who_never_arrives_counts_as_arriving_at_the_end_of_its_run():
     claim = Claim("a, then b and c", measure="rounds", order=(("a",), ("b", "c")))
     (held,) = judged(claim, {"a": [3.0, 4.0, 4.0], "b": [None, None, None], "c": [90.0, None, None]})
     assert held.outcome == "holds"
-    assert held.detail == "a 3.7, b never, c 90.0 (in 1 of 3 seeds)"
+    assert held.detail == "a 3.7, b not in 100 rounds, c 90.0 (in 1 of 3 seeds)"
     assert held.published == "a 3"
+    (other,) = judged(claim, {"a": [3.0], "b": [4.0], "c": [5.0]}, published_for="to 60 %")
+    assert other.published == "a 3 (to 60 %)"
     assert held.comparisons[0].difference.mean == pytest.approx(3.67 - END, abs=0.01)
     (not_held,) = judged(claim, {"a": [None, None], "b": [3.0, 3.0], "c": [None, None]})
     assert (not_held.outcome, not_held.why) == ("does not hold", "b before a")
@@ -175,6 +217,8 @@ def test_a_perplexity_that_has_diverged_does_not_drown_the_difference():
     end = Claim("a ends better than b", measure="end", order=(("a",), ("b",)))
     (verdict,) = judged(end, {"a": [11.9, 12.0, 11.8], "b": [1e10, 5e11, 9e10]}, metric="perplexity")
     assert (verdict.outcome, verdict.detail) == ("holds", "a 11.9, b 2e+11")
+    (verdict,) = judged(end, {"a": [11.9, 12.0, 11.8], "b": [23.0, 2e43, 24.0]}, metric="perplexity")
+    assert verdict.detail == "a 11.9, b diverged in 1 of 3 seeds"
     assert verdict.comparisons[0].what == "a − b in log perplexity"
 
 

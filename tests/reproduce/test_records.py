@@ -5,11 +5,14 @@ import json
 import multiprocessing
 import re
 import subprocess
+from types import SimpleNamespace
 
 import pytest
 
 from small_reproductions import runs
 from unknot.reproduce import findings, origin, reproduce
+from unknot.reproduce.findings import _words
+from unknot.reproduce.measures import _real_seconds
 from unknot.reproduce.origin import Origin
 from unknot.reproduce.page import Made, foot
 from unknot.reproduce.records import keep, kept, read, same, short
@@ -170,8 +173,36 @@ def test_installed_from_a_repository_it_knows_the_commit(said, expected, monkeyp
 
 
 class Sheet:
-    def __init__(self, commit, clean=None, made=None):
-        self.commit, self.clean, self.made, self.machine = commit, clean, made, {}
+    def __init__(self, commit, clean=None, made=None, machine=None):
+        self.commit, self.clean, self.made, self.machine = commit, clean, made, machine or {}
+
+
+def test_the_foot_of_a_page_says_what_ran_where_if_machines_differ():
+    gpu, cpu = (Sheet("a", True, machine={"cpu": name}) for name in ("gpu", "cpu"))
+    made = [Made("MNIST", "KNOT", cpu if seed == 1 else gpu, seed) for seed in range(3)]
+    made += [Made("MNIST", "FedAvg", gpu, seed) for seed in range(3)] + [Made("Texts", "KNOT", cpu, 0)]
+    assert foot(made, lambda machine: machine["cpu"])["machines"] == (
+        "cpu: MNIST: KNOT (seed 1); Texts",
+        "gpu: MNIST: FedAvg, KNOT (seeds 0, 2)",
+    )
+    assert foot(made[:1], lambda machine: machine["cpu"])["machines"] == ("gpu",)
+
+
+def test_of_runs_side_by_side_the_path_is_not_told():
+    machine = {"cpu": "c", "cores": 2, "torch": "2", "engine": "stacked", "path": "fused", "device": "cpu"}
+    assert _words(machine) == "c, 2 cores, torch 2, stacked engine (fused) on cpu"
+    assert (
+        _words({**machine, "together": 3}) == "c, 2 cores, torch 2, stacked engine on cpu, runs side by side"
+    )
+
+
+def test_real_seconds_are_told_of_runs_alone_on_one_kind_of_machine():
+    def record(seconds, **machine):
+        return SimpleNamespace(seconds=seconds, machine={"cpu": "c", **machine})
+
+    assert _real_seconds([record(1.0), record(3.0)]).mean == 2.0
+    assert _real_seconds([record(1.0, together=2), record(3.0)]) is None
+    assert _real_seconds([record(1.0, gpu="g"), record(3.0)]) is None
 
 
 def test_the_foot_of_a_page_names_the_lines_that_cannot_be_traced():
@@ -188,5 +219,7 @@ def test_the_foot_of_a_page_names_the_lines_that_cannot_be_traced():
     assert said["commits"] == ("a (2026-01-01)", "b")
     assert foot(made[:1], str)["doubts"] == ()
     assert foot(made[1:2], str)["doubts"] == ("without a commit: everything",)
+    seeds = [Made("MNIST", "KNOT", none if i else good, i) for i in range(3)]
+    assert foot(seeds, str)["doubts"] == ("without a commit: MNIST (seeds 1, 2)",)
     draws = [Made("", f"draw {i}", none if i else good) for i in range(3)]
     assert foot(draws, str)["doubts"] == ("without a commit: draw 1, draw 2",)

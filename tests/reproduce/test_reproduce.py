@@ -284,6 +284,7 @@ def test_from_a_file_to_findings_and_on_where_it_stopped(tmp_path):
     assert file == tmp_path / "tiny-small.json.gz"
     assert [text for text in told if "of" in text][-1] == "1 of 1: digits/fast/0"
     assert any("letters" in text and "femnist is not here" in text for text in told)
+    assert findings(plan, "small", file).panels[0].reason == "not run yet: Slow"
 
     told.clear()
     reproduce(plan, out=tmp_path, tell=told.append)

@@ -11,6 +11,12 @@ Shown = Mapping[str, Any]
 Rows = list[list[str]]
 
 NONE = "–"
+DIVERGED = 1e12
+"""A perplexity of which nothing is known but that the model has diverged: losses are capped."""
+REAL = (
+    "*Real seconds*: – where runs went side by side, whose seconds were those of all, or on machines that "
+    "differ."
+)
 
 
 def percent(stat: Shown | None) -> str:
@@ -47,6 +53,8 @@ def quality(stat: Shown | None, metric: str) -> str:
     """An accuracy in per cent, or a perplexity."""
     if in_percent(metric) or stat is None:
         return percent(stat)
+    if abs(stat["mean"]) >= DIVERGED:
+        return "diverged"
     if abs(stat["mean"]) >= 1e5:  # a model that has diverged
         return f"{stat['mean']:.0e}"
     digits = 1 if metric == "perplexity" else 3
@@ -67,6 +75,11 @@ def against(stat: Shown | None, base: Shown | None) -> str:
         return NONE
     saved = 1 - stat["mean"] / base["mean"]
     return f"{abs(100 * saved):.0f} % {'less' if saved >= 0 else 'more'}"
+
+
+def published_head(name: str, panel: Shown) -> str:
+    """``published (FEMNIST, to 60 %)``: the paper's column, and what it is of if that was not run."""
+    return f"{name} ({panel['published_for']})" if panel["published_for"] else name
 
 
 def not_run(panel: Shown, width: int) -> Rows:

@@ -34,8 +34,8 @@ NOT_DRAWN = (
     "doubts",
 )  # of findings, what no figure shows
 DIGITS = 6  # significant: the last bits of a mean may be another machine's
-NOT_IN_PANELS = ("note", "reason", "earlier", "published", "without", "chance")
-NOT_IN_LINES = ("by_seed", "ends", "costs", "seconds", "guarantee", "choices", "judged", "note")
+NOT_IN_PANELS = ("note", "reason", "earlier", "published", "published_for", "without", "chance")
+NOT_IN_LINES = ("by_seed", "ends", "costs", "seconds", "guarantee", "choices", "judged", "central", "note")
 """What the page says and no figure shows."""
 KEY = b"findings"
 
@@ -49,7 +49,11 @@ def digest(findings: Shown) -> str:
     drawn = _without(findings, NOT_DRAWN)
     beside = NOT_IN_LINES if findings.get("bars") else (*NOT_IN_LINES, "measures")
     drawn["panels"] = [
-        {**_without(panel, NOT_IN_PANELS), "lines": [_without(line, beside) for line in panel["lines"]]}
+        {
+            **_without(panel, NOT_IN_PANELS),
+            "lines": [_without(line, beside) for line in panel["lines"]],
+            **({"earlier": True} if panel.get("earlier") else {}),  # of that, that it is so
+        }
         for panel in findings["panels"]
         if panel["lines"]
     ]

@@ -28,6 +28,7 @@ MEASURES = {
     "kept": "simulated seconds from the leave until the threshold is kept",
     "stopped": "simulated seconds from the leave until KNOT's stopping rule",
     "finished": "simulated seconds from the start until KNOT's stopping rule, after the leave",
+    "earliest": "simulated seconds from the start to the threshold, before the leave or after",
     "aggregated": "accuracy of what is served when KNOT's stopping rule is met (%)",
     "speedup": "times as fast as {baseline}, from the start to the threshold",
     "final": "test accuracy at the end (%)",
@@ -51,7 +52,7 @@ MEASURES = {
     "p_after": "p of the model after the unlearning among its controls",
 }
 QUALITIES = ("before", "recovering", "first", "end", "final", "aggregated")
-ARRIVALS = ("rounds", "seconds", "total", "kept", "stopped", "finished")
+ARRIVALS = ("rounds", "seconds", "total", "kept", "stopped", "finished", "earliest")
 WIDTH, HEIGHT = 3.2, 2.7  # inches an axes: three in a row can still be read at 800 pixels
 DIVERGED, SHOWN, FEW = (
     1e4,
@@ -175,16 +176,14 @@ def _curves(axes: Any, panel: Shown, looks: Mapping[str, Any], over_time: bool) 
         axes.fill_between(x, low, high, color=color, alpha=0.07 if line["lanes"] else 0.15, linewidth=0)
         for edge in (low, high) if line["lanes"] else ():  # where bands lie on one another, these tell whose
             axes.plot(x, edge, color=color, linewidth=0.5, alpha=0.8)
-    moment = "time" if over_time else "at"
-    marks = {(after[moment], after["kind"]) for line in panel["lines"] for after in line["after"]}
-    for at, kind in sorted(marks):
+    for at, kind in _asked(panel, over_time):
         axes.axvline(at, color=GREY, linewidth=0.8, linestyle="-" if kind == "erase" else ":", zorder=0)
         sign, _ = MARKS[kind]
         place = axes.get_xaxis_transform()  # x by round or time, y by height: on the upper edge
         axes.plot(at, 1, sign, color=GREY, markersize=5, transform=place, clip_on=False)
     for threshold in panel["thresholds"]:
         axes.axhline(factor * threshold, color="#999999", linewidth=0.8, linestyle="--", zorder=0)
-    axes.set_title(textwrap.fill(panel["title"], 36), fontsize=10, pad=8)
+    axes.set_title(textwrap.fill(_title(panel), 36), fontsize=10, pad=8)
     ends = max((line["curve"]["at"][-1] for line in panel["lines"] if line["curve"]["at"]), default=0)
     right = panel["until"] if panel["until"] and panel["until"] < ends else None
     axes.set_xlim(left=0 if over_time else None, right=right)
@@ -192,6 +191,26 @@ def _curves(axes: Any, panel: Shown, looks: Mapping[str, Any], over_time: bool) 
     axes.set_ylabel(f"{panel['split']} {panel['metric']}{' (%)' if in_percent(panel['metric']) else ''}")
     if panel["metric"] == "perplexity":
         _logarithmic(axes)
+
+
+def _asked(panel: Shown, over_time: bool) -> list[tuple[float, str]]:
+    """When requests came, and of which kind. Where it finds lines a round apart: one mark."""
+    afters = [after for line in panel["lines"] for after in line["after"]]
+    if over_time:
+        return sorted({(after["time"], after["kind"]) for after in afters})
+    found: dict[tuple[int, str], float] = {}
+    for after in afters:
+        key = (after["round"], after["kind"])
+        found[key] = min(after["at"], found.get(key, after["at"]))
+    return sorted((at, kind) for (_, kind), at in found.items())
+
+
+def _title(panel: Shown) -> str:
+    """A panel's, and that its runs are of an earlier configuration, which the page tells more of."""
+    if not panel.get("earlier"):
+        return str(panel["title"])
+    seeds = max(len(line["seeds"]) for line in panel["lines"])
+    return f"{panel['title']} (earlier configuration, {'one seed' if seeds == 1 else f'{seeds} seeds'})"
 
 
 def _logarithmic(axes: Any) -> None:

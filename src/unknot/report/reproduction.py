@@ -20,7 +20,18 @@ from rich.text import Text
 
 from unknot.core.errors import ConfigError
 from unknot.report import exposure, times, utilities
-from unknot.report.cells import NONE, Rows, Shown, count, not_run, quality, shown, target
+from unknot.report.cells import (
+    NONE,
+    REAL,
+    Rows,
+    Shown,
+    count,
+    not_run,
+    published_head,
+    quality,
+    shown,
+    target,
+)
 from unknot.report.pictures import digest, drawn_from
 
 COSTS = {
@@ -36,7 +47,7 @@ MADE = (
     "right after the request. *Next 20*: mean accuracy over the following 20 rounds, or as many as there "
     "are before the next request. *End*: the last accuracy before the next request. Costs are a round's, "
     "over the whole run, as multiples of plain FedAvg's (RFS before its first request; the fewer clients "
-    "remain, the less a round costs). *Models*: how many are aggregated when the client leaves."
+    f"remain, the less a round costs). *Models*: how many are aggregated when the client leaves. {REAL}"
 )
 
 SUBTITLES = {"rounds": SUBTITLE, "time": times.SUBTITLE, "game": utilities.SUBTITLE}
@@ -70,13 +81,15 @@ def _earlier(panel: Shown) -> str:
 
 
 def differences(item: Shown, most: int = FEW) -> str:
-    """``MMT − BMT +3.5 [−1.2, +8.2]``: a few comparisons, what speaks against the claim first."""
+    """``MMT − BMT +3.5 [−1.2, +8.2]``: a few comparisons, what speaks against the claim first.
+
+    That is by how many half-widths of its interval a mean lies on the claim's side of 0, or of the bound.
+    """
 
     def doubt(comparison: Shown) -> float:
-        found = comparison["difference"]
+        found, favour = comparison["difference"], float(comparison["favour"])
         half = float(found["high"] - found["low"]) / 2
-        sure = abs(float(found["mean"])) / half if half else math.inf
-        return comparison["so"] * sure if comparison["so"] else 0.0
+        return favour / half if half else math.copysign(math.inf, favour) if favour else 0.0
 
     known = [c for c in item["comparisons"] if c["difference"] and c["difference"]["low"] is not None]
     if item["seeds"] < 2:
@@ -110,7 +123,7 @@ def _interval(found: Shown) -> str:
 def requests_rows(panel: Shown, counted: bool = False) -> tuple[list[str], Rows]:
     """A row for every line and request of a panel, the published figure beside ours."""
     thresholds = [target(threshold, panel["metric"]) for threshold in panel["thresholds"]]
-    published = ["paper"] if panel["published"] else []
+    published = [published_head("paper", panel)] if panel["published"] else []
     ids = ["models"] if counted else []
     accuracies = {"before": "before", "first": "round 0", "recovering": "next 20", "end": "end"}
     header = ["", "request", *published, *thresholds, *accuracies.values(), *ids, "n"]
@@ -146,7 +159,7 @@ def costs_rows(panel: Shown) -> tuple[list[str], Rows]:
             line["label"],
             line["guarantee"],
             *(NONE if line["costs"] is None else f"{line['costs'][name]:.2f} ×" for name in COSTS),
-            count(line["seconds"]),
+            NONE if line["seconds"] is None else count(line["seconds"]),
         ]
         for line in panel["lines"]
     ]

@@ -4,7 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from unknot.report.cells import NONE, Rows, Shown, against, count, not_run, quality, target
+from unknot.report.cells import (
+    NONE,
+    REAL,
+    Rows,
+    Shown,
+    against,
+    count,
+    not_run,
+    published_head,
+    quality,
+    target,
+)
 
 SUBTITLE = "Simulated seconds to a threshold, and accuracies in %: mean ± standard deviation over n seeds."
 NO_REQUEST = {"request": NONE, "time": None, "before": None, "first": None, "end": None}
@@ -14,7 +25,11 @@ MADE = (
     "Mean ± sample standard deviation over n seeds; accuracies in per cent, times in simulated seconds. The "
     "first table counts *from the start* of the run, as the published figures do, which stand beside ours; "
     "the second *from the request*, for which nothing is published. *To 75 %*: until the served model first "
-    "was there after the request. *Stopping rule*: until the rule was met by which the KNOT paper ends "
+    "was there from the request on: the target counts from then, so who is there when the request comes has "
+    "the moment of the request, and what it saves beside another is set by where the request lies. *First "
+    "at all*: from the start until the served model first was there, whether before the request or after. "
+    "*Last report*: when the runs, of which each ends at a time of its own, were measured last; *never* is "
+    "not by then. *Stopping rule*: until the rule was met by which the KNOT paper ends "
     "training: the best cluster's own model is there on validation data, and steady (standard deviation over "
     "5 reports at most 0.01; target, window and deviation are ours, the paper names none; one lane is "
     "measured by what is served; – where validation data was not looked at). *Served then*: how what was "
@@ -27,7 +42,7 @@ MADE = (
     "second, over the whole run, as multiples of {baseline}'s before its first request; *stored* is the peak "
     "of what the server keeps. *Model copies in training*: vectors as long as the model that a client holds "
     "while it trains: weights, gradient, what the optimiser keeps and, where it wants the curvature, a draw "
-    "and its product with the Hessian; activations are not in it. {band}"
+    "and its product with the Hessian; activations are not in it. {real} {band}"
 )
 BAND = (
     "In the figure, the band of a line with clusters is from the worst to the best of them (mean over the "
@@ -40,19 +55,20 @@ def made(findings: Shown) -> str:
     labels = {name: label for panel in findings["panels"] for name, label in panel["labels"].items()}
     banded = any(line["lanes"] for panel in findings["panels"] for line in panel["lines"])
     text = MADE.format(
-        baseline=labels.get(findings["baseline"], "plain training"), band=BAND if banded else ""
+        baseline=labels.get(findings["baseline"], "plain training"), band=BAND if banded else "", real=REAL
     )
     return text.strip()
 
 
 def start_rows(panel: Shown, baseline: str | None) -> tuple[list[str], Rows]:
     """How soon each line was there from the start of the run: what the published figures compare with."""
-    published = ["published"] if panel["published"] else []
+    published = [published_head("published", panel)] if panel["published"] else []
     beside = [f"beside {panel['labels'][baseline]}"] if baseline else []
     times = []
     if panel["thresholds"]:
         goal = target(panel["thresholds"][0], panel["metric"])
-        times = [f"from start {goal}", *beside, "from start to stopping rule", *beside, "served then"]
+        rule = ["from start to stopping rule", *beside, "served then"]
+        times = [f"from start {goal}", *beside, "first at all", *rule, "last report"]
     # Of a single request the next table says when it came: here is little room.
     lead = 2 if any(len(line["after"]) > 1 for line in panel["lines"]) else 1
     header = [*("", "request")[:lead], *published, *times, "n"]
@@ -61,13 +77,24 @@ def start_rows(panel: Shown, baseline: str | None) -> tuple[list[str], Rows]:
         told = panel["published"].get(line["name"], NONE) if i == _first_leave(line) else ""
         row = [*_lead(line, i, after)[:lead], *[told for _ in published]]
         if panel["thresholds"]:
-            for name, known in (("total", True), ("finished", line["judged"])):
-                row += [count(after[name]) if known else NONE]
-                row += [against(after[name], other[name]) if other else "" for _ in beside]
-            row += [quality(after["aggregated"], panel["metric"])]
+            row += [count(after["total"]), *_saved("total", after, other, beside)]
+            row += [count(line["measures"].get("earliest")) if i == 0 else ""]
+            row += [count(after["finished"]) if line["judged"] else NONE]
+            row += [*_saved("finished", after, other, beside), quality(after["aggregated"], panel["metric"])]
+            row += [_last_report(line) if i == 0 else ""]
         rows.append([*row, str(len(line["seeds"])) if i == 0 else ""])
     absent = ([label, told, "not run"] for label, _, told, *_ in not_run(panel, 3))
     return header, [*rows, *([*row, *[""] * (len(header) - len(row))] for row in absent)]
+
+
+def _saved(name: str, after: Shown, other: Shown | None, beside: Sequence[str]) -> list[str]:
+    return [against(after[name], other[name]) if other else "" for _ in beside]
+
+
+def _last_report(line: Shown) -> str:
+    """``287 to 296``: from the first seed's run to end to the last's."""
+    ends = sorted(line["ends"]["total"].values())
+    return " to ".join(dict.fromkeys(f"{end:.0f}" for end in (ends[0], ends[-1]))) if ends else NONE
 
 
 def request_rows(panel: Shown, baseline: str | None) -> tuple[list[str], Rows]:
@@ -130,7 +157,8 @@ def costs_rows(panel: Shown) -> tuple[list[str], Rows]:
             values = [*(costs[name] / costs["seconds"] for name in COSTS), costs["bytes_stored"]]
             shown = [f"{value:.2f} ×" for value in values]
         shown += [_memory(line, name) for name in measured]
-        rows.append([line["label"], *shown, count(line["seconds"]), line["guarantee"]])
+        seconds = NONE if line["seconds"] is None else count(line["seconds"])
+        rows.append([line["label"], *shown, seconds, line["guarantee"]])
     return header, rows
 
 

@@ -18,11 +18,21 @@ from dataclasses import dataclass, replace
 from unknot.core.metrics import METRICS
 from unknot.reproduce.intervals import Interval
 from unknot.reproduce.measures import LineFindings, PanelFindings
-from unknot.reproduce.parts import ARRIVALS, BETRAYALS, EXPOSURES, FOOTPRINTS, LOSSES, QUALITIES, RULED, Claim
+from unknot.reproduce.parts import (
+    ARRIVALS,
+    BETRAYALS,
+    EXPOSURES,
+    FOOTPRINTS,
+    LOSSES,
+    QUALITIES,
+    RULED,
+    WHOLE,
+    Claim,
+)
 
 HOLDS, PARTLY, LEVEL, FAILS, CHANCE = "holds", "holds in part", "not shown", "does not hold", "at chance"
-HUGE = 1e6
-"""A perplexity of a model that has diverged: its digits say nothing."""
+HUGE, DIVERGED = 1e6, 1e12
+"""Perplexities whose digits say nothing; and those of which, losses being capped, not even the size does."""
 NEAR_CHANCE = 0.01
 """A model that is no further above chance than that has learned nothing that a claim could be about."""
 
@@ -37,6 +47,8 @@ class Comparison:
     so: int
     contrary: str
     level: str
+    favour: float = 0.0
+    """By how much the mean is on the claim's side of its bound; below 0, on the other side."""
 
 
 @dataclass(frozen=True)
@@ -117,6 +129,8 @@ class _Panel:
                 why = f"at chance, {100 * level:.3g} %"
             else:
                 outcome, why = CHANCE, f"chance is {100 * level:.3g} %"
+        elif claim.never and outcome == HOLDS:
+            why = "within the run"
         return Verdict(
             claim.says,
             claim.measure,
@@ -126,7 +140,7 @@ class _Panel:
             seeds,
             self.figures(self.show),
             comparisons,
-            self.figures(lambda line: self.panel.published.get(line.name)) if self.told else "",
+            self.published() if self.told else "",
             bool(self.panel.earlier),
         )
 
@@ -160,6 +174,7 @@ class _Panel:
             self.sign * found.sign if found else 0,
             contrary=f"{worse.label} before {better.label}",
             level=f"{better.label} level with {worse.label}",
+            favour=self.sign * found.mean if found else 0.0,
         )
 
     def above(self, line: LineFindings, bound: float) -> Comparison:
@@ -172,18 +187,25 @@ class _Panel:
             0 if so < 0 and self.misses(line) else so,  # it may yet have come later
             contrary=f"{line.label} below {shown}",
             level=f"{line.label} level with {shown}",
+            favour=found.mean if found else 0.0,
         )
 
     def alike(self, a: LineFindings, b: LineFindings, most: float) -> Comparison:
         found = self.paired(lambda x, y: x - y, a, b)
-        so, names = 0, f"{a.label} and {b.label}"
+        so, favour, names = 0, 0.0, f"{a.label} and {b.label}"
         if found is not None:
             low, high = _bounds(found)
             bound = self.factor * most + 1e-9
+            favour = self.factor * most - abs(found.mean)
             within = -bound <= low and high <= bound and not (self.misses(a) or self.misses(b))
             so = 1 if within else -1 if low > bound or high < -bound else 0
         return Comparison(
-            f"{a.label} − {b.label}", found, so, contrary=f"{names} apart", level=f"{names} undecided"
+            f"{a.label} − {b.label}",
+            found,
+            so,
+            contrary=f"{names} apart",
+            level=f"{names} undecided",
+            favour=favour,
         )
 
     def less(self, line: LineFindings, than: LineFindings, share: float) -> Comparison:
@@ -207,6 +229,7 @@ class _Panel:
             so,
             contrary=f"{line.label} saves less than that",
             level=f"{line.label} undecided",
+            favour=found.mean - 100 * share if found else 0.0,
         )
 
     def never(self, line: LineFindings) -> Comparison:
@@ -256,19 +279,23 @@ class _Panel:
         return Interval.of(values) if values else None
 
     def at_chance(self, level: float) -> bool:
-        """Whether no line of the claim is above chance."""
+        """Whether no line of the claim is above chance, in any seed: one that learns is no guesser."""
         measure = "end" if self.claim.never else self.claim.measure
         if measure not in QUALITIES or measure in ("rise", *LOSSES):
             return False
         for line in self.lines.values():
-            values = [value - level for value in line.by_seed.get(measure, {}).values() if value is not None]
-            if not values or (Interval.of(values).sign > 0 and sum(values) / len(values) >= NEAR_CHANCE):
+            values = [value for value in line.by_seed.get(measure, {}).values() if value is not None]
+            if not values or max(values) >= level + NEAR_CHANCE:
                 return False
         return True
 
     def nobody(self) -> bool:
-        """Whether no line gets there, of the claim; of the panel, if the claim is that some never do."""
-        lines = self.panel.lines if self.claim.never else self.lines.values()
+        """Whether no line gets there, of the claim; of the panel, if the claim is that some never do.
+
+        Of the federated ones, then: what central training reaches says nothing of them.
+        """
+        federated = [line for line in self.panel.lines if not line.central]
+        lines = federated if self.claim.never else self.lines.values()
         values = [v for line in lines for v in line.by_seed[self.claim.measure].values()]
         return self.claim.measure in ARRIVALS and not any(v is not None for v in values)
 
@@ -282,6 +309,12 @@ class _Panel:
         """Whether the published figures, which are of the first threshold, are of this measure."""
         return self.claim.measure in ("rounds", "total")
 
+    def published(self) -> str:
+        """The paper's figures, and of what they are where that is not what was run."""
+        found = self.figures(lambda line: self.panel.published.get(line.name))
+        of = self.panel.published_for
+        return f"{found} ({of})" if found and of else found
+
     def figures(self, of: Callable[[LineFindings], str | None]) -> str:
         """``MMT 3, BMT 5``: of the claim's lines, in its order."""
         claim = self.claim
@@ -293,7 +326,7 @@ class _Panel:
         measure, stat = self.claim.measure, line.measures.get(self.claim.measure)
         if measure in ARRIVALS:
             if stat is None:
-                return "never"
+                return self.not_there(line)
             part = "" if stat.n == stat.asked else f" (in {stat.n} of {stat.asked} seeds)"
             return f"{stat.mean:.1f}{part}"
         if stat is None:
@@ -307,8 +340,18 @@ class _Panel:
         if measure == "rise":
             return f"{self.factor * stat.mean:+.1f}"
         if self.log and stat.mean >= HUGE:
-            return f"{stat.mean:.0e}"
+            seeds = line.by_seed[measure].values()
+            lost = sum(value is not None and value >= DIVERGED for value in seeds)
+            return f"diverged in {lost} of {len(seeds)} seeds" if lost else f"{stat.mean:.0e}"
         return f"{self.factor * stat.mean:.1f}{' %' if self.factor > 1 else ''}"
+
+    def not_there(self, line: LineFindings) -> str:
+        """``not by 279 to 298 s``: how long a line was given that did not arrive; it might have, later."""
+        measure = self.claim.measure
+        ends = sorted(line.ends[measure].values())
+        spans = " to ".join(dict.fromkeys(f"{end:.0f}" for end in (ends[0], ends[-1]))) if ends else "0"
+        word = "by" if measure in WHOLE else "in"
+        return f"not {word} {spans} {'rounds' if measure == 'rounds' else 's'}"
 
 
 def _gap_verdict(claim: Claim, panels: Sequence[PanelFindings]) -> Verdict:
@@ -333,6 +376,7 @@ def _gap_verdict(claim: Claim, panels: Sequence[PanelFindings]) -> Verdict:
                 found.sign if found else 0,
                 contrary=f"wider in {two.title} than in {one.title}",
                 level=f"{one.title} level with {two.title}",
+                favour=found.mean if found else 0.0,
             )
         )
     comparisons = [_decided(comparison, len(seeds)) for comparison in comparisons]

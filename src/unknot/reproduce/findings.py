@@ -61,13 +61,13 @@ def findings(
             plan,
             panel,
             mine,
-            None if mine else _not_yet(panel, runs),
+            _lines_missing(panel, runs, mine) if mine else _not_yet(panel, runs),
             "" if panel.name in current else _how_earlier(mine),
         )
         for panel, mine in shown
         if mine or not panel.off
     )
-    made = [Made(run.panel.title, run.line.label, record) for run, record in pairs]
+    made = [Made(run.panel.title, run.line.label, record, run.seed) for run, record in pairs]
     return Findings(
         **head(plan, scale),
         axis=plan.axis,
@@ -102,6 +102,16 @@ def _how_earlier(pairs: Sequence[tuple[Run, records.Record]]) -> str:
     return "; ".join(dict.fromkeys(part for text in said for part in text.split("; ")))
 
 
+def _lines_missing(
+    panel: Panel, runs: Sequence[Run], pairs: Sequence[tuple[Run, records.Record]]
+) -> str | None:
+    """Which lines a panel has none of; of one that has the line but not all seeds, a table says how many."""
+    there = {run.line.name for run, _ in pairs}
+    labels = {run.line.name: run.line.label for run in runs if run.panel is panel and not run.line.off}
+    missing = [label for name, label in labels.items() if name not in there]
+    return f"not run yet: {', '.join(missing)}" if missing else None
+
+
 def _not_yet(panel: Panel, runs: Sequence[Run]) -> str:
     """Why a panel has no lines: not whether its data is here, so that a page is the same on every machine."""
     needs = next((needed(run) for run in runs if run.panel is panel), "")
@@ -110,7 +120,10 @@ def _not_yet(panel: Panel, runs: Sequence[Run]) -> str:
 
 def _words(machine: Mapping[str, object]) -> str:
     chip = f"{machine.get('gpu')}, " if machine.get("gpu") else ""
+    # Of runs side by side the path is that of all of them, and says nothing of one.
+    alone = machine.get("together", 1) == 1
+    path, beside = (f" ({machine.get('path')})", "") if alone else ("", ", runs side by side")
     return (
         f"{chip}{machine.get('cpu')}, {machine.get('cores')} cores, torch {machine.get('torch')}, "
-        f"{machine.get('engine')} engine ({machine.get('path')}) on {machine.get('device')}"
+        f"{machine.get('engine')} engine{path} on {machine.get('device')}{beside}"
     )

@@ -9,9 +9,9 @@ from dataclasses import dataclass, fields, replace
 from unknot.core.metrics import METRICS, Metric
 from unknot.experiments.config import Experiment
 from unknot.experiments.courses import grid_of, lanes_between, on_grid, served
-from unknot.experiments.scenario import Outcome, Rates
+from unknot.experiments.scenario import Outcome, Rates, Reached
 from unknot.experiments.seeds import Stat
-from unknot.reproduce.parts import ARRIVALS, EXPOSURES, FOOTPRINTS, MEASURES, Panel
+from unknot.reproduce.parts import ARRIVALS, EXPOSURES, FOOTPRINTS, MEASURES, WHOLE, Panel
 from unknot.reproduce.records import Record
 from unknot.reproduce.reproduction import Reproduction, Run
 
@@ -82,6 +82,7 @@ class LineFindings:
     curve: Curve
     costs: Rates | None
     seconds: Stat | None
+    """Real ones; None of runs side by side, whose seconds are those of all, or on machines that differ."""
     measures: Mapping[str, Stat]
     by_seed: Mapping[str, Mapping[int, float | None]]
     """The same, before the mean is taken."""
@@ -93,6 +94,8 @@ class LineFindings:
     """Whether the curve's band is of its lanes, and not of the seeds."""
     judged: bool
     """Whether the runs were measured on validation data, which KNOT's stopping rule goes by."""
+    central: bool
+    """Whether all data is trained on in one place: no federated method."""
     note: str
 
 
@@ -111,6 +114,8 @@ class PanelFindings:
     split: str
     lines: tuple[LineFindings, ...]
     published: Mapping[str, str]
+    published_for: str
+    """Of which target, data set or model those are, where it is not the one that was run."""
     without: tuple[str, ...]
     labels: Mapping[str, str]
     """Of all lines, those too that were not run."""
@@ -144,6 +149,7 @@ def panel_findings(
         split=pairs[0][1].trace.split if pairs else "test",
         lines=tuple(_with_speedups(lines, plan.baseline)),
         published={name: str(value) for name, value in panel.published.items()},
+        published_for=panel.published_for,
         without=panel.without,
         labels={line.name: line.label for line in plan.lines},
         reason=reason,
@@ -181,15 +187,23 @@ def _line(panel: Panel, pairs: Sequence[Pair], plain: Rates | None, over_time: b
         after=after,
         curve=_course(pairs, metric, lanes) if over_time else _curve(pairs, metric),
         costs=rates.over(plain) if rates and plain else None,
-        seconds=Stat.of(r.seconds for _, r in pairs),
+        seconds=_real_seconds([r for _, r in pairs]),
         measures=_stats(values),
         by_seed=values,
         ends=_ends(pairs),
         choices=_stats(choices),
         lanes=lanes,
         judged=all(r.trace.judged for _, r in pairs),
+        central=pairs[0][0].table.get("method", {}).get("name") == "standalone",
         note=line.note,
     )
+
+
+def _real_seconds(records: Sequence[Record]) -> Stat | None:
+    """None where they say nothing of the line: of runs side by side, or on machines that differ."""
+    alone = all(record.machine.get("together", 1) == 1 for record in records)
+    places = {tuple(record.machine.get(name) for name in ("gpu", "cpu", "cores")) for record in records}
+    return Stat.of(record.seconds for record in records) if alone and len(places) == 1 else None
 
 
 def by_seed(pairs: Sequence[Pair], value: Mapping[str, float | None]) -> dict[int, float | None]:
@@ -266,6 +280,7 @@ def _measures(
             values[name][run.key] = getattr(first, name, None)
         for name, passed in (("total", values["seconds"][run.key]), ("finished", values["stopped"][run.key])):
             values[name][run.key] = None if passed is None else left[0].time + passed
+        values["earliest"][run.key] = _earliest(record, metric, first)
         values["ids"][run.key] = record.extra.get("ids")
         values["final"][run.key] = _final(record, "final", metric)
         for name in (*EXPOSURES, *FOOTPRINTS):
@@ -273,6 +288,14 @@ def _measures(
         kept = _ratio(record.extra.get("f1_after"), record.extra.get("f1_before"))
         values["f1_fall"][run.key] = None if kept is None else 1 - kept
     return {name: by_seed(pairs, value) for name, value in values.items()}
+
+
+def _earliest(record: Record, metric: Metric, reached: Reached | None) -> float | None:
+    """When the first threshold was reached first, whether before the request or after it."""
+    if reached is None:
+        return None
+    there = (time for time, value in served(record.trace, metric) if metric.reached(value, reached.threshold))
+    return next(there, None)
 
 
 def _ends(pairs: Sequence[Pair]) -> dict[str, dict[int, float]]:
@@ -284,7 +307,7 @@ def _ends(pairs: Sequence[Pair]) -> dict[str, dict[int, float]]:
         if leave is not None:
             rounds, seconds = record.trace.lasted(leave)
             whole = asked[leave].time + seconds
-            own = {"rounds": float(rounds), "total": whole, "finished": whole}
+            own = {"rounds": float(rounds), **dict.fromkeys(WHOLE, whole)}
             for name, by_seed in ends.items():
                 end = own.get(name, seconds)
                 by_seed[run.seed] = min(end, by_seed.get(run.seed, end))

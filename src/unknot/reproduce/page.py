@@ -28,6 +28,7 @@ class Made(NamedTuple):
     panel: str
     line: str
     record: Recorded
+    seed: int | None = None
 
 
 @dataclass(frozen=True)
@@ -64,8 +65,14 @@ def foot(made: Iterable[Made], words: Callable[[Mapping[str, Any]], str]) -> dic
     for item in shown:
         if why := doubt(item.record):
             doubts.setdefault(why, []).append(item)
+    machines: dict[str, list[Made]] = {}
+    for item in shown:
+        machines.setdefault(words(item.record.machine), []).append(item)
     return {
-        "machines": tuple(sorted({words(record.machine) for record in records})),
+        "machines": tuple(
+            f"{machine}: {_places(items, shown)}" if len(machines) > 1 else machine
+            for machine, items in sorted(machines.items())
+        ),
         "commits": tuple(
             f"{commit}{_days(record.made for record in records if record.commit == commit)}"
             for commit in sorted({record.commit for record in records if record.commit})
@@ -88,20 +95,36 @@ def _days(moments: Iterable[str | None]) -> str:
 
 
 def _places(items: Iterable[Made], shown: Iterable[Made]) -> str:
-    """By panel the lines; the panel alone where it is all of them, and all where it is every panel."""
-    some, every = (_by_panel(part) for part in (items, shown))
+    """By panel the lines; the panel alone where it is all of them, and all where it is every panel.
+
+    Of lines that are in it with some of their seeds alone, which.
+    """
+    some, every = _seeds(items), _seeds(shown)
     if some == every:
         return "everything"
-    return "; ".join(
-        panel if lines == every[panel] else ": ".join(filter(None, (panel, ", ".join(lines))))
-        for panel, lines in some.items()
-    )
+    found = []
+    for panel in dict.fromkeys(panel for panel, _ in some):
+        lines = {line: seeds for (where, line), seeds in some.items() if where == panel}
+        parts = {line: _told(seeds, every[panel, line]) for line, seeds in lines.items()}
+        alike = set(parts.values())
+        if len(lines) == sum(where == panel for where, _ in every) and len(alike) == 1:
+            found.append(panel + alike.pop())
+        else:
+            named = ", ".join(sorted(line + part for line, part in parts.items()))
+            found.append(": ".join(filter(None, (panel, named))))
+    return "; ".join(found)
 
 
-def _by_panel(items: Iterable[Made]) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
-    for panel, line, _ in items:
-        lines = found.setdefault(panel, [])
-        if line not in lines:
-            lines.append(line)
-    return {panel: sorted(lines) for panel, lines in found.items()}
+def _told(seeds: set[int], whole: set[int]) -> str:
+    """`` (seeds 0, 2)``; nothing where it is all of them."""
+    if seeds == whole:
+        return ""
+    return f" (seed{'s' if len(seeds) > 1 else ''} {', '.join(map(str, sorted(seeds)))})"
+
+
+def _seeds(items: Iterable[Made]) -> dict[tuple[str, str], set[int]]:
+    """By panel and line; none where nobody knows."""
+    found: dict[tuple[str, str], set[int]] = {}
+    for panel, line, _, seed in items:
+        found.setdefault((panel, line), set()).update(() if seed is None else (seed,))
+    return found

@@ -28,6 +28,7 @@ MEASURES = {
     "stopped": "simulated seconds from the first leave until KNOT's stopping rule is met, on validation data",
     "finished": "the same from the start of the run",
     "aggregated": "accuracy of what is served when it is met: with clusters, of their last aggregation",
+    "earliest": "simulated seconds from the start until the threshold is first reached, before the leave too",
     "speedup": "the baseline's total, as a multiple of the line's",
     "final": "accuracy at the end of the run, on test data",
     "memory": "copies of the model that a client holds in training: weights, gradient, the optimiser's",
@@ -56,8 +57,10 @@ EXPOSURES = (
 """Measures of an attack on what was erased: of runs with an audit only."""
 BETRAYALS = tuple(name for name in EXPOSURES if name not in ("f1_fall", "asked", "p_before", "p_after"))
 """Those of how well the attack does: the less, the better."""
-ARRIVALS = ("rounds", "seconds", "total", "kept", "stopped", "finished")
+ARRIVALS = ("rounds", "seconds", "total", "kept", "stopped", "finished", "earliest")
 """Measures of when a threshold is reached: the sooner, the better, and never is worst."""
+WHOLE = ("total", "finished", "earliest")
+"""Those that count from the start of the run."""
 LOSSES = ("drop",)
 """Measures of how much a model loses: the less, the better."""
 QUALITIES = ("before", "recovering", "first", *LOSSES, "end", "rise", "final", "aggregated")
@@ -90,6 +93,8 @@ def convert_tables(value: object, where: str) -> list[dict[str, Any]]:
 class Panel:
     """A data set or a setting. `published` has the paper's figure for the first threshold, by line.
 
+    Where that is of another target, data set or model, `published_for` says of which.
+
     Thresholds are accuracies or, with `metric` so, perplexities.
 
     A panel with `at` belongs to that scale alone; one that is `off` is run only when it is named;
@@ -105,6 +110,7 @@ class Panel:
     thresholds: tuple[float, ...] = ()
     metric: str = "accuracy"
     published: Mapping[str, int | float | str] = field(default_factory=dict)
+    published_for: str = ""
     without: tuple[str, ...] = ()
     drops: tuple[str, ...] = ()
     not_run: str | None = None
