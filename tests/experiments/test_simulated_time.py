@@ -184,8 +184,10 @@ def test_without_validation_data_nothing_is_said_of_the_stopping_rule(tmp_path):
     assert trace.outcomes([0.6])[0].reached[0].seconds == 2.0
     (line,) = found(tmp_path, {"random": made}).panels[0].lines
     assert not line.judged
-    (row,) = start_rows({**PANEL, "lines": [asdict(line)]}, None)[1]
-    assert row[1:] == ["12.0 ± 0.0", "–", "–", "2"]
+    header, (row,) = start_rows({**PANEL, "lines": [asdict(line)]}, None)
+    said = dict(zip(header, row, strict=True))
+    assert said["from start to 60 %"] == "12.0 ± 0.0"
+    assert (said["from start to stopping rule"], said["served then"]) == ("–", "–")
 
 
 def test_what_is_below_at_the_end_was_not_kept():
