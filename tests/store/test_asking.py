@@ -5,11 +5,13 @@ import pytest
 from support import ToyEngine, small_data, toy_federation
 from unknot.core.errors import RunStopped, StoreError
 from unknot.core.requests import erase
+from unknot.core.written import Writer
 from unknot.store import keeper as keeping
 from unknot.store.database import Database
-from unknot.store.inbox import leave
+from unknot.store.inbox import leave, told_of
 from unknot.store.keeper import DATABASE, KEYS, RunKeeper
 from unknot.store.keyring import Keyring
+from unknot.store.rows import Asked
 from unknot.unlearn import RFS
 
 
@@ -128,3 +130,10 @@ def test_an_erasure_says_how_much_was_removed(tmp_path):
     assert told["checkpoints"] >= 1
     assert told["bytes"] > 0
     assert told["tensors"] >= 1
+
+
+def test_a_request_whose_reason_is_a_number_is_refused_and_not_made_room_for():
+    out = Writer()
+    out.put([[(1, None)], 2**62])
+    with pytest.raises(StoreError, match="cannot be read"):
+        told_of(Asked(1, "erase", out.written().content, "x", "then"))

@@ -13,7 +13,8 @@ from kept_runs import REQUESTS, ROUNDS, build, dies, fast_folder, go, remove_tre
 from unknot.core.errors import StoreError
 from unknot.store import Database, files
 from unknot.store.checkpoint import Checkpoint
-from unknot.store.keeper import RunKeeper, read_named
+from unknot.store.entries import read_named
+from unknot.store.keeper import RunKeeper
 
 CASE = ("federaser", "sync")
 

@@ -18,8 +18,9 @@ from unknot.core.requests import erase
 from unknot.core.written import MAGIC, Writer
 from unknot.experiments import kept
 from unknot.store import Database
+from unknot.store.entries import plain, read_named
 from unknot.store.inbox import leave
-from unknot.store.keeper import RunKeeper, plain, read_named
+from unknot.store.keeper import RunKeeper
 from unknot.store.rows import START, Asked, entry_hash
 
 CASE = ("federaser", "sync")

@@ -15,8 +15,9 @@ from unknot.core.digests import digest_of, raw
 from unknot.core.requests import erase
 from unknot.store import Database, Keyring, Vault, erasing
 from unknot.store.checkpoint import Checkpoint
+from unknot.store.entries import read_named
 from unknot.store.inbox import leave
-from unknot.store.keeper import RunKeeper, read_named
+from unknot.store.keeper import RunKeeper
 
 LEAVER = 1
 NAME = "Hospital of Graz 7f3a91"

@@ -78,7 +78,7 @@ def _say(folder: Path, word: str, so: str) -> None:
     from unknot.store.database import Database
     from unknot.store.inbox import asker
     from unknot.store.lock import holder
-    from unknot.store.look import database
+    from unknot.store.naming import database
 
     with errors_for_people():
         path = database(folder)
@@ -99,15 +99,15 @@ def _ask(
     keys: Path | None,
 ) -> None:
     from unknot.core.errors import StoreError
-    from unknot.store import look
+    from unknot.store import look, naming
     from unknot.store.database import Database
     from unknot.store.inbox import leave
     from unknot.store.keeper import KEYS
     from unknot.store.keyring import Keyring
     from unknot.store.lock import holder
 
-    path = look.database(folder)
-    numbers = [look.number_of(folder, who, keys) for who in clients]
+    path = naming.database(folder)
+    numbers = [naming.number_of(folder, who, keys) for who in clients]
     request = look.request(kind, numbers, samples)
     runner = holder(folder)
     if wait and runner is None:
@@ -116,7 +116,7 @@ def _ask(
             f"unknot resume {folder}"
         )
     with Database.open(path) as db:
-        names = look.client_names(db, folder, keys)
+        names = naming.client_names(db, folder, keys)
         number = leave(db, request, Keyring(keys or folder / KEYS), reason)
     told = request.told(lambda one: names.get(one, f"client {one}"))
     screen().print(Text(f"request {number}: {told}. {_when(runner, folder)}"), soft_wrap=True)
@@ -132,11 +132,11 @@ def _when(runner: Holder | None, folder: Path) -> str:
 
 def _wait(folder: Path, number: int, keys: Path | None) -> None:
     """Until a request was served or refused, or nobody is left to do it; say what it came to."""
-    from unknot.store import look
+    from unknot.store import look, naming
     from unknot.store.inbox import wait_for
     from unknot.store.lock import holder
 
-    path = look.database(folder)
+    path = naming.database(folder)
     with side().status("waiting until it is served"):
         while True:
             there = holder(folder) is not None  # before the look: what it did last is seen then

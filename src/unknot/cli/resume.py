@@ -93,7 +93,7 @@ def _go(folder: Path) -> None:
     """A process that is paused is told to go on; there is nothing else to do then."""
     from unknot.store.database import Database
     from unknot.store.inbox import asker
-    from unknot.store.look import database
+    from unknot.store.naming import database
 
     with Database.open(database(folder)) as db:
         db.ask("go", b"", asker())

@@ -103,7 +103,8 @@ class _Seen:
         from unknot.federation.history import Round
         from unknot.report.cells import shown
         from unknot.store.database import Database
-        from unknot.store.look import database, event_of
+        from unknot.store.look import event_of
+        from unknot.store.naming import database
 
         lines = []
         with Database.open(database(self._folder), readonly=True) as db:

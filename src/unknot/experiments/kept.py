@@ -73,7 +73,7 @@ def resume(
     where `own_code` says that it may be. `overrides` are for what trains it: ``engine.device="cuda"``.
     """
     from unknot.store.keeper import EVERY, RunKeeper
-    from unknot.store.look import check_keys, named_in
+    from unknot.store.naming import check_keys, named_in
 
     experiment = experiment_of(folder, overrides, own_code)
     check_keys(folder, keys)
@@ -125,7 +125,7 @@ def last_round(fed: Federation, rounds: int | None = None) -> int | None:
 
 def experiment_of(folder: str | Path, overrides: Iterable[str] = (), own_code: bool = False) -> Experiment:
     """The experiment that a run in a folder comes from; its requests call clients by number."""
-    from unknot.store.look import begun
+    from unknot.store.naming import begun
 
     place = Path(folder)
     table = begun(place).get("table")

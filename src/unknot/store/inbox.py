@@ -62,7 +62,9 @@ def told_of(asked: Asked) -> tuple[list[tuple[int, tuple[int, ...] | None]], byt
         told, sealed = Reader(asked.body, _no_tensors).read()
         for client, samples in told:
             Target(client, samples)
-        return [(int(client), samples) for client, samples in told], bytes(sealed)
+        if not isinstance(sealed, bytes):
+            raise TypeError("no sealed reason")
+        return [(int(client), samples) for client, samples in told], sealed
     except (Unreadable, RequestError, TypeError, ValueError) as error:
         raise StoreError(f"request {asked.number} cannot be read: {error}") from None
 

@@ -12,12 +12,13 @@ import time
 import weakref
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from unknot.core.errors import RunStopped, StoreError, UnknotError
+from unknot.core.errors import StoreError
 from unknot.core.requests import Erase, numbered
-from unknot.core.written import Reader, Unreadable, Writer
+from unknot.core.written import Unreadable
 from unknot.federation import form
 from unknot.federation.clock import SECOND
 from unknot.federation.describe import describe
@@ -27,13 +28,15 @@ from unknot.federation.history import Event, History, Served
 from unknot.federation.letterbox import Letter
 from unknot.store import erasing
 from unknot.store.checkpoint import STATE, Checkpoint, Named, check_marks, mark_of, marks_of
+from unknot.store.compare import check_setup, differences
 from unknot.store.database import Database
+from unknot.store.entries import plain, read_begun, read_named, read_plain
 from unknot.store.erasing import Scrubbing
 from unknot.store.files import PART, make_folder, remove, sweep, told
-from unknot.store.inbox import StoredInbox, request_of
+from unknot.store.inbox import StoredInbox
 from unknot.store.keyring import Keyring
 from unknot.store.lock import Lock
-from unknot.store.rows import Asked
+from unknot.store.post import Post
 from unknot.store.vault import Item, Vault
 
 if TYPE_CHECKING:
@@ -44,7 +47,6 @@ EVERY = 5.0
 """Seconds between two checkpoints."""
 SLACK = 0.5
 """A pack is written anew once so great a part of it is needed no more."""
-PAUSED = 0.2  # seconds between two looks into the inbox of a run that waits
 
 
 class RunKeeper:
@@ -67,11 +69,11 @@ class RunKeeper:
             self.keyring = Keyring(self._find_keys(keys))
             make_folder(folder / STATE)
             self.vault = Vault(folder / WEIGHTS, self.keyring)
+            self.post = Post(folder, self.db, self.keyring, self._end_if_asked)
         except BaseException:
             self._stack.close()
             raise
         self._stint: object = None
-        self._last = (-1, "")
         self._marks: dict[int, bytes] = {}
         self._less: dict[int, int] = {}  # how many samples clients had lost when they were marked
         self._events: list[bytes] = []  # that the log does not have yet
@@ -79,10 +81,6 @@ class RunKeeper:
         self._erased: list[Served] = []  # that have not reached the disk
         self._done: list[tuple[int, Served]] = []
         self._unfinished = self._untruncated = False
-        self._letters = 0
-        self._again: list[Asked] = []
-        self._until = 0  # what is new comes no sooner than at the step that the log knows of
-        self._look = True
         self._due = 0.0
         self._open: list[tuple[Named, frozenset[str]]] = []
         self._tried: tuple[Named, frozenset[str]] | None = None
@@ -187,7 +185,7 @@ class RunKeeper:
             raise StoreError(
                 f"{self.folder} was begun, and nothing was kept yet: begin it again, in the same folder"
             )
-        said = self._differences(fed)
+        said = differences(fed, self.db, self.folder)
         built = describe(fed.method, fed.state, fed.metrics, fed.called)
         troubles: list[str] = []
         for named in reversed(checkpoints):
@@ -203,60 +201,26 @@ class RunKeeper:
         try:
             form.restore(fed, found.content, tensors.__getitem__, bodies)
             check_marks(fed.data, found.marks, self.folder)
-            self._check_setup(fed, built)
+            check_setup(fed, built, self.folder)
         except (KeyError, Unreadable) as error:
             raise StoreError(f"{self.folder}: {error}; was the federation set up as it was?") from None
         self._marks = dict(found.marks)
         self._less = {client: len(ids) for client, ids in fed.data.reduced.items()}
         newest = checkpoints[-1]
-        self._rounds, self._served, self._until = newest.rounds, newest.served, newest.step
-        self._letters = named.letters
-        self._again = [a for a in self.db.asked() if a.step is not None and a.number > named.letters]
-        self._void(fed.steps)
+        self._rounds, self._served = newest.rounds, newest.served
+        self.post.go_on(named, newest)
         self._open, self._stint = [(named, frozenset(found.tensors))], fed._stint
         self.said = [*troubles, *said]
         self.db.append([("resumed", plain({"step": fed.steps, "said": self.said}))])
         self._attach(fed)
-
-    def _check_setup(self, fed: Federation, now: Mapping[str, Any]) -> None:
-        """Raise `StoreError` if the federation was built otherwise than the one that was kept."""
-        assert fed._history is not None
-        before = fed._history.setup
-        for part in ("method", "recipe", "pace", "aggregate", "clock", "select", "seed", "metrics", "model"):
-            if before.get(part) != now[part]:
-                raise StoreError(
-                    f"{self.folder}: the run was begun with {part} {before.get(part)}, and this federation "
-                    f"has {now[part]}: build it as it was"
-                )
-
-    def _void(self, step: int) -> None:
-        """What was said to a process that is gone (pause, stop, go) is not for this one."""
-        for asked in self.db.waiting():
-            if asked.kind not in ("erase", "join"):
-                self.db.take(asked.number, step)
-                self.db.done(asked.number, b"", "refused")
-
-    def _differences(self, fed: Federation) -> list[str]:
-        begun = self.db.last("begun")
-        if begun is None:
-            raise StoreError(f"{self.folder}: the log does not begin with a run")
-        before, now = read_begun(begun.body).get("environment"), settings(environment(fed.engine))
-        if not isinstance(before, dict):
-            raise StoreError(f"{self.folder}: the log does not say where the run was begun")
-        watched = ("unknot", "torch", "numpy", "cpu", "engine")
-        was = {name: str(before.get(name, "unknown")).encode("unicode_escape").decode() for name in watched}
-        return [
-            f"{name} is {now[name]}, and was {was[name]}: bits may differ from here on"
-            for name in watched
-            if now[name] != before.get(name) and name != "engine"
-        ]
 
     # What the federation calls -------------------------------------------------------------------------
 
     def letters(self, fed: Federation) -> Sequence[Letter]:
         """What was asked from outside, and is to be taken up before this step."""
         if self.interrupted:
-            self._break_off(fed)
+            self.checkpoint(fed)
+        self._end_if_asked()
         if self._erased or self._done:  # the disk was full, or the like
             self._settle(fed)
         if self._unfinished:
@@ -264,92 +228,19 @@ class RunKeeper:
         if fed._stint is not self._stint:  # what run(...) was asked must not be lost
             self._stint = fed._stint
             self.checkpoint(fed)
-        again = [asked for asked in self._again if (asked.step or 0) <= fed.steps]
-        if again:
-            self._again = [asked for asked in self._again if asked not in again]
-            return [letter for asked in again if (letter := self._letter(asked)) is not None]
-        if self._again or fed.steps < self._until:
-            return []
-        self._look |= self.db.changed()
-        if not self._look:
-            return []
-        found = self._new(fed)
-        self._look = False
-        return found
+        return self.post.take(fed.steps, partial(self.checkpoint, fed))
 
-    def _new(self, fed: Federation) -> list[Letter]:
-        found: list[Letter] = []
-        for asked in self.db.waiting():
-            with self.db.transaction():
-                self.db.take(asked.number, fed.steps)
-                self.db.append([("taken", plain({"request": asked.number, "step": fed.steps}))])
-                if asked.kind not in ("erase", "join"):
-                    self.db.done(asked.number, b"", "served")
-            if asked.kind in ("erase", "join"):
-                if (letter := self._letter(asked)) is not None:
-                    found.append(letter)
-                continue
-            self._letters = max(self._letters, asked.number)
-            if asked.kind == "stop":
-                self._stop(fed, found)
-            if asked.kind == "pause":
-                self._wait(fed, found)
-        return found
-
-    def _letter(self, asked: Asked) -> Letter | None:
-        self._letters = max(self._letters, asked.number)
-        if asked.kind not in ("erase", "join"):
-            return None
-        try:
-            return Letter(asked.number, request_of(asked))
-        except UnknotError as error:
-            self.refused(asked.number, str(error))
-            return None
-
-    def _break_off(self, fed: Federation) -> None:
-        self.checkpoint(fed)
-        raise KeyboardInterrupt
-
-    def _stop(self, fed: Federation, found: list[Letter]) -> None:
-        self._hold(fed, found)
-        numbers = {letter.number for letter in found}
-        self._again = [asked for asked in self.db.asked() if asked.number in numbers]
-        self.db.append([("stopped", plain({"step": fed.steps}))])
-        raise RunStopped(f"{self.folder} was asked to stop, and has; go on with: unknot resume {self.folder}")
-
-    def _hold(self, fed: Federation, found: list[Letter]) -> None:
-        """Keep what is, without what was taken at this step: that is taken again when the run goes on."""
-        self._letters = min([letter.number for letter in found], default=self._letters + 1) - 1
-        self.checkpoint(fed)
-
-    def _wait(self, fed: Federation, found: list[Letter]) -> None:
-        taken = self._letters
-        self._hold(fed, found)
-        self._letters = taken
-        while True:
-            time.sleep(PAUSED)
-            if self.interrupted:
-                raise KeyboardInterrupt
-            for asked in self.db.waiting():
-                if asked.kind not in ("go", "stop"):
-                    continue
-                with self.db.transaction():
-                    self.db.take(asked.number, fed.steps)
-                    self.db.done(asked.number, b"", "served")
-                if asked.kind == "stop":
-                    self._stop(fed, found)
-                return
+    def _end_if_asked(self) -> None:
+        if self.interrupted:
+            raise KeyboardInterrupt
 
     def asked(self) -> bool:
         """Whether there is a request that has not been taken up."""
-        return any(asked.kind in ("erase", "join") for asked in self.db.waiting())
+        return self.post.asked()
 
     def refused(self, number: int, why: str) -> None:
-        """A request cannot be served; why is for who has the key of whom it names."""
-        asked = next(asked for asked in self.db.asked() if asked.number == number)
-        with self.db.transaction():
-            self.db.done(number, erasing.sealed_for(self.keyring, asked, why), "refused")
-            self.db.append([("refused", plain({"request": number}))])
+        """A request cannot be served."""
+        self.post.refuse(number, why)
 
     def erasing(self, fed: Federation, request: Erase) -> None:
         """First what is to be done is logged; a crash from here on comes back to this moment."""
@@ -461,7 +352,7 @@ class RunKeeper:
         assert history is not None
         rounds, served = len(history.rounds), len(history.served)
         at = fed.state.now / SECOND
-        return Named(fed.steps, state, rounds + served, stint.stopped, self._letters, rounds, served, at)
+        return Named(fed.steps, state, rounds + served, stint.stopped, self.post.letters, rounds, served, at)
 
     # Erasure on the disk ---------------------------------------------------------------------------------
 
@@ -494,38 +385,6 @@ def begun(folder: Path) -> bool:
         return False
     with Database.open(folder / DATABASE, readonly=True) as db:
         return db.last("checkpoint") is not None
-
-
-def plain(value: object) -> bytes:
-    """Plain data as an entry of the log."""
-    out = Writer()
-    out.put(value)
-    return out.written().content
-
-
-def read_plain(content: bytes) -> Any:
-    try:
-        return Reader(content, _no_tensors).read()
-    except Unreadable as error:
-        raise StoreError(f"an entry of the log cannot be read: {error}") from None
-
-
-def read_begun(content: bytes) -> dict[str, Any]:
-    found = read_plain(content)
-    if not isinstance(found, dict):
-        raise StoreError("the log does not say how the run was begun: it was changed")
-    return found
-
-
-def read_named(content: bytes) -> Named:
-    named = read_plain(content)
-    if not isinstance(named, Named):
-        raise StoreError("an entry of the log is no checkpoint: it was changed")
-    return named
-
-
-def _no_tensors(digest: str) -> Any:
-    raise Unreadable("the log has no tensors")
 
 
 def _tidy(folder: Path) -> None:

@@ -13,18 +13,20 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from unknot.core.errors import ConfigError, RequestError, StoreError, UnknotError, nearest
+from unknot.core.errors import ConfigError, RequestError, StoreError, UnknotError
 from unknot.core.requests import Erase, Join, Moment, Target
 from unknot.core.written import Reader, Unreadable
 from unknot.federation.history import Event, Round, Served
 from unknot.store import files
-from unknot.store.checkpoint import STATE, Checkpoint
+from unknot.store.checkpoint import STATE
 from unknot.store.database import Database
+from unknot.store.entries import no_tensors, read_named, read_plain
 from unknot.store.erasing import RESULTS
 from unknot.store.inbox import told_of
-from unknot.store.keeper import DATABASE, KEYS, WEIGHTS, read_named, read_plain
+from unknot.store.keeper import DATABASE, KEYS, WEIGHTS
 from unknot.store.keyring import Keyring
 from unknot.store.lock import Holder, Lock, holder
+from unknot.store.naming import begun, begun_in, client_names, database, keyring_of, one_line, table_in
 from unknot.store.rows import Asked
 
 RUNNING, STOPPED, FINISHED = "running", "stopped", "finished"
@@ -86,34 +88,11 @@ class Look:
     """How often it was gone on with."""
 
 
-def database(folder: str | Path) -> Path:
-    """Where the database of the run in a folder is."""
-    path = Path(folder) / DATABASE
-    if not os.path.lexists(path):
-        raise StoreError(f"{folder} holds no run: name the folder of one (unknot runs shows them)")
-    return path
-
-
-def begun(folder: str | Path) -> Mapping[str, Any]:
-    """What was noted when the run was begun."""
-    with Database.open(database(folder), readonly=True) as db:
-        return _begun(db, folder)[0]
-
-
-def check_keys(folder: str | Path, keys: str | Path | None) -> None:
-    """Whether the keys of a run are named, where they lie apart from it: it is not gone on with without."""
-    apart = begun(folder).get("keys")
-    if apart is not None and keys is None and not (Path(folder) / KEYS).exists():
-        raise StoreError(f"the keys of {folder} lie apart from it, in {_line(apart)}: name them with --keys")
-    if keys is not None and not Path(keys).exists():
-        raise StoreError(f"there are no keys in {keys}: name the file that the run was begun with")
-
-
 def look(folder: str | Path, keys: str | Path | None = None) -> Look:
     """All that can be said of a run without running it; names where there are `keys` to open them."""
     held = holder(folder) if (Path(folder) / DATABASE).exists() else None
     with Database.open(database(folder), readonly=True) as db:
-        noted, when = _begun(db, folder)
+        noted, when = begun_in(db, folder)
         names = client_names(db, folder, keys)
         asked = db.asked()
         last, ended, again = db.last("checkpoint"), db.last("ended"), list(db.entries(kind="resumed"))
@@ -123,19 +102,19 @@ def look(folder: str | Path, keys: str | Path | None = None) -> Look:
             for entry in db.entries(kind="event")
             if b"Served" in entry.body[:80] and isinstance(event := event_of(entry.body), Served)
         ]
-        erased = [{**_table(read_plain(e.body)), "at": e.at} for e in db.entries(kind="erased")]
+        erased = [{**table_in(read_plain(e.body)), "at": e.at} for e in db.entries(kind="erased")]
     over = ended is not None and last is not None and ended.number > last.number
-    told = _table(read_plain(ended.body)) if over and ended is not None else {}
+    told = table_in(read_plain(ended.body)) if over and ended is not None else {}
     since = again[-1].at if again else when
     words = [one for one in asked if one.kind in ("pause", "go", "stop") and (one.done_at or "") > since]
-    table = _table(noted.get("table") or {})
-    method = _table(table.get("method") or {}).get("name", "rfs" if table else "–")
+    table = table_in(noted.get("table") or {})
+    method = table_in(table.get("method") or {}).get("name", "rfs" if table else "–")
     done = "" if named is None else named.stopped
-    keyring = _keyring(folder, keys)
+    keyring = keyring_of(folder, keys)
     return Look(
         folder=str(folder),
-        name=_line(table.get("name", Path(folder).name)),
-        method=_line(method),
+        name=one_line(table.get("name", Path(folder).name)),
+        method=one_line(method),
         state=RUNNING if held else FINISHED if done else STOPPED,
         paused=held is not None and bool(words) and words[-1].kind == "pause",
         holder=held,
@@ -157,56 +136,9 @@ def look(folder: str | Path, keys: str | Path | None = None) -> Look:
 def event_of(body: bytes) -> Event | None:
     """An event of the log: a round, or a request that was served. None where it cannot be read here."""
     with suppress(Unreadable, ValueError):
-        event = Reader(body, _no_tensors).read()
+        event = Reader(body, no_tensors).read()
         return event if isinstance(event, Round | Served) else None
     return None
-
-
-def client_names(db: Database, folder: str | Path, keys: str | Path | None = None) -> dict[int, str]:
-    """What clients are called, as far as their sealed names can be opened; who was erased has none."""
-    sealed, keyring = db.client_names(), _keyring(folder, keys)
-    found = {}
-    for client, name in sealed.items():
-        if keyring is not None and keyring.holds(client):
-            with suppress(StoreError, UnicodeDecodeError):
-                found[client] = _line(keyring.open(client, name, b"name").decode())
-    return found
-
-
-def named_in(folder: str | Path, keys: str | Path | None = None) -> dict[int, str]:
-    """What the clients of a run are called, as far as the keys are there."""
-    with Database.open(database(folder), readonly=True) as db:
-        return client_names(db, folder, keys)
-
-
-def number_of(folder: str | Path, who: str, keys: str | Path | None = None) -> int:
-    """The number of a client that is called so, or has that number; who cannot be known is refused."""
-    with Database.open(database(folder), readonly=True) as db:
-        sealed, names = db.client_names(), client_names(db, folder, keys)
-        gone = {c for e in db.entries(kind="erased") for c in _table(read_plain(e.body)).get("whole", [])}
-        last = db.last("checkpoint")
-    for client, name in names.items():
-        if name == who:
-            return client
-    there: set[int] = set()
-    with suppress(StoreError):  # one that is swept away meanwhile: then the run itself says who is not there
-        there = (
-            set() if last is None else set(Checkpoint.read(Path(folder), read_named(last.body).state).marks)
-        )
-    if who.isascii() and who.isdigit() and len(who) < 19:
-        number = int(who)
-        if number in gone:
-            raise RequestError(f"client {number} was erased from {folder}: there is nothing left of it")
-        if not there or number in there:
-            return number
-        raise RequestError(f"there is no client {number} in {folder}: it has {_span(there)}")
-    if sealed and not names:
-        raise RequestError(
-            f"who {who!r} is cannot be known without the keys: name their file with --keys, or give a number"
-        )
-    if not sealed:
-        raise RequestError(f"clients of {folder} have no names: give a number, such as 3, not {who!r}")
-    raise RequestError(f"there is no client {who!r} in {folder}.{nearest(who, names.values())}")
 
 
 def request(kind: str, numbers: Iterable[int], samples: list[int] | None) -> Erase | Join:
@@ -223,7 +155,7 @@ def request(kind: str, numbers: Iterable[int], samples: list[int] | None) -> Era
 def outcome(folder: str | Path, asked: Asked, keys: str | Path | None = None) -> Wanted:
     """What became of a request, in words."""
     with Database.open(database(folder), readonly=True) as db:
-        return _of(asked, client_names(db, folder, keys), _keyring(folder, keys))
+        return _of(asked, client_names(db, folder, keys), keyring_of(folder, keys))
 
 
 def runs(folder: str | Path, deep: int = 4) -> list[Path]:
@@ -279,21 +211,6 @@ def discard(folder: str | Path, keys: str | Path | None = None) -> None:
                 files.remove(place / name)
 
 
-def _begun(db: Database, folder: str | Path) -> tuple[Mapping[str, Any], str]:
-    entry = next(iter(db.entries(kind="begun")), None)
-    if entry is None:
-        raise StoreError(f"{folder}: nothing was begun there yet: remove it, and begin again")
-    return _table(read_plain(entry.body)), entry.at
-
-
-def _keyring(folder: str | Path, keys: str | Path | None) -> Keyring | None:
-    """The keys, where they are there and can be read: without them there are numbers."""
-    path = Path(folder) / KEYS if keys is None else Path(keys)
-    if keys is not None and not path.exists():
-        raise StoreError(f"there are no keys in {path}: name the file that the run was begun with")
-    return Keyring(path) if os.path.lexists(path) else None
-
-
 def _of(asked: Asked, names: Mapping[int, str], keyring: Keyring | None) -> Wanted:
     told, reason = told_of(asked) if asked.kind in ("erase", "join") else ([], b"")
     what = asked.kind
@@ -313,7 +230,7 @@ def _of(asked: Asked, names: Mapping[int, str], keyring: Keyring | None) -> Want
         request=what,
         asked=asked.asked_at,
         state=asked.state,
-        by=_line(asked.by),
+        by=one_line(asked.by),
         number=asked.number,
         served=asked.done_at if asked.state == "served" else None,
         round=event.round if isinstance(event, Served) else None,
@@ -326,7 +243,7 @@ def _opened(keyring: Keyring | None, client: int, sealed: bytes, refused: bool) 
     if not sealed or keyring is None or not keyring.holds(client):
         return ""
     with suppress(StoreError, UnicodeDecodeError):
-        return _line(keyring.open(client, sealed, b"outcome" if refused else b"reason").decode())
+        return one_line(keyring.open(client, sealed, b"outcome" if refused else b"reason").decode())
     return ""
 
 
@@ -338,7 +255,7 @@ def _of_file(
     left = [(event, at) for event, at in served if event not in outside]
     found = []
     for one in table.get("request") or []:
-        item = _table(one)
+        item = table_in(one)
         kind = "erase" if "erase" in item else "join"
         who = item.get(kind, [])
         clients = list(who) if isinstance(who, list | tuple) else [who]
@@ -370,26 +287,8 @@ def _called(lineage: object, names: Mapping[int, str]) -> list[str]:
     for line in lineage if isinstance(lineage, list | tuple) else ():
         word, _, rest = str(line).removeprefix("client ").partition(" ")
         name = names.get(int(word)) if word.isdigit() else None
-        found.append(_line(line) if name is None else f"{name} {rest}".rstrip())
+        found.append(one_line(line) if name is None else f"{name} {rest}".rstrip())
     return found
-
-
-def _span(numbers: set[int]) -> str:
-    listed = sorted(numbers)
-    if len(listed) > 15:
-        return f"{len(listed)} clients from {listed[0]} to {listed[-1]}"
-    return f"these: {', '.join(map(str, listed))}"
-
-
-def _table(value: object) -> Mapping[str, Any]:
-    if not isinstance(value, Mapping):
-        raise StoreError("an entry of the log is not what it should be: it was changed")
-    return value
-
-
-def _line(text: object) -> str:
-    """Without what would steer a terminal."""
-    return "".join(letter if letter.isprintable() else "?" for letter in str(text)[:2000])
 
 
 def _files(folder: Path) -> list[Path]:
@@ -403,7 +302,3 @@ def _size(path: Path) -> int:
         found = path.stat(follow_symlinks=False)
         return found.st_size if stat.S_ISREG(found.st_mode) else 0
     return 0
-
-
-def _no_tensors(digest: str) -> Any:
-    raise Unreadable("the log has no tensors")

@@ -1,0 +1,136 @@
+"""What comes in from outside while a run goes on: requests, and the words pause, go and stop.
+
+A request is taken up at a step that the log names, and again at the same one after a crash.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from unknot.core.errors import RunStopped, UnknotError
+from unknot.federation.letterbox import Letter
+from unknot.store.checkpoint import Named
+from unknot.store.database import Database
+from unknot.store.entries import plain
+from unknot.store.erasing import sealed_for
+from unknot.store.inbox import request_of
+from unknot.store.keyring import Keyring
+from unknot.store.rows import Asked
+
+Keep = Callable[[], None]
+PAUSED = 0.2
+"""Seconds between two looks into the inbox of a run that waits."""
+REQUESTS = ("erase", "join")
+"""What is asked of the federation; the other kinds are words to the process that runs it."""
+
+
+class Post:
+    """The inbox of a run, as the process that runs it sees it; `check` raises if this process is to end."""
+
+    def __init__(self, folder: Path, db: Database, keyring: Keyring, check: Callable[[], None]) -> None:
+        self._folder, self._db, self._keyring, self._check = folder, db, keyring, check
+        self.letters = 0
+        """The number of the last one that was taken up."""
+        self._again: list[Asked] = []
+        self._until = 0  # what is new comes no sooner than at the step that the log knows of
+        self._look = True
+
+    def go_on(self, named: Named, newest: Named) -> None:
+        """Take up again what was taken after the checkpoint that is gone on from.
+
+        What was said to a process that is gone (pause, stop, go) is not for this one.
+        """
+        self.letters, self._until = named.letters, newest.step
+        self._again = [a for a in self._db.asked() if a.step is not None and a.number > named.letters]
+        for asked in self._db.waiting():
+            if asked.kind not in REQUESTS:
+                self._db.take(asked.number, named.step)
+                self._db.done(asked.number, b"", "refused")
+
+    def take(self, step: int, keep: Keep) -> Sequence[Letter]:
+        """What is to be taken up before this step; `keep` writes a checkpoint, where the run is held."""
+        again = [asked for asked in self._again if (asked.step or 0) <= step]
+        if again:
+            self._again = [asked for asked in self._again if asked not in again]
+            return [letter for asked in again if (letter := self._letter(asked)) is not None]
+        if self._again or step < self._until:
+            return []
+        self._look |= self._db.changed()
+        if not self._look:
+            return []
+        found = self._new(step, keep)
+        self._look = False
+        return found
+
+    def asked(self) -> bool:
+        """Whether there is a request that has not been taken up."""
+        return any(asked.kind in REQUESTS for asked in self._db.waiting())
+
+    def refuse(self, number: int, why: str) -> None:
+        """A request cannot be served; why is for who has the key of whom it names."""
+        asked = next(asked for asked in self._db.asked() if asked.number == number)
+        with self._db.transaction():
+            self._db.done(number, sealed_for(self._keyring, asked, why), "refused")
+            self._db.append([("refused", plain({"request": number}))])
+
+    def _new(self, step: int, keep: Keep) -> list[Letter]:
+        found: list[Letter] = []
+        for asked in self._db.waiting():
+            with self._db.transaction():
+                self._db.take(asked.number, step)
+                self._db.append([("taken", plain({"request": asked.number, "step": step}))])
+                if asked.kind not in REQUESTS:
+                    self._db.done(asked.number, b"", "served")
+            if asked.kind in REQUESTS:
+                if (letter := self._letter(asked)) is not None:
+                    found.append(letter)
+                continue
+            self.letters = max(self.letters, asked.number)
+            if asked.kind == "stop":
+                self._stop(step, found, keep)
+            if asked.kind == "pause":
+                self._wait(step, found, keep)
+        return found
+
+    def _letter(self, asked: Asked) -> Letter | None:
+        self.letters = max(self.letters, asked.number)
+        if asked.kind not in REQUESTS:
+            return None
+        try:
+            return Letter(asked.number, request_of(asked))
+        except UnknotError as error:
+            self.refuse(asked.number, str(error))
+            return None
+
+    def _stop(self, step: int, found: list[Letter], keep: Keep) -> None:
+        self._hold(found, keep)
+        numbers = {letter.number for letter in found}
+        self._again = [asked for asked in self._db.asked() if asked.number in numbers]
+        self._db.append([("stopped", plain({"step": step}))])
+        raise RunStopped(
+            f"{self._folder} was asked to stop, and has; go on with: unknot resume {self._folder}"
+        )
+
+    def _hold(self, found: list[Letter], keep: Keep) -> None:
+        """Keep what is, without what was taken at this step: that is taken again when the run goes on."""
+        self.letters = min([letter.number for letter in found], default=self.letters + 1) - 1
+        keep()
+
+    def _wait(self, step: int, found: list[Letter], keep: Keep) -> None:
+        taken = self.letters
+        self._hold(found, keep)
+        self.letters = taken
+        while True:
+            time.sleep(PAUSED)
+            self._check()
+            for asked in self._db.waiting():
+                if asked.kind not in ("go", "stop"):
+                    continue
+                with self._db.transaction():
+                    self._db.take(asked.number, step)
+                    self._db.done(asked.number, b"", "served")
+                if asked.kind == "stop":
+                    self._stop(step, found, keep)
+                return
