@@ -190,7 +190,7 @@ class Course:
 
     def asked(self, some: Collection[int]) -> float:
         """The share of all seats that these clients had."""
-        seats = [client for record in self.federation._history.rounds for client in record.clients]
+        seats = [client for record in self.federation.history.rounds for client in record.clients]
         return sum(client in some for client in seats) / max(1, len(seats))
 
     @property

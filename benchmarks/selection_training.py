@@ -119,7 +119,7 @@ def choices(groups: Sequence[Sequence[Course]]) -> Choices:
             others = [other for other in group if other is not course]
             for number, second in enumerate(course.times[:-1]):
                 if number == 0:
-                    second = max(course.federation._apart, key=lambda trip: trip.ended).ended
+                    second = max(course.federation.work.apart, key=lambda trip: trip.ended).ended
                 left = 1 - second / course.seconds
                 usual = np.mean([other.to_go(second) for other in others])
                 ahead = course.at(second) - np.mean([other.at(second) for other in others])

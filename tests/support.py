@@ -134,12 +134,12 @@ def toy_federation(method: Method, data: FederatedData | None = None, engine=Non
 
 def watch(fed: Federation, observer) -> None:
     """From now on, and nobody else."""
-    fed._observers = Observers([observer])
+    fed.work.observers = Observers([observer])
 
 
 def serve_now(fed: Federation, request: Request) -> Served:
     """Serve a request between two runs, whatever its moment."""
-    return fed._serve(Waiting(request), 0)
+    return fed.serving.serve(Waiting(request), 0, fed.data.label)
 
 
 def with_vector(update: Update, vector: torch.Tensor) -> Update:

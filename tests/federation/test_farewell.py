@@ -94,8 +94,8 @@ def test_a_last_visit_is_billed_and_the_lane_waits_for_it():
     assert (trip.client, trip.lane) == (3, "farewell")
     assert trip.ended - trip.launched == pytest.approx(took)
     assert served.time == pytest.approx(other.time + took)
-    assert fed._history.rounds[2].trips[0].launched == pytest.approx(served.time)
-    assert fed._history.apart == []
+    assert fed.history.rounds[2].trips[0].launched == pytest.approx(served.time)
+    assert fed.history.apart == []
     assert other.visits == ()
 
 

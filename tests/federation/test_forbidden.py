@@ -91,7 +91,7 @@ def test_serving_is_refused(pace):
         def serve(self, fed):
             return tainted(fed)
 
-    fed.method = Tainted()
+    fed.work.method = Tainted()
     with REFUSED:
         _ = fed.model
     with REFUSED:

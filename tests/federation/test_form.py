@@ -99,7 +99,7 @@ def requests_for(method: Method) -> list:
 
 def story(fed: Federation) -> dict:
     """All that is to be the same: the model, what happened, what it cost; not how long that took."""
-    history = fed._history
+    history = fed.history
     told = history.to_dict()
     for name in ("seconds", "environment", "experiment"):
         told.pop(name, None)
@@ -122,7 +122,7 @@ def again(fed: Federation, rebuild, vault: Vault) -> Federation:
     """Written, and read by one that was built anew."""
     written = form.write(fed)
     vault.take(written)
-    history = fed._history
+    history = fed.history
     events = [form.write_event(fed, event) for event in history.events]
     other = rebuild()
     form.restore(other, written.content, vault.get_one, events)
@@ -132,7 +132,7 @@ def again(fed: Federation, rebuild, vault: Vault) -> Federation:
 def compare(rebuild, length: dict, requests, every: int = 1) -> None:
     whole = rebuild()
     whole.run(requests=requests, **length)
-    assert len(whole._history.served) == len(list(requests))
+    assert len(whole.history.served) == len(list(requests))
     parts = rebuild()
     vault = Vault()
     parts.begin(requests=requests, **length)
@@ -252,7 +252,7 @@ def test_bytes_that_are_cut_or_changed_are_unreadable_and_nothing_else():
     vault = Vault()
     written = form.write(fed)
     vault.take(written)
-    events = [form.write_event(fed, event) for event in fed._history.events]
+    events = [form.write_event(fed, event) for event in fed.history.events]
     content = written.content
     for place in range(0, len(content), max(1, len(content) // 150)):
         for changed in (

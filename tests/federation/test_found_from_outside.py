@@ -130,8 +130,8 @@ def test_when_everybody_has_left_a_newcomer_is_let_in(method, select):
     assert history.model.lineage.clients == {5}
     alone = toy_federation(method, DATA, select=select)
     alone.run(4, requests=[erase([0, 1, 2, 3, 4, 5], round=2)])
-    assert alone._history.stopped == "no clients left"
-    assert "no clients are left" in alone._history.warnings[0]
+    assert alone.history.stopped == "no clients left"
+    assert "no clients are left" in alone.history.warnings[0]
 
 
 def test_an_erasure_has_the_engine_wiped():

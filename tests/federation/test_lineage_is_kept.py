@@ -89,10 +89,10 @@ def test_after_an_erasure_the_state_is_that_of_a_federation_that_never_had_the_c
     own = alone.state.add_lane(lane.name, members)
     own.pace = lane.pace
     alone.state.add_node(own, "global", members)
-    alone.method = Named(lane.name)
+    alone.work.method = Named(lane.name)
     from unknot.federation import History
 
-    alone._history = History("rfs", "exact", 0)
+    alone.work.history = History("rfs", "exact", 0)
     alone.run(4)
     assert own.nodes["global"].weights.equal(lane.nodes["global"].weights)
 

@@ -66,14 +66,14 @@ def test_the_flight_is_topped_up_and_nobody_flies_twice():
         clock=Clock(Pareto()),
     )
     sizes = []
-    launch = fed._launch
+    launch = fed.work.launch
 
     def watch(lane):
         launch(lane)
         sizes.append(len(lane.flights))
         assert len(lane.flying) == len(lane.flights)
 
-    fed._launch = watch
+    fed.work.launch = watch
     fed.run(15)
     assert set(sizes) == {8}
 

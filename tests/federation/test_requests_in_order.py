@@ -177,8 +177,8 @@ def test_between_a_failure_and_the_next_try_nothing_of_the_erased_client_is_serv
         _ = fed.model
     with pytest.raises(RuntimeError):
         fed.run(6)
-    assert fed._history.model is None
-    fed.method = RFS()
+    assert fed.history.model is None
+    fed.work.method = RFS()
     fed.run(3)
     assert 3 not in fed.model.lineage.clients
 

@@ -432,12 +432,12 @@ def test_a_selector_for_the_unlearning_leaves_the_training_as_it_was(name, metho
     before, after = plain.run(5), late.run(5)
     assert plain.model.equal(late.model)
     assert [r.clients for r in before.rounds] == [r.clients for r in after.rounds]
-    assert not late._apart
+    assert not late.work.apart
     gone = before.rounds[0].clients[0]
     serve_now(late, erase(gone, round=5))
     late.run(5)
     assert isinstance(late.lanes["global"].selector, type(SELECTORS[name]))
-    assert {trip.client for trip in late._apart} == set(range(10)) - {gone}
+    assert {trip.client for trip in late.work.apart} == set(range(10)) - {gone}
 
 
 def test_only_the_cluster_that_unlearns_gets_a_selector_for_it():
@@ -466,7 +466,7 @@ def test_selected_clients_calibrate_if_so_asked():
     gone = toy_federation(RFS(), DATA, pace=Synchronous(3)).run(1).rounds[0].clients[0]
     for fed in (kept, selected):
         fed.run(6, requests=[erase(gone, round=3)])
-    rounds = [[r.clients for r in fed._history.rounds] for fed in (kept, selected)]
+    rounds = [[r.clients for r in fed.history.rounds] for fed in (kept, selected)]
     assert [set(b) == set(a) - {gone} for a, b in zip(rounds[0][:3], rounds[0][3:], strict=True)] == [
         True
     ] * 3

@@ -59,7 +59,7 @@ def run_on(folder: Path, asked: Path) -> dict:
             time.sleep(0.01)
 
     fed.history_so_far = []
-    fed._observers = Observers([lambda event: (fed.history_so_far.append(event), watch(event))[0]])
+    fed.work.observers = Observers([lambda event: (fed.history_so_far.append(event), watch(event))[0]])
     if begun(folder):
         RunKeeper.go_on(fed, folder, every=0.05)
         return story(fed.resume())
@@ -140,7 +140,7 @@ def test_from_threads_through_the_inbox_with_tickets_that_say_what_became_of_the
             assert tickets[-1].wait(30)
 
     threads = [threading.Thread(target=one, args=(seed,)) for seed in range(3)]
-    fed._observers = Observers([lambda event: over.wait(0.01)])
+    fed.work.observers = Observers([lambda event: over.wait(0.01)])
     refused = fed.inbox.put(erase(77))
     for thread in threads:
         thread.start()
@@ -223,7 +223,7 @@ def test_killed_while_it_waits_it_still_serves_what_had_come(tmp_path):
     keeper = RunKeeper.go_on(fed, folder)
     fed.resume()
     assert [asked.state for asked in keeper.db.asked()] == ["served", "served"]
-    assert fed._history.served[-1].request == "erase 1 sample of client 1"
+    assert fed.history.served[-1].request == "erase 1 sample of client 1"
     keeper.close()
 
 

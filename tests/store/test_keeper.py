@@ -46,7 +46,7 @@ def dying(fed: Federation, step: int) -> Federation:
         if fed.steps >= step:
             raise Crash
 
-    fed._observers = Observers([watch])
+    fed.work.observers = Observers([watch])
     return fed
 
 

@@ -76,8 +76,8 @@ def test_the_retrained_cluster_is_one_that_never_held_the_client(pace, moment):
         only.name = name
         twin.lanes[name] = only
         if lane.version:
-            twin._history = toy_federation(RFS(), alone).run(1)
-            twin.method = Quiet(name)
+            twin.work.history = toy_federation(RFS(), alone).run(1)
+            twin.work.method = Quiet(name)
             twin.run(lane.version)
             assert lane.nodes["global"].weights.equal(only.nodes["global"].weights)
 

@@ -71,7 +71,7 @@ class Remembers(Protocol):
 
 def write(fed: Federation) -> Written:
     """All that a federation remembers between two steps, but for the events of its history."""
-    state, history = fed.state, fed._history
+    state, history = fed.state, fed.history
     if history is None:
         raise ConfigError("a federation that has not been run has nothing to remember")
     out = Writer(_known(fed), fed.built.vector.device)
@@ -81,7 +81,7 @@ def write(fed: Federation) -> Written:
         out.put([len(history.rounds), len(history.served)])
         out.put(sorted(state.data.erased))
         out.put({client: sorted(ids) for client, ids in sorted(state.data.reduced.items())})
-        out.put([fed._stint, fed._apart, fed._uncovered])
+        out.put([fed._stint, fed.work.apart, fed.serving.uncovered])
         out.put({name: getattr(history, name) for name in LASTING})
         out.put(history.set_aside_observers)
     with out.at("the ledger"):
@@ -100,7 +100,7 @@ def write(fed: Federation) -> Written:
         with out.at(f"lane {lane.name!r}"):
             _put_lane(out, fed, lane)
     with out.at("a request"):
-        out.put([_told(waiting) for waiting in fed._inbox.waiting])
+        out.put([_told(waiting) for waiting in fed.serving.inbox.waiting])
     return out.written()
 
 
@@ -137,7 +137,7 @@ def _known(fed: Federation) -> dict[str, object]:
     setup = fed.given
     known: dict[str, object] = {
         "initial": fed.built,
-        "restart": fed._restart,
+        "restart": fed.serving.restart,
         "recipe": setup.recipe,
         "optimizer": setup.recipe.optimizer,
         "schedule": setup.recipe.schedule,
@@ -338,7 +338,7 @@ def _restore(fed: Federation, read: Reader, get: Callable[[str], Tensor], events
         held = set(state.data[client].ids.tolist()) & set(ids) if client in state.data else set()
         if held:
             state.data.erase(client, sorted(held))
-    fed._stint, fed._apart, fed._uncovered = read.read()
+    fed._stint, fed.work.apart, fed.serving.uncovered = read.read()
     lasting, aside = read.read(), read.read()
     state.ledger.restore(read.read())
     state.initial = read.read()
@@ -348,7 +348,7 @@ def _restore(fed: Federation, read: Reader, get: Callable[[str], Tensor], events
     state.lanes.clear()
     for _ in range(read.read()):
         _take_lane(read, fed)
-    fed._inbox.waiting[:] = [_waiting(told, state.lanes) for told in read.read()]
+    fed.serving.inbox.waiting[:] = [_waiting(told, state.lanes) for told in read.read()]
     if not read.ended:
         raise Unreadable("there is more than was to be written")
     history = History(lasting["method"], lasting["guarantee"], lasting["seed"], fed.metrics[0])
@@ -364,6 +364,6 @@ def _restore(fed: Federation, read: Reader, get: Callable[[str], Tensor], events
             history.served.append(event)
     if (len(history.rounds), len(history.served)) != (rounds, served):
         raise Unreadable(f"there are {len(events)} events, and it knows of {rounds + served}")
-    fed._history = history
-    fed._pools.clear()
+    fed.work.history = history
+    fed.work.forget_members()
     fed.scores.forget()

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 def check_setup(fed: Federation, now: Mapping[str, Any], folder: Path) -> None:
     """Raise `StoreError` if the federation was built otherwise than the one that was kept."""
-    assert fed._history is not None
-    before = fed._history.setup
+    assert fed.history is not None
+    before = fed.history.setup
     for part in ("method", "recipe", "pace", "aggregate", "clock", "select", "seed", "metrics", "model"):
         if before.get(part) != now[part]:
             raise StoreError(

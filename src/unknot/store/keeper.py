@@ -334,7 +334,7 @@ class RunKeeper:
 
     def _note(self, fed: Federation) -> None:
         """What has happened that the log does not have, and what clients hold less than they did."""
-        history = fed._history
+        history = fed.history
         assert history is not None
         new: list[Event] = [*history.served[self._served :], *history.rounds[self._rounds :]]
         self._events += [form.write_event(fed, event) for event in new]
@@ -347,7 +347,7 @@ class RunKeeper:
                 self._marks[client], self._less[client] = mark_of(fed.data, client), len(ids)
 
     def _named(self, fed: Federation, state: str) -> Named:
-        stint, history = fed._stint, fed._history
+        stint, history = fed._stint, fed.history
         assert stint is not None
         assert history is not None
         rounds, served = len(history.rounds), len(history.served)

@@ -29,8 +29,8 @@ def interrupted(build: Build, rounds: int, requests: Sequence[Request]) -> Feder
         written = form.write(fed)
         for digest, kept in written.tensors.items():
             vault.setdefault(digest, kept.load().clone())
-        assert fed._history is not None
-        events = [form.write_event(fed, event) for event in fed._history.events]
+        assert fed.history is not None
+        events = [form.write_event(fed, event) for event in fed.history.events]
         fed = build()
         form.restore(fed, written.content, get, events)
     fed.resume()

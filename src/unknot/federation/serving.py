@@ -1,0 +1,131 @@
+"""Requests of a federation: checked when they come, served when their moment has come."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from unknot.core.errors import RequestError
+from unknot.core.lineage import ClientsInOrder
+from unknot.core.requests import Erase, Join, Request
+from unknot.core.weights import Weights
+from unknot.federation.clock import SECOND
+from unknot.federation.describe import beyond, counts, members_of
+from unknot.federation.erasure import attempt, close, last_visit, left_to_erase, left_to_join, repair
+from unknot.federation.history import Served
+from unknot.federation.inbox import Inbox, Waiting, check_requests, held_by
+from unknot.federation.promise import Uncovered
+from unknot.federation.view import View
+from unknot.federation.work import Work
+
+
+class Serving(View):
+    """Who was asked to be forgotten, or to join; `restart` are weights to begin again from."""
+
+    def __init__(self, work: Work, restart: Weights | None) -> None:
+        self.work, self.state = work, work.state
+        self.restart = restart
+        self.inbox = Inbox()
+        self.uncovered = Uncovered()
+        """What of the method's promise a run has left behind."""
+
+    def check(self, new: Sequence[Request], members: set[int]) -> None:
+        inherited = self.initial.lineage.clients
+        known = inherited | self.state.select_knows.clients
+        check_requests(new, self.inbox.untouched, self.data, members, known)
+        named = {t.client for r in new if isinstance(r, Erase) for t in r.targets}
+        base = self.initial.layout.base.lineage
+        if shaped := sorted(named & (base.clients | base.waived)):
+            raise RequestError(
+                f"{self.data.label(shaped[0])} had a part in the base of the model, which is frozen: nothing "
+                "that is trained on it can forget that. Begin again on another base"
+            )
+        if self.restart is None and (shaped := sorted(named & inherited)):
+            raise RequestError(
+                f"{self.data.label(shaped[0])} had a part in the weights that this federation began with, "
+                "and there are no others to begin again from: give the model by name or as a function"
+            )
+
+    def serve(self, waiting: Waiting, place: int, label: Callable[[int], str]) -> Served:
+        """Serve a request. Should the method fail, it stays the first to be served."""
+        request, state = waiting.request, self.state
+        self.uncovered.timed |= request.at.time is not None
+        if not waiting.begun:
+            waiting.held = members_of(self.lanes)
+            waiting.lanes = tuple(lane.name for lane in held_by(state, request))
+            waiting.round = max(
+                (lane.rounds for lane in held_by(state, request) or self.lanes.values()), default=0
+            )
+            waiting.before = self.work.scores_now()
+        flying = [(lane, flight) for lane in self.lanes.values() for flight in lane.flights]
+        state.restarted.clear()
+        self.work.forget_members()
+        clients = self._forget(waiting, request) if isinstance(request, Erase) else self._admit(request)
+        still = {flight for lane in self.lanes.values() for flight in lane.flights}
+        trips = [lane.trip(flight, state.now) for lane, flight in flying if flight not in still]
+        told = request.told(label)
+        return Served(
+            request=told if clients else f"{told} (nothing was left to do)",
+            kind="erase" if isinstance(request, Erase) else "join",
+            clients=ClientsInOrder(clients).called(self.data.names),
+            time=state.now / SECOND,
+            round=waiting.round,
+            place=place,
+            restarted=tuple(state.restarted),
+            cancelled=tuple(sorted(trip.client for trip in trips)),
+            purged=waiting.purged,
+            before=waiting.before,
+            after=self.work.scores_now(),
+            costs=self.costs,
+            trips=tuple(trips),
+            visits=tuple(waiting.visits),
+            lanes=waiting.lanes,
+            samples=counts(waiting.left),
+            entered=beyond(members_of(self.lanes), waiting.held),
+            left=beyond(waiting.held, members_of(self.lanes)),
+        )
+
+    def _forget(self, waiting: Waiting, request: Erase) -> tuple[int, ...]:
+        """A last visit; close the door on the data, drop what carries it, have the method repair the rest."""
+        if not waiting.begun:
+            left = left_to_erase(self.state, request)
+            if left is None:
+                return ()
+            waiting.tried = True
+            self._say_farewell(waiting, left)
+            here = tuple(target for target in left.targets if target.client in self.state.members)
+            waiting.touched, waiting.purged = close(self.state, left.targets)
+            waiting.begun = True
+            waiting.left = replace(left, targets=here or left.targets)
+            waiting.idle = not (here or waiting.touched)
+            self.work.engine.wipe()
+            self.work.scores.forget()
+            if self.work.history:
+                self.work.history.model = None
+            self.uncovered.erased = True
+        assert waiting.left is not None
+        if not waiting.idle:
+            touched = [lane for lane in waiting.touched if lane in self.lanes.values()]
+            waiting.purged += repair(self.state, self.work.method, waiting.left, touched, self.restart)
+        return tuple(target.client for target in waiting.left.targets)
+
+    def _say_farewell(self, waiting: Waiting, request: Erase) -> None:
+        before = len(self.work.apart)
+        try:
+            last_visit(self.state, self.work.method, request)
+        finally:  # what was done was done, also where it failed
+            waiting.visits += self.work.apart[before:]
+            del self.work.apart[before:]
+
+    def _admit(self, request: Join) -> tuple[int, ...]:
+        left = left_to_join(self.state, request)
+        if left is None:
+            return ()
+        with attempt(self.state):
+            held = {name: set(lane.members) for name, lane in self.lanes.items()}
+            self.state.members.update(left.clients)
+            self.work.method.admit(self.desk, left.clients)
+        for name, lane in self.lanes.items():
+            if lane.members != held.get(name):  # there is somebody to ask from now on
+                lane.at = max(lane.at, self.state.now)
+        return left.clients
