@@ -28,6 +28,7 @@ from unknot.store.keyring import Keyring
 from unknot.store.lock import Holder, Lock, holder
 from unknot.store.naming import begun, begun_in, client_names, database, keyring_of, one_line, table_in
 from unknot.store.rows import Asked
+from unknot.store.words import PAUSED, PAUSING, standing_of
 
 RUNNING, STOPPED, FINISHED = "running", "stopped", "finished"
 LOCK, CONFIG = "lock", "config.toml"
@@ -64,6 +65,8 @@ class Look:
     method: str
     state: str
     paused: bool
+    pausing: bool
+    """Whether it was told to pause, and has not taken that up yet."""
     holder: Holder | None
     rounds: int
     time: float
@@ -103,10 +106,9 @@ def look(folder: str | Path, keys: str | Path | None = None) -> Look:
             if b"Served" in entry.body[:80] and isinstance(event := event_of(entry.body), Served)
         ]
         erased = [{**table_in(read_plain(e.body)), "at": e.at} for e in db.entries(kind="erased")]
+        word = standing_of(db) if held else ""
     over = ended is not None and last is not None and ended.number > last.number
     told = table_in(read_plain(ended.body)) if over and ended is not None else {}
-    since = again[-1].at if again else when
-    words = [one for one in asked if one.kind in ("pause", "go", "stop") and (one.done_at or "") > since]
     table = table_in(noted.get("table") or {})
     method = table_in(table.get("method") or {}).get("name", "rfs" if table else "–")
     done = "" if named is None else named.stopped
@@ -116,7 +118,8 @@ def look(folder: str | Path, keys: str | Path | None = None) -> Look:
         name=one_line(table.get("name", Path(folder).name)),
         method=one_line(method),
         state=RUNNING if held else FINISHED if done else STOPPED,
-        paused=held is not None and bool(words) and words[-1].kind == "pause",
+        paused=word == PAUSED,
+        pausing=word == PAUSING,
         holder=held,
         rounds=0 if named is None else named.rounds,
         time=0.0 if named is None else named.time,

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
-from unknot.core.errors import RunStopped, UnknotError
+from unknot.core.errors import RunStopped, StoreError, UnknotError
 from unknot.federation.letterbox import Letter
 from unknot.store.checkpoint import Named
 from unknot.store.database import Database
@@ -77,12 +78,9 @@ class Post:
 
     def _new(self, step: int, keep: Keep) -> list[Letter]:
         found: list[Letter] = []
-        for asked in self._db.waiting():
-            with self._db.transaction():
-                self._db.take(asked.number, step)
-                self._db.append([("taken", plain({"request": asked.number, "step": step}))])
-                if asked.kind not in REQUESTS:
-                    self._db.done(asked.number, b"", "served")
+        while waiting := self._db.waiting():  # looked at anew: a pause takes words that came after it
+            asked = waiting[0]
+            self._accept(asked, step)
             if asked.kind in REQUESTS:
                 if (letter := self._letter(asked)) is not None:
                     found.append(letter)
@@ -93,6 +91,14 @@ class Post:
             if asked.kind == "pause":
                 self._wait(step, found, keep)
         return found
+
+    def _accept(self, asked: Asked, step: int) -> None:
+        """It is taken up; a word is served with that."""
+        with self._db.transaction():
+            self._db.take(asked.number, step)
+            self._db.append([("taken", plain({"request": asked.number, "step": step}))])
+            if asked.kind not in REQUESTS:
+                self._db.done(asked.number, b"", "served")
 
     def _letter(self, asked: Asked) -> Letter | None:
         self.letters = max(self.letters, asked.number)
@@ -119,18 +125,24 @@ class Post:
         keep()
 
     def _wait(self, step: int, found: list[Letter], keep: Keep) -> None:
+        """Until the word go, or stop; words are taken in their order, requests wait for their turn."""
         taken = self.letters
-        self._hold(found, keep)
-        self.letters = taken
-        while True:
-            time.sleep(PAUSED)
-            self._check()
-            for asked in self._db.waiting():
-                if asked.kind not in ("go", "stop"):
-                    continue
-                with self._db.transaction():
-                    self._db.take(asked.number, step)
-                    self._db.done(asked.number, b"", "served")
-                if asked.kind == "stop":
-                    self._stop(step, found, keep)
-                return
+        try:
+            self._hold(found, keep)
+            self.letters = taken
+            while (word := self._word()) is None or word.kind == "pause":
+                if word is None:
+                    time.sleep(PAUSED)
+                    self._check()
+                else:
+                    self._accept(word, step)
+        except BaseException:  # this process goes on with it, or ends: it is not paused any more
+            with suppress(StoreError):
+                self._db.append([("stopped", plain({"step": step}))])
+            raise
+        self._accept(word, step)
+        if word.kind == "stop":
+            self._stop(step, found, keep)
+
+    def _word(self) -> Asked | None:
+        return next((one for one in self._db.waiting() if one.kind not in REQUESTS), None)
