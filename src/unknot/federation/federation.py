@@ -27,7 +27,7 @@ from unknot.core.garbage import no_garbage_search
 from unknot.core.jobs import Engine, Job, Score, Update
 from unknot.core.keys import Key
 from unknot.core.lineage import NOBODY, ClientsInOrder
-from unknot.core.requests import Erase, Join, Named, Request, numbered, resolved
+from unknot.core.requests import Erase, Join, Label, Named, Request, arrived, numbered, resolved
 from unknot.core.saved import save_model
 from unknot.core.selection import goes_by_clients, meets_in_a_round
 from unknot.core.threads import one_thread
@@ -239,8 +239,8 @@ class Federation(View):
         """Take up what was asked from outside; what cannot be served is refused there."""
         for letter in [*self.inbox.take(), *(self.keeper.letters(self) if self.keeper else ())]:
             try:
-                new = resolved([letter.request], self.data, self.state.now / SECOND)
-                self._check(new, self.state.members)
+                new = [arrived(letter.request, self.data, self.state.now / SECOND)]
+                self._check(new, self.state.members, self._label)
             except RequestError as error:
                 if self.keeper is not None:
                     self.keeper.refused(letter.number, str(error))
@@ -551,20 +551,21 @@ class Federation(View):
 
     # Requests ------------------------------------------------------------------------------------
 
-    def _check(self, new: Sequence[Request], members: set[int]) -> None:
+    def _check(self, new: Sequence[Request], members: set[int], outside: Label | None = None) -> None:
+        """Raise for what cannot be served; one that came from `outside` is told by those names."""
         inherited = self.initial.lineage.clients
         known = inherited | self.state.select_knows.clients
-        check_requests(new, self._inbox.untouched, self.data, members, known)
+        check_requests(new, self._inbox.untouched, self.data, members, known, outside)
         named = {t.client for r in new if isinstance(r, Erase) for t in r.targets}
         base = self.initial.layout.base.lineage
         if shaped := sorted(named & (base.clients | base.waived)):
             raise RequestError(
-                f"{self.data.label(shaped[0])} had a part in the base of the model, which is frozen: nothing "
+                f"{self._label(shaped[0])} had a part in the base of the model, which is frozen: nothing "
                 "that is trained on it can forget that. Begin again on another base"
             )
         if self._restart is None and (shaped := sorted(named & inherited)):
             raise RequestError(
-                f"{self.data.label(shaped[0])} had a part in the weights that this federation began with, "
+                f"{self._label(shaped[0])} had a part in the weights that this federation began with, "
                 "and there are no others to begin again from: give the model by name or as a function"
             )
 

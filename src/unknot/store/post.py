@@ -5,6 +5,7 @@ A request is taken up at a step that the log names, and again at the same one af
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -18,7 +19,7 @@ from unknot.store.entries import plain
 from unknot.store.erasing import sealed_for
 from unknot.store.inbox import request_of
 from unknot.store.keyring import Keyring
-from unknot.store.rows import Asked
+from unknot.store.rows import REFUSED, Asked
 
 Keep = Callable[[], None]
 PAUSED = 0.2
@@ -34,6 +35,8 @@ class Post:
         self._folder, self._db, self._keyring, self._check = folder, db, keyring, check
         self.letters = 0
         """The number of the last one that was taken up."""
+        self.refused: list[int] = []
+        """The numbers of the requests that this process refused."""
         self._again: list[Asked] = []
         self._until = 0  # what is new comes no sooner than at the step that the log knows of
         self._look = True
@@ -70,11 +73,15 @@ class Post:
         return any(asked.kind in REQUESTS for asked in self._db.waiting())
 
     def refuse(self, number: int, why: str) -> None:
-        """A request cannot be served; why is for who has the key of whom it names."""
+        """A request cannot be served; why is for who has the key of whom it names, and is told here once."""
         asked = next(asked for asked in self._db.asked() if asked.number == number)
+        if asked.state == REFUSED:  # taken up again after a crash
+            return
         with self._db.transaction():
             self._db.done(number, sealed_for(self._keyring, asked, why), "refused")
             self._db.append([("refused", plain({"request": number}))])
+        self.refused.append(number)
+        logging.getLogger(__name__).warning("request %d was refused: %s", number, why)
 
     def _new(self, step: int, keep: Keep) -> list[Letter]:
         found: list[Letter] = []
