@@ -47,6 +47,7 @@ _TABLES = {
 _BUSY = 5.0  # seconds that another process's writing is waited for
 _SOON = 1.0  # seconds that readers are waited for where it can be done without
 _PAGE = 256  # entries that are read at a time
+_BEGINNING = 80  # bytes of an entry that say what it is
 _HIGHEST = 2**63
 _REMEDIES = {
     sqlite3.SQLITE_BUSY: "another process is writing: try again",
@@ -183,19 +184,37 @@ class Database:
             self._many("INSERT INTO log VALUES (?, ?, ?, ?, ?, ?)", rows)
         return number
 
-    def entries(self, after: int = 0, kind: str | None = None) -> Iterator[Entry]:
-        """The entries `after` that number, of that `kind` or all, in order; each is checked by its hash."""
-        which, values = ("", ()) if kind is None else (" AND kind = ?", (kind,))
+    def entries(
+        self, after: int = 0, kind: str | tuple[str, ...] | None = None, begins: bytes = b""
+    ) -> Iterator[Entry]:
+        """The entries `after` that number, of a `kind`, or several, or all, in order, checked by their hash.
+
+        Or those alone that have the bytes `begins` somewhere at the beginning of what they say.
+        """
+        values: list[object] = [after]
+        which = ""
+        if kind is not None:
+            kinds = (kind,) if isinstance(kind, str) else kind
+            which += f" AND kind IN ({', '.join('?' * len(kinds))})"
+            values += kinds
+        if begins:
+            which += f" AND instr(substr(body, 1, {_BEGINNING}), ?)"
+            values.append(begins)
         while True:
             rows = self._all(
-                f"SELECT * FROM log WHERE number > ?{which} ORDER BY number LIMIT {_PAGE}", (after, *values)
+                f"SELECT * FROM log WHERE number > ?{which} ORDER BY number LIMIT {_PAGE}", values
             )
             for row in rows:
                 entry = entry_of(row, self.path)
                 yield entry
-                after = entry.number
+                values[0] = entry.number
             if len(rows) < _PAGE:
                 return
+
+    def first(self, kind: str) -> Entry | None:
+        """The first entry of that `kind`."""
+        rows = self._all("SELECT * FROM log WHERE kind = ? ORDER BY number LIMIT 1", (kind,))
+        return entry_of(rows[0], self.path) if rows else None
 
     def last(self, kind: str) -> Entry | None:
         """The last entry of that `kind`."""
