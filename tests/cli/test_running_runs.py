@@ -78,19 +78,50 @@ def test_a_running_process_is_asked_from_outside(running):
     assert f"by process {process.pid}" in call("show", out).stdout
 
     call("pause", out)
+    call("pause", out)
     until(lambda: shown(out)["paused"])
+    told = call("forget", out, "--client", "3").stdout
+    assert f"is paused: it takes it up once it goes on, with unknot resume {out}" in told
     assert f"paused; go on with: unknot resume {out}" in call("show", out).stdout
     assert "its process goes on" in call("resume", out).output
     until(lambda: not shown(out)["paused"])
     before = shown(out)["rounds"]
     until(lambda: shown(out)["rounds"] > before)
+    until(lambda: shown(out)["requests"][-2]["state"] == "served")
 
     call("stop", out)
     process.wait(60)
     told = process.stderr.read()
     assert process.returncode == 0, told
     assert "stopped, as it was asked to" in told
+    assert "warning: request 2 was refused: client 0 is a member already" in told
     assert shown(out)["state"] == "stopped"
+
+
+def test_who_waits_for_a_paused_run_is_told_so_and_goes_on_waiting(running):
+    _, out = running
+    call("pause", out)
+    until(lambda: shown(out)["paused"])
+    command = [sys.executable, "-m", "unknot", "forget", str(out), "--client", "1", "--wait"]
+    path = str(Path(unknot.__file__).parents[1])
+    waiting = subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": path},
+    )
+    try:
+        assert (
+            waiting.stderr.readline() == f"{out} is paused: it is served once you say unknot resume {out}\n"
+        )
+        assert waiting.poll() is None
+        call("resume", out)
+        told, rest = waiting.communicate(timeout=60)
+    finally:
+        waiting.kill()
+    assert (waiting.returncode, rest) == (0, "")
+    assert "served after round" in told
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -113,7 +144,7 @@ def test_who_looks_on_sees_it_end(running):
         command, stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": path}
     )
     try:
-        assert "round 1" in watch.stdout.readline()
+        assert ", round " in watch.stdout.readline()
         call("forget", out, "--client", "1", "--wait")
         call("stop", out)
         rest = watch.communicate(timeout=60)[0]

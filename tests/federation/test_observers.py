@@ -1,5 +1,6 @@
 import json
 import logging
+import threading
 from dataclasses import fields, replace
 
 import pytest
@@ -237,3 +238,25 @@ def test_events_cannot_be_written_to():
         with pytest.raises(AttributeError):
             event.time = 0.0
     assert replace(history.rounds[0], time=0.0) != history.rounds[0]
+
+
+def test_a_run_in_another_thread_is_refused_from_its_first_moment():
+    fed, inside, go = toy_federation(RFS()), threading.Event(), threading.Event()
+    begin = fed.begin
+
+    def slow(*args, **kwargs):
+        inside.set()
+        go.wait(10)
+        begin(*args, **kwargs)
+
+    fed.begin = slow
+    first = threading.Thread(target=fed.run, args=(1,))
+    first.start()
+    inside.wait(10)
+    try:
+        with pytest.raises(ConfigError, match="another thread may look on"):
+            fed.run(1)
+    finally:
+        go.set()
+        first.join()
+    assert len(fed.history.rounds) == 1

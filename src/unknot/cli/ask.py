@@ -105,6 +105,7 @@ def _ask(
     from unknot.store.keeper import KEYS
     from unknot.store.keyring import Keyring
     from unknot.store.lock import holder
+    from unknot.store.words import standing_of
 
     path = naming.database(folder)
     numbers = [naming.number_of(folder, who, keys) for who in clients]
@@ -116,15 +117,21 @@ def _ask(
             f"unknot resume {folder}"
         )
     with Database.open(path) as db:
+        word = standing_of(db)
         names = naming.client_names(db, folder, keys)
         number = leave(db, request, Keyring(keys or folder / KEYS), reason)
     told = request.told(lambda one: names.get(one, f"client {one}"))
-    screen().print(Text(f"request {number}: {told}. {_when(runner, folder)}"), soft_wrap=True)
+    screen().print(Text(f"request {number}: {told}. {_when(runner, folder, word)}"), soft_wrap=True)
     if wait:
         _wait(folder, number, keys)
 
 
-def _when(runner: Holder | None, folder: Path) -> str:
+def _when(runner: Holder | None, folder: Path, word: str) -> str:
+    if runner is not None and word:
+        return (
+            f"Process {runner.pid} runs {folder}, and is {word}: it takes it up once it goes on, "
+            f"with unknot resume {folder}"
+        )
     if runner is not None:
         return f"Process {runner.pid} runs {folder}, and takes it up at its next step"
     return f"Nobody runs {folder}: it is served with the next unknot resume {folder}"
@@ -133,13 +140,19 @@ def _when(runner: Holder | None, folder: Path) -> str:
 def _wait(folder: Path, number: int, keys: Path | None) -> None:
     """Until a request was served or refused, or nobody is left to do it; say what it came to."""
     from unknot.store import look, naming
+    from unknot.store.database import Database
     from unknot.store.inbox import wait_for
     from unknot.store.lock import holder
+    from unknot.store.words import standing_of
 
-    path = naming.database(folder)
-    with side().status("waiting until it is served"):
+    path, word, console = naming.database(folder), "", side()
+    with console.status("waiting until it is served"):
         while True:
             there = holder(folder) is not None  # before the look: what it did last is seen then
+            with Database.open(path, readonly=True) as db:
+                before, word = word, standing_of(db) if there else ""
+            if word and not before:
+                console.print(Text(f"{folder} is {word}: it is served once you say unknot resume {folder}"))
             asked = wait_for(path, number, timeout=1.0)
             if asked.state in ("served", "refused") or not there:
                 break

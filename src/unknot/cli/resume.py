@@ -2,23 +2,35 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.text import Text
 
-from unknot.cli.app import STATUSES, Device, Engine, Json, Plot, Quiet, app, changes, errors_for_people
+from unknot.cli.app import (
+    PENDING,
+    STATUSES,
+    Device,
+    Engine,
+    Json,
+    Plot,
+    Quiet,
+    app,
+    changes,
+    errors_for_people,
+)
 from unknot.cli.ending import Asked, check_store, leave, status_of
 from unknot.cli.holding import Checkpoint, Folder, Keys, held, plain_alone
 from unknot.cli.screen import side, warn, warnings_told
+from unknot.cli.tracking import CSVFile, MLflowPlace, TensorBoardDir, Tracked, WandBProject
 
 if TYPE_CHECKING:
-    from unknot.federation import History
     from unknot.report.progress import Live
 
 
-@app.command(epilog=STATUSES)
+@app.command(epilog=STATUSES.replace("before it came;", "before it came, or one was refused;"))
 def resume(
     folder: Folder,
     rounds: Annotated[
@@ -36,15 +48,20 @@ def resume(
     ] = False,
     json_: Json = False,
     plot: Plot = None,
+    csv: CSVFile = None,
+    tensorboard: TensorBoardDir = None,
+    mlflow: MLflowPlace = None,
+    wandb: WandBProject = None,
     quiet: Quiet = False,
 ) -> None:
     """Go on with the run in a folder from its last checkpoint, to the bit, and serve what was asked since."""
-    asked = Asked(json_, quiet, plot, folder, keep=True, keys=keys, checkpoint=checkpoint)
-    history = _resume(folder, rounds, changes(None, None, device, engine), own_code, asked)
-    raise typer.Exit(status_of(history))
+    tracked = Tracked(csv, tensorboard, mlflow, wandb)
+    asked = Asked(json_, quiet, plot, folder, tracked=tracked, keep=True, keys=keys, checkpoint=checkpoint)
+    raise typer.Exit(_resume(folder, rounds, changes(None, None, device, engine), own_code, asked))
 
 
-def _resume(folder: Path, rounds: int | None, overrides: list[str], own_code: bool, asked: Asked) -> History:
+def _resume(folder: Path, rounds: int | None, overrides: list[str], own_code: bool, asked: Asked) -> int:
+    """Go on; what to exit with."""
     from unknot.experiments import kept
     from unknot.report import timeline
     from unknot.report.progress import Live
@@ -55,26 +72,47 @@ def _resume(folder: Path, rounds: int | None, overrides: list[str], own_code: bo
         check_store()
         if asked.plot is not None:
             timeline.check(asked.plot)
-        if look(folder, asked.keys).paused:
+        found = look(folder, asked.keys)
+        if found.paused or found.pausing:
             _go(folder)
+        over = rounds is None and found.settled
+        trackers = [] if over else asked.tracked.trackers(onto=True)
         telling = _Later()
         with warnings_told():
             fed = kept.resume(
                 folder,
-                [telling],
+                [telling, *trackers],
                 keys=asked.keys,
                 every=asked.checkpoint,
                 overrides=overrides,
                 own_code=own_code,
             )
+        keeper: Any = fed.keeper
         with held(fed, folder):
-            for text in getattr(fed.keeper, "said", ()):
+            for text in keeper.said:
                 warn(text)
-            live = telling.live = Live(side(asked.silent), kept.last_round(fed, rounds))
+            steps = fed.steps
+            live = telling.live = Live(side(asked.silent or over), kept.last_round(fed, rounds))
             with warnings_told(), live, plain_alone():
                 history = kept.go_on(fed, rounds)
-            leave(history, kept.experiment_of(folder, overrides, own_code), asked)
-        return history
+            if over and fed.steps == steps and _whole(folder):
+                asked = _left_alone(asked, folder, history.stopped)
+            leave(history, kept.experiment_of(folder, overrides, own_code), asked, trackers)
+        return PENDING if keeper.post.refused else status_of(history)
+
+
+def _whole(folder: Path) -> bool:
+    """Whether all is there that the end of a run leaves."""
+    from unknot.experiments.results import FILES
+
+    return all((folder / name).exists() for name in FILES)
+
+
+def _left_alone(asked: Asked, folder: Path, stopped: str) -> Asked:
+    """A run that is over, and has nothing to do: that is said, and its results stay as they are."""
+    text = f"{folder} is over ({stopped}), and nothing was asked of it since: its results stay as they are"
+    side(asked.silent).print(Text(f"{text}. More of it: unknot resume {folder} --rounds N"))
+    return replace(asked, out=None, quiet=True)
 
 
 class _Later:
@@ -97,7 +135,7 @@ def _go(folder: Path) -> None:
 
     with Database.open(database(folder)) as db:
         db.ask("go", b"", asker())
-    side().print(Text(f"{folder} was paused: its process goes on. See it with: unknot watch {folder}"))
+    side().print(Text(f"{folder} was told to pause: its process goes on. See it with: unknot watch {folder}"))
     raise typer.Exit(0)
 
 

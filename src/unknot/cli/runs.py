@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import time
+from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import asdict
 from pathlib import Path
@@ -18,6 +19,7 @@ from unknot.cli.holding import Folder, Keys
 from unknot.cli.screen import screen
 
 if TYPE_CHECKING:
+    from unknot.federation.history import Event
     from unknot.store.look import Look
 
 EVERY = 0.5  # seconds between two looks
@@ -67,20 +69,21 @@ def show(folder: Folder, json_: AsJson = False, keys: Keys = None) -> None:
 def watch(folder: Folder, keys: Keys = None) -> None:
     """Look on while a run goes on in another process, by its folder alone, until it ends."""
     from unknot.report.runs import standing
-    from unknot.store.look import RUNNING, look
+    from unknot.store.look import RUNNING
+    from unknot.store.watching import Watching
 
     with errors_for_people(lambda: "the run goes on; only this looking on has ended"):
-        console, seen = screen(), _Seen(folder)
+        console, watching, told = screen(), Watching(folder, keys), _Telling()
         live = console.status("looking") if console.is_terminal else nullcontext()
         with live as status:
             while True:
-                found = look(folder, keys)
-                for line in seen.new(found):
+                found, events = watching.look()
+                for line in told.lines(found, events):
                     console.print(Text(line), soft_wrap=True)
                 if found.state != RUNNING:
                     break
                 if status is not None:
-                    status.update(f"{standing(_told(found))}{seen.last}")
+                    status.update(f"{standing(_told(found))}{told.last}")
                 time.sleep(EVERY)
         console.print(Text(standing(_told(found))), soft_wrap=True)
 
@@ -89,31 +92,21 @@ def _told(found: Look) -> dict[str, Any]:
     return asdict(found)
 
 
-class _Seen:
-    """What of a run's log has been told already."""
+class _Telling:
+    """A run that is looked at again and again, in lines."""
 
-    def __init__(self, folder: Path) -> None:
-        self._folder, self._number = folder, 0
+    def __init__(self) -> None:
         self._states: dict[int, str] = {}
         self.last = ""
         """The last measurement, in words."""
 
-    def new(self, found: Look) -> list[str]:
-        """A line for each event since, and for each request whose state is another."""
+    def lines(self, found: Look, events: Sequence[Event]) -> list[str]:
+        """A line for each event, and for each request whose state is another."""
         from unknot.federation.history import Round
         from unknot.report.cells import shown
-        from unknot.store.database import Database
-        from unknot.store.look import event_of
-        from unknot.store.naming import database
 
         lines = []
-        with Database.open(database(self._folder), readonly=True) as db:
-            entries = [entry for entry in db.entries(after=self._number) if entry.kind == "event"]
-        for entry in entries:
-            self._number = entry.number
-            event = event_of(entry.body)
-            if event is None:
-                continue
+        for event in events:
             if not isinstance(event, Round):
                 lines.append(f"▾ round {event.round}, {event.time:.1f} s: {event.request}")
                 continue

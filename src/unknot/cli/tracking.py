@@ -46,13 +46,16 @@ class Tracked:
     mlflow: str | None = None
     wandb: str | None = None
 
-    def trackers(self) -> list[Tracker]:
-        """One for each that was asked for; a package that is missing is named here."""
+    def trackers(self, onto: bool = False) -> list[Tracker]:
+        """One for each that was asked for; a package that is missing is named here.
+
+        A run that is gone on with writes `onto` the table that there is; the others begin anew beside.
+        """
         from unknot import track
 
         found: list[Tracker] = []
         if self.csv is not None:
-            found.append(track.CSV(self.csv))
+            found.append(track.CSV(self.csv, onto))
         if self.tensorboard is not None:
             found.append(track.TensorBoard(self.tensorboard))
         if self.mlflow is not None:

@@ -166,10 +166,15 @@ def resolved(requests: Iterable[Request | Named], data: FederatedData, now: floa
     found = []
     for number, request in enumerate(requests, 1):
         with of_request(number):
-            made = request.resolve(data) if isinstance(request, Named) else request
-            at_once = isinstance(made, Erase | Join) and made.at.now
-            found.append(replace(made, at=Moment(time=now)) if at_once else made)
+            found.append(arrived(request, data, now))
     return found
+
+
+def arrived(request: Request | Named, data: FederatedData, now: float) -> Request:
+    """One request by numbers; `now` is when it comes, if it comes at once."""
+    made = request.resolve(data) if isinstance(request, Named) else request
+    at_once = isinstance(made, Erase | Join) and made.at.now
+    return replace(made, at=Moment(time=now)) if at_once else made
 
 
 @contextmanager

@@ -11,8 +11,10 @@ run in parts is the run in one.
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Unpack
 
@@ -21,7 +23,7 @@ from unknot.core.ensemble import Model
 from unknot.core.errors import ConfigError, RequestError, UnknotError
 from unknot.core.garbage import no_garbage_search
 from unknot.core.jobs import Engine
-from unknot.core.requests import Erase, Join, Named, Request, numbered, resolved
+from unknot.core.requests import Erase, Join, Named, Request, arrived, numbered, resolved
 from unknot.core.saved import save_model
 from unknot.core.selection import goes_by_clients
 from unknot.core.threads import one_thread
@@ -101,6 +103,7 @@ class Federation(View):
         self.experiment: Mapping[str, Any] = {}
         self._stint: Stint | None = None
         self._done: list[tuple[int, Served]] = []
+        self._running = threading.Lock()
         self.inbox = Letterbox()
         """Where requests come in from other threads: ``fed.inbox.put(unknot.erase("Graz"))``."""
         self.keeper: Keeper | None = None
@@ -128,11 +131,11 @@ class Federation(View):
         who joins, and when: `unknot.erase`, `unknot.join`. Those that cannot be served are refused before
         training starts; one whose moment does not come waits for the next run.
         """
-        self.work.observers.check_idle()
-        started = time.perf_counter()
-        self.begin(rounds, requests=requests, **parts)
-        assert self.history is not None
-        return self._go_on(self.history, started)
+        with self._alone():
+            started = time.perf_counter()
+            self.begin(rounds, requests=requests, **parts)
+            assert self.history is not None
+            return self._go_on(self.history, started)
 
     def begin(
         self,
@@ -146,7 +149,7 @@ class Federation(View):
         asked = [requests] if isinstance(requests, Erase | Join | Named) else requests
         new = self.serving.inbox.unknown(resolved(asked, self.data, self.state.now / SECOND))
         members = self.state.members if self.history else self._first_members(new)
-        self.serving.check(new, members)
+        self.serving.check(new, members, self._label)
         length.check(self.metrics[0])
         if length.target is not None and "validation" not in self.scores.watched:
             raise ConfigError(
@@ -169,10 +172,22 @@ class Federation(View):
 
     def resume(self) -> History:
         """Go on with what the last ``run`` was asked to do, from where it was broken off."""
-        self.work.observers.check_idle()
-        if self._stint is None or self.history is None:
-            raise UnknotError("there is nothing to go on with: this federation has not been run")
-        return self._go_on(self.history, time.perf_counter())
+        with self._alone():
+            if self._stint is None or self.history is None:
+                raise UnknotError("there is nothing to go on with: this federation has not been run")
+            return self._go_on(self.history, time.perf_counter())
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Refuse what would have a federation run while it runs: an observer, or another thread."""
+        if not self._running.acquire(blocking=False):
+            raise ConfigError(
+                "the federation is running: an observer or another thread may look on, but not run it as well"
+            )
+        try:
+            yield
+        finally:
+            self._running.release()
 
     @property
     def engine(self) -> Engine:
@@ -238,8 +253,8 @@ class Federation(View):
         """Take up what was asked from outside; what cannot be served is refused there."""
         for letter in [*self.inbox.take(), *(self.keeper.letters(self) if self.keeper else ())]:
             try:
-                new = resolved([letter.request], self.data, self.state.now / SECOND)
-                self.serving.check(new, self.state.members)
+                new = [arrived(letter.request, self.data, self.state.now / SECOND)]
+                self.serving.check(new, self.state.members, self._label, outside=True)
             except RequestError as error:
                 if self.keeper is not None:
                     self.keeper.refused(letter.number, str(error))

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 
 from unknot.core.data import FederatedData
 from unknot.core.errors import RequestError
 from unknot.core.jobs import Score
-from unknot.core.requests import Erase, Join, Request, of_request
+from unknot.core.requests import Erase, Join, Label, Request, of_request
 from unknot.federation.clock import SECOND
 from unknot.federation.describe import Members
 from unknot.federation.history import Trip
@@ -192,13 +193,15 @@ def check_requests(
     data: FederatedData,
     members: Iterable[int],
     remembered: Iterable[int] = (),
+    outside: Label | None = None,
 ) -> None:
     """Raise `RequestError` for what cannot be served whatever happens before.
 
     Rounds and times cannot be compared before the run: each kind is gone through in its own order, and
     what the other kind leaves of a request is known when its moment comes. Those that wait have been
     through this, and others may have been served since. `remembered` are clients whose data is not
-    here, but has a part in what the federation was given to begin with.
+    here, but has a part in what the federation was given to begin with. One request from `outside` has a
+    number of its own there; what is said of it names nobody but who it names, in the words given.
     """
     for number, request in enumerate(new, 1):
         if not isinstance(request, Erase | Join):
@@ -211,9 +214,9 @@ def check_requests(
         mine = [(r, number) for r, number in every if (r.at.time is not None) == timed]
         if not mine:
             continue
-        rehearsal = _Rehearsal(data, set(members), set(remembered))
+        rehearsal = _Rehearsal(data, set(members), set(remembered), outside)
         for request, number in sorted(mine, key=lambda pair: pair[0].at.time if timed else pair[0].at.round):  # type: ignore[arg-type, return-value]
-            with of_request(number):
+            with of_request(number) if outside is None else nullcontext():
                 rehearsal.take(request, strict=number > 0)
 
 
@@ -224,6 +227,7 @@ class _Rehearsal:
     data: FederatedData
     present: set[int]
     remembered: set[int]
+    outside: Label | None = None
     gone: set[int] = field(default_factory=set)
     taken: dict[int, set[int]] = field(default_factory=dict)
 
@@ -241,26 +245,34 @@ class _Rehearsal:
                 if strict:
                     raise
 
+    def _who(self, client: int) -> str:
+        return (self.outside or self.data.label)(client)
+
+    def _there(self) -> str:
+        return f"{len(self.data)} clients" if self.outside else self.data.describe_clients()
+
     def _erase(self, client: int, samples: Sequence[int] | None) -> None:
-        if client in self.gone:
-            raise RequestError(f"{self.data.label(client)} was already erased")
-        if client in self.data or client not in self.remembered:
+        who = self._who(client)
+        if client in self.data and client not in self.gone:
             self.data.check_erasable(client, samples)
+        elif client in self.gone or client not in self.remembered:
+            if client in self.gone or client in self.data.erased:
+                raise RequestError(f"{who} was already erased")
+            raise RequestError(f"cannot erase {who}: this federation has {self._there()}")
         if samples is None:
             self.gone.add(client)
             return
         taken = self.taken.setdefault(client, set())
         if twice := sorted(taken & set(samples)):
-            who = self.data.label(client)
             raise RequestError(f"{who} holds no sample {twice[0]} by then: it was already erased")
         taken.update(samples)
 
     def _join(self, client: int) -> None:
-        who = self.data.label(client)
+        who = self._who(client)
         if client in self.data.erased:
             raise RequestError(f"{who} cannot join again: its data was erased")
         if client not in self.data:
-            raise RequestError(f"cannot join {who}: there is data of {self.data.describe_clients()}")
+            raise RequestError(f"cannot join {who}: there is data of {self._there()}")
         if client in self.present:
             raise RequestError(f"{who} is a member already")
         self.present.add(client)

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from unknot.core.errors import ConfigError, said
+from unknot.core.errors import said
 from unknot.core.jobs import Score
 from unknot.federation.history import Costs, Event, History, Recovery, Round, SetAside
 
@@ -114,17 +114,11 @@ class Observers:
 
     def __init__(self, observers: Sequence[Observer]) -> None:
         self._there = list(observers)
-        self._running = False
-
-    def check_idle(self) -> None:
-        """Refuse what would have a federation run while it runs."""
-        if self._running:
-            raise ConfigError("the federation is running: an observer may look on, but not run it as well")
 
     @contextmanager
     def during(self, history: History) -> Iterator[None]:
         """Tell those who want to know it that a run begins; and that it ended, in whatever way."""
-        self._running, error = True, ""
+        error = ""
         try:
             self._each("begin", "the start", lambda: Begun.of(history), history)
             yield
@@ -132,10 +126,7 @@ class Observers:
             error = said(raised)
             raise
         finally:
-            try:
-                self._end(history, error)
-            finally:
-                self._running = False
+            self._end(history, error)
 
     def tell(self, event: Event, history: History) -> None:
         said = f"round {event.round} of {event.lane}" if isinstance(event, Round) else f"'{event.request}'"

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from unknot.core.errors import RequestError
 from unknot.core.lineage import ClientsInOrder
-from unknot.core.requests import Erase, Join, Request
+from unknot.core.requests import Erase, Join, Label, Request
 from unknot.core.weights import Weights
 from unknot.federation.clock import SECOND
 from unknot.federation.describe import beyond, counts, members_of
@@ -29,24 +29,25 @@ class Serving(View):
         self.uncovered = Uncovered()
         """What of the method's promise a run has left behind."""
 
-    def check(self, new: Sequence[Request], members: set[int]) -> None:
+    def check(self, new: Sequence[Request], members: set[int], label: Label, outside: bool = False) -> None:
+        """Raise for what cannot be served, with clients called by `label`; one from outside stands alone."""
         inherited = self.initial.lineage.clients
         known = inherited | self.state.select_knows.clients
-        check_requests(new, self.inbox.untouched, self.data, members, known)
+        check_requests(new, self.inbox.untouched, self.data, members, known, label if outside else None)
         named = {t.client for r in new if isinstance(r, Erase) for t in r.targets}
         base = self.initial.layout.base.lineage
         if shaped := sorted(named & (base.clients | base.waived)):
             raise RequestError(
-                f"{self.data.label(shaped[0])} had a part in the base of the model, which is frozen: nothing "
+                f"{label(shaped[0])} had a part in the base of the model, which is frozen: nothing "
                 "that is trained on it can forget that. Begin again on another base"
             )
         if self.restart is None and (shaped := sorted(named & inherited)):
             raise RequestError(
-                f"{self.data.label(shaped[0])} had a part in the weights that this federation began with, "
+                f"{label(shaped[0])} had a part in the weights that this federation began with, "
                 "and there are no others to begin again from: give the model by name or as a function"
             )
 
-    def serve(self, waiting: Waiting, place: int, label: Callable[[int], str]) -> Served:
+    def serve(self, waiting: Waiting, place: int, label: Label) -> Served:
         """Serve a request. Should the method fail, it stays the first to be served."""
         request, state = waiting.request, self.state
         self.uncovered.timed |= request.at.time is not None

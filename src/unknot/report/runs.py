@@ -27,7 +27,7 @@ def table(runs: Sequence[Record]) -> RenderableType:
         if "error" in one:
             found.add_row(Text(one["folder"]), "", Text("cannot be read", style="red"), "", "", "", "")
             continue
-        state = Text("paused" if one["paused"] else one["state"], style=STYLES.get(one["state"], ""))
+        state = Text(_word(one), style=STYLES.get(one["state"], ""))
         rows = (one["folder"], one["method"], state, str(one["rounds"]), _asked(one), when(one["kept"]))
         found.add_row(*(row if isinstance(row, Text) else Text(row) for row in (*rows, size(_all(one)))))
     wrong = [Text(f"{one['folder']}: {one['error']}", style="red") for one in runs if "error" in one]
@@ -58,10 +58,8 @@ def sheet(run: Record) -> RenderableType:
 
 def standing(run: Record) -> str:
     """``running, 12 rounds, simulated 41.2 s, 1 of 2 requests served``, in a line."""
-    state = "paused" if run["paused"] else run["state"]
-    return (
-        f"{state}, {counted(run['rounds'], 'round')}, simulated {run['time']:.1f} s, requests {_asked(run)}"
-    )
+    rounds = counted(run["rounds"], "round")
+    return f"{_word(run)}, {rounds}, simulated {run['time']:.1f} s, requests {_asked(run)}"
 
 
 def when(at: str | None) -> str:
@@ -74,13 +72,19 @@ def when(at: str | None) -> str:
         return at
 
 
+def _word(run: Record) -> str:
+    """``running``, or ``paused``, or ``pausing`` where it has not taken that up yet."""
+    return "paused" if run["paused"] else "pausing" if run["pausing"] else str(run["state"])
+
+
 def _state(run: Record) -> list[str | Text]:
     standing = f"{counted(run['rounds'], 'round')}, {run['time']:.1f} simulated seconds"
     state, folder = run["state"], run["folder"]
     if state == "running":
         who = run["holder"]
-        paused = f"paused; go on with: unknot resume {folder}" if run["paused"] else "running"
-        return [f"{paused} ({standing} when last kept)", f"by process {who['pid']} on {who['host']}"]
+        word = _word(run)
+        paused = "" if word == "running" else f"; go on with: unknot resume {folder}"
+        return [f"{word}{paused} ({standing} when last kept)", f"by process {who['pid']} on {who['host']}"]
     waits = any(one["number"] is not None and one["state"] in ("waiting", "taken") for one in run["requests"])
     if state == "finished" and not waits:
         return [f"finished ({run['stopped']}): {standing}"]

@@ -57,11 +57,13 @@ class Checkpoint:
     tensors: Mapping[str, int | None]
     """The digests that it names, with the owner of each that is one client's alone."""
     marks: Marks
+    head: tuple[int, bytes]
+    """The number and the hash of the log's last entry before it: a log that lost its end is found by it."""
 
     def write(self, folder: Path) -> str:
         """Put it into its place, durably; its digest."""
         out = Writer()
-        out.put([self.content, dict(self.tensors), self.marks])
+        out.put([self.content, dict(self.tensors), self.marks, self.head])
         raw = out.written().content
         digest = hashlib.sha256(raw).hexdigest()
         write_whole(inside(folder / STATE, f"{digest}.state"), raw)
@@ -74,12 +76,12 @@ class Checkpoint:
         if hashlib.sha256(raw).hexdigest() != digest:
             raise StoreError(f"{path} is damaged: its bytes are not those that were written")
         try:
-            content, tensors, marks = Reader(raw, _no_tensors).read()
-            if not isinstance(content, bytes) or not _digests(tensors) or not _marks(marks):
+            content, tensors, marks, head = Reader(raw, _no_tensors).read()
+            if not isinstance(content, bytes) or not (_digests(tensors) and _marks(marks) and _head(head)):
                 raise Unreadable("other parts")
         except (Unreadable, ValueError, TypeError) as error:
             raise StoreError(f"{path} is not a checkpoint of this version of unknot: {error}") from None
-        return Checkpoint(content, tensors, marks)
+        return Checkpoint(content, tensors, marks, head)
 
 
 def marks_of(data: FederatedData) -> Marks:
@@ -114,6 +116,10 @@ def _digests(found: object) -> bool:
     return isinstance(found, dict) and all(
         type(digest) is str and (owner is None or type(owner) is int) for digest, owner in found.items()
     )
+
+
+def _head(found: object) -> bool:
+    return isinstance(found, tuple) and tuple(map(type, found)) == (int, bytes)
 
 
 def _marks(found: object) -> bool:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import threading
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import astuple, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -44,7 +45,9 @@ _TABLES = {
     "clients": "CREATE TABLE clients (number INTEGER PRIMARY KEY, name BLOB NOT NULL)",
 }
 _BUSY = 5.0  # seconds that another process's writing is waited for
+_SOON = 1.0  # seconds that readers are waited for where it can be done without
 _PAGE = 256  # entries that are read at a time
+_BEGINNING = 80  # bytes of an entry that say what it is
 _HIGHEST = 2**63
 _REMEDIES = {
     sqlite3.SQLITE_BUSY: "another process is writing: try again",
@@ -56,12 +59,13 @@ _REMEDIES = {
 
 
 class Database:
-    """One connection to the file `path`, for one thread; see `create` and `open`."""
+    """One connection to the file `path`; threads take turns at it. See `create` and `open`."""
 
     def __init__(self, path: Path, connection: sqlite3.Connection, readonly: bool) -> None:
         self.path = path
         self.readonly = readonly
         self._connection = connection
+        self._turn = threading.RLock()  # a transaction is one turn
         self._inside = False
         self._version = -1
 
@@ -112,7 +116,7 @@ class Database:
 
     def close(self) -> None:
         """Close the connection."""
-        with _explained(self.path):
+        with self._turn, _explained(self.path):
             self._connection.close()
 
     def __enter__(self) -> Self:
@@ -124,22 +128,23 @@ class Database:
     @contextmanager
     def transaction(self) -> Iterator[None]:
         """All that is written within is one commit; a transaction within another is part of that."""
-        if self._inside:
-            yield
-            return
-        point("db:begin")
-        self._run("BEGIN IMMEDIATE")
-        self._inside = True
-        try:
-            yield
-            point("db:commit")
-            self._run("COMMIT")
-        except BaseException:
-            if self._connection.in_transaction:
-                self._connection.execute("ROLLBACK")
-            raise
-        finally:
-            self._inside = False
+        with self._turn:
+            if self._inside:
+                yield
+                return
+            point("db:begin")
+            self._run("BEGIN IMMEDIATE")
+            self._inside = True
+            try:
+                yield
+                point("db:commit")
+                self._run("COMMIT")
+            except BaseException:
+                if self._connection.in_transaction:
+                    self._connection.execute("ROLLBACK")
+                raise
+            finally:
+                self._inside = False
         point("db:committed")
 
     def truncate(self, within: float = 0.0) -> bool:
@@ -148,11 +153,12 @@ class Database:
         False where, `within` so many seconds, a reader's old view stood in the way.
         """
         point("db:truncate")
-        self._run(f"PRAGMA busy_timeout = {int(1000 * within)}")
-        try:
-            busy = self._all("PRAGMA wal_checkpoint(TRUNCATE)")[0][0]
-        finally:
-            self._run(f"PRAGMA busy_timeout = {int(1000 * _BUSY)}")
+        with self._turn:
+            self._run(f"PRAGMA busy_timeout = {int(1000 * within)}")
+            try:
+                busy = self._all("PRAGMA wal_checkpoint(TRUNCATE)")[0][0]
+            finally:
+                self._run(f"PRAGMA busy_timeout = {int(1000 * _BUSY)}")
         point("db:truncated")
         return not busy
 
@@ -178,24 +184,46 @@ class Database:
             self._many("INSERT INTO log VALUES (?, ?, ?, ?, ?, ?)", rows)
         return number
 
-    def entries(self, after: int = 0, kind: str | None = None) -> Iterator[Entry]:
-        """The entries `after` that number, of that `kind` or all, in order; each is checked by its hash."""
-        which, values = ("", ()) if kind is None else (" AND kind = ?", (kind,))
+    def entries(
+        self, after: int = 0, kind: str | tuple[str, ...] | None = None, begins: bytes = b""
+    ) -> Iterator[Entry]:
+        """The entries `after` that number, of a `kind`, or several, or all, in order, checked by their hash.
+
+        Or those alone that have the bytes `begins` somewhere at the beginning of what they say.
+        """
+        values: list[object] = [after]
+        which = ""
+        if kind is not None:
+            kinds = (kind,) if isinstance(kind, str) else kind
+            which += f" AND kind IN ({', '.join('?' * len(kinds))})"
+            values += kinds
+        if begins:
+            which += f" AND instr(substr(body, 1, {_BEGINNING}), ?)"
+            values.append(begins)
         while True:
             rows = self._all(
-                f"SELECT * FROM log WHERE number > ?{which} ORDER BY number LIMIT {_PAGE}", (after, *values)
+                f"SELECT * FROM log WHERE number > ?{which} ORDER BY number LIMIT {_PAGE}", values
             )
             for row in rows:
                 entry = entry_of(row, self.path)
                 yield entry
-                after = entry.number
+                values[0] = entry.number
             if len(rows) < _PAGE:
                 return
 
+    def first(self, kind: str) -> Entry | None:
+        """The first entry of that `kind`."""
+        rows = self._all("SELECT * FROM log WHERE kind = ? ORDER BY number LIMIT 1", (kind,))
+        return entry_of(rows[0], self.path) if rows else None
+
     def last(self, kind: str) -> Entry | None:
         """The last entry of that `kind`."""
-        rows = self._all("SELECT * FROM log WHERE kind = ? ORDER BY number DESC LIMIT 1", (kind,))
-        return entry_of(rows[0], self.path) if rows else None
+        return next(iter(self.latest(kind, 1)), None)
+
+    def latest(self, kind: str, count: int) -> list[Entry]:
+        """The last `count` entries of that `kind`, in order."""
+        rows = self._all(f"SELECT * FROM log WHERE kind = ? ORDER BY number DESC LIMIT {int(count)}", (kind,))
+        return [entry_of(row, self.path) for row in reversed(rows)]
 
     def head(self) -> tuple[int, bytes]:
         """The number and the hash of the last entry; 0 and zeros where there is none.
@@ -222,12 +250,18 @@ class Database:
     # The inbox.
 
     def ask(self, kind: str, body: bytes, by: str) -> int:
-        """Leave a request, from any process; its number."""
+        """Leave a request, from any process; its number.
+
+        It is brought into the file itself: of a write-ahead log that is damaged, SQLite drops the end, and
+        nobody could compute a request again.
+        """
         if kind not in KINDS:
             raise StoreError(f"{kind!r} cannot be asked for; these can: {', '.join(KINDS)}")
         with self.transaction():
             number = self._all("SELECT coalesce(max(number), 0) + 1 FROM inbox")[0][0]
             self._put(Asked(number, kind, body, by, _now()))
+        with suppress(StoreError):  # it is written; a disk that is full, or a reader, is no reason to say no
+            self.truncate(_SOON)
         return int(number)
 
     def asked(self) -> list[Asked]:
@@ -308,22 +342,24 @@ class Database:
         self._many("INSERT OR REPLACE INTO inbox VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", [row])
 
     def _run(self, statement: str) -> None:
-        with _explained(self.path):
+        with self._turn, _explained(self.path):
             self._connection.execute(statement).close()
 
     def _many(self, statement: str, rows: Sequence[Sequence[object]]) -> None:
-        with _explained(self.path):
+        with self._turn, _explained(self.path):
             self._connection.executemany(statement, rows)
 
     def _all(self, statement: str, values: Sequence[object] = ()) -> list[Any]:
         """All rows at once: no view of the file is held open between calls."""
-        with _explained(self.path):
+        with self._turn, _explained(self.path):
             return self._connection.execute(statement, values).fetchall()
 
 
 def _connect(path: Path, readonly: bool) -> sqlite3.Connection:
     address = f"file:{quote(os.fspath(path.absolute()))}?mode={'ro' if readonly else 'rw'}"
-    connection = sqlite3.connect(address, uri=True, timeout=_BUSY, isolation_level=None)
+    connection = sqlite3.connect(
+        address, uri=True, timeout=_BUSY, isolation_level=None, check_same_thread=False
+    )
     try:
         # The schema of a file is not trusted: it must not call anything, and is compared with ours.
         for setting in (

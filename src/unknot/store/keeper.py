@@ -28,7 +28,7 @@ from unknot.federation.history import Event, History, Served
 from unknot.federation.letterbox import Letter
 from unknot.store import erasing
 from unknot.store.checkpoint import STATE, Checkpoint, Named, check_marks, mark_of, marks_of
-from unknot.store.compare import check_setup, differences
+from unknot.store.compare import check_setup, differences, lost_end
 from unknot.store.database import Database
 from unknot.store.entries import plain, read_begun, read_named, read_plain
 from unknot.store.erasing import Scrubbing
@@ -185,7 +185,7 @@ class RunKeeper:
             raise StoreError(
                 f"{self.folder} was begun, and nothing was kept yet: begin it again, in the same folder"
             )
-        said = differences(fed, self.db, self.folder)
+        said = [*lost_end(self.db, self.folder, checkpoints), *differences(fed, self.db, self.folder)]
         built = describe(fed.method, fed.state, fed.metrics, fed.called)
         troubles: list[str] = []
         for named in reversed(checkpoints):
@@ -196,7 +196,9 @@ class RunKeeper:
             except StoreError as error:
                 troubles.append(str(error))
         else:
-            raise StoreError(f"no checkpoint of {self.folder} can be read: {'; '.join(troubles[:3])}")
+            raise StoreError(
+                f"no checkpoint of {self.folder} can be read: {'; '.join([*said[:1], *troubles[:3]])}"
+            )
         bodies = [entry.body for entry in self.db.entries(kind="event")]
         try:
             form.restore(fed, found.content, tensors.__getitem__, bodies)
@@ -298,7 +300,7 @@ class RunKeeper:
             }
             self.vault.put(items)
         owners = {digest: kept.owner for digest, kept in written.tensors.items()}
-        state = Checkpoint(written.content, owners, self._marks).write(self.folder)
+        state = Checkpoint(written.content, owners, self._marks, self.db.head()).write(self.folder)
         named = self._named(fed, state)
         entries = [("event", body) for body in self._events]
         if self._erased:
@@ -313,8 +315,7 @@ class RunKeeper:
         else:
             sweep(self.folder / STATE, {f"{one.state}.state" for one, _ in self._open})
             self.vault.retain(frozenset().union(*(digests for _, digests in self._open)), SLACK)
-        if self._untruncated:
-            self._untruncated = not self.db.truncate()
+        self._untruncated &= not self.db.truncate()  # always: what lies in the file itself is safer
         self._due = time.monotonic() + self.every
 
     def _logged(self) -> None:

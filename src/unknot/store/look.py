@@ -27,10 +27,13 @@ from unknot.store.keeper import DATABASE, KEYS, WEIGHTS
 from unknot.store.keyring import Keyring
 from unknot.store.lock import Holder, Lock, holder
 from unknot.store.naming import begun, begun_in, client_names, database, keyring_of, one_line, table_in
-from unknot.store.rows import Asked
+from unknot.store.rows import REFUSED, SERVED, Asked
+from unknot.store.words import PAUSED, PAUSING, WORDS, standing
 
 RUNNING, STOPPED, FINISHED = "running", "stopped", "finished"
 LOCK, CONFIG = "lock", "config.toml"
+RARE = ("resumed", "stopped", "erased", "ended")
+"""Entries of the log of which there are few."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +67,8 @@ class Look:
     method: str
     state: str
     paused: bool
+    pausing: bool
+    """Whether it was told to pause, and has not taken that up yet."""
     holder: Holder | None
     rounds: int
     time: float
@@ -87,6 +92,12 @@ class Look:
     resumed: int = 0
     """How often it was gone on with."""
 
+    @property
+    def settled(self) -> bool:
+        """Whether it is over, and nothing was asked from outside that is still to be served."""
+        asked = [one for one in self.requests if one.number is not None and one.request not in WORDS]
+        return self.state == FINISHED and all(one.state in (SERVED, REFUSED) for one in asked)
+
 
 def look(folder: str | Path, keys: str | Path | None = None) -> Look:
     """All that can be said of a run without running it; names where there are `keys` to open them."""
@@ -95,19 +106,17 @@ def look(folder: str | Path, keys: str | Path | None = None) -> Look:
         noted, when = begun_in(db, folder)
         names = client_names(db, folder, keys)
         asked = db.asked()
-        last, ended, again = db.last("checkpoint"), db.last("ended"), list(db.entries(kind="resumed"))
+        last, rare = db.last("checkpoint"), list(db.entries(kind=RARE))  # once through a long log
         named = None if last is None else read_named(last.body)
-        served = [
-            (event, entry.at)
-            for entry in db.entries(kind="event")
-            if b"Served" in entry.body[:80] and isinstance(event := event_of(entry.body), Served)
-        ]
-        erased = [{**table_in(read_plain(e.body)), "at": e.at} for e in db.entries(kind="erased")]
+        table = table_in(noted.get("table") or {})
+        served = _served(db) if table.get("request") else []
+    again = [entry for entry in rare if entry.kind == "resumed"]
+    erased = [{**table_in(read_plain(e.body)), "at": e.at} for e in rare if e.kind == "erased"]
+    ended = next((entry for entry in reversed(rare) if entry.kind == "ended"), None)
+    since = max((entry.at for entry in rare if entry.kind in ("resumed", "stopped")), default="")
+    word = standing(asked, since) if held else ""
     over = ended is not None and last is not None and ended.number > last.number
     told = table_in(read_plain(ended.body)) if over and ended is not None else {}
-    since = again[-1].at if again else when
-    words = [one for one in asked if one.kind in ("pause", "go", "stop") and (one.done_at or "") > since]
-    table = table_in(noted.get("table") or {})
     method = table_in(table.get("method") or {}).get("name", "rfs" if table else "–")
     done = "" if named is None else named.stopped
     keyring = keyring_of(folder, keys)
@@ -116,7 +125,8 @@ def look(folder: str | Path, keys: str | Path | None = None) -> Look:
         name=one_line(table.get("name", Path(folder).name)),
         method=one_line(method),
         state=RUNNING if held else FINISHED if done else STOPPED,
-        paused=held is not None and bool(words) and words[-1].kind == "pause",
+        paused=word == PAUSED,
+        pausing=word == PAUSING,
         holder=held,
         rounds=0 if named is None else named.rounds,
         time=0.0 if named is None else named.time,
@@ -131,6 +141,12 @@ def look(folder: str | Path, keys: str | Path | None = None) -> Look:
         sizes=sizes(folder, keys),
         resumed=len(again),
     )
+
+
+def _served(db: Database) -> list[tuple[Served, str]]:
+    """The requests that were served, with when; the rounds between them are many, and not read."""
+    entries = db.entries(kind="event", begins=b"Served")
+    return [(event, e.at) for e in entries if isinstance(event := event_of(e.body), Served)]
 
 
 def event_of(body: bytes) -> Event | None:

@@ -97,7 +97,7 @@ def keyring_of(folder: str | Path, keys: str | Path | None) -> Keyring | None:
 
 
 def begun_in(db: Database, folder: str | Path) -> tuple[Mapping[str, Any], str]:
-    entry = next(iter(db.entries(kind="begun")), None)
+    entry = db.first("begun")
     if entry is None:
         raise StoreError(f"{folder}: nothing was begun there yet: remove it, and begin again")
     return table_in(read_plain(entry.body)), entry.at

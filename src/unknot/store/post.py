@@ -5,11 +5,13 @@ A request is taken up at a step that the log names, and again at the same one af
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
-from unknot.core.errors import RunStopped, UnknotError
+from unknot.core.errors import RunStopped, StoreError, UnknotError
 from unknot.federation.letterbox import Letter
 from unknot.store.checkpoint import Named
 from unknot.store.database import Database
@@ -17,7 +19,7 @@ from unknot.store.entries import plain
 from unknot.store.erasing import sealed_for
 from unknot.store.inbox import request_of
 from unknot.store.keyring import Keyring
-from unknot.store.rows import Asked
+from unknot.store.rows import REFUSED, Asked
 
 Keep = Callable[[], None]
 PAUSED = 0.2
@@ -33,6 +35,8 @@ class Post:
         self._folder, self._db, self._keyring, self._check = folder, db, keyring, check
         self.letters = 0
         """The number of the last one that was taken up."""
+        self.refused: list[int] = []
+        """The numbers of the requests that this process refused."""
         self._again: list[Asked] = []
         self._until = 0  # what is new comes no sooner than at the step that the log knows of
         self._look = True
@@ -69,20 +73,21 @@ class Post:
         return any(asked.kind in REQUESTS for asked in self._db.waiting())
 
     def refuse(self, number: int, why: str) -> None:
-        """A request cannot be served; why is for who has the key of whom it names."""
+        """A request cannot be served; why is for who has the key of whom it names, and is told here once."""
         asked = next(asked for asked in self._db.asked() if asked.number == number)
+        if asked.state == REFUSED:  # taken up again after a crash
+            return
         with self._db.transaction():
             self._db.done(number, sealed_for(self._keyring, asked, why), "refused")
             self._db.append([("refused", plain({"request": number}))])
+        self.refused.append(number)
+        logging.getLogger(__name__).warning("request %d was refused: %s", number, why)
 
     def _new(self, step: int, keep: Keep) -> list[Letter]:
         found: list[Letter] = []
-        for asked in self._db.waiting():
-            with self._db.transaction():
-                self._db.take(asked.number, step)
-                self._db.append([("taken", plain({"request": asked.number, "step": step}))])
-                if asked.kind not in REQUESTS:
-                    self._db.done(asked.number, b"", "served")
+        while waiting := self._db.waiting():  # looked at anew: a pause takes words that came after it
+            asked = waiting[0]
+            self._accept(asked, step)
             if asked.kind in REQUESTS:
                 if (letter := self._letter(asked)) is not None:
                     found.append(letter)
@@ -93,6 +98,14 @@ class Post:
             if asked.kind == "pause":
                 self._wait(step, found, keep)
         return found
+
+    def _accept(self, asked: Asked, step: int) -> None:
+        """It is taken up; a word is served with that."""
+        with self._db.transaction():
+            self._db.take(asked.number, step)
+            self._db.append([("taken", plain({"request": asked.number, "step": step}))])
+            if asked.kind not in REQUESTS:
+                self._db.done(asked.number, b"", "served")
 
     def _letter(self, asked: Asked) -> Letter | None:
         self.letters = max(self.letters, asked.number)
@@ -119,18 +132,24 @@ class Post:
         keep()
 
     def _wait(self, step: int, found: list[Letter], keep: Keep) -> None:
+        """Until the word go, or stop; words are taken in their order, requests wait for their turn."""
         taken = self.letters
-        self._hold(found, keep)
-        self.letters = taken
-        while True:
-            time.sleep(PAUSED)
-            self._check()
-            for asked in self._db.waiting():
-                if asked.kind not in ("go", "stop"):
-                    continue
-                with self._db.transaction():
-                    self._db.take(asked.number, step)
-                    self._db.done(asked.number, b"", "served")
-                if asked.kind == "stop":
-                    self._stop(step, found, keep)
-                return
+        try:
+            self._hold(found, keep)
+            self.letters = taken
+            while (word := self._word()) is None or word.kind == "pause":
+                if word is None:
+                    time.sleep(PAUSED)
+                    self._check()
+                else:
+                    self._accept(word, step)
+        except BaseException:  # this process goes on with it, or ends: it is not paused any more
+            with suppress(StoreError):
+                self._db.append([("stopped", plain({"step": step}))])
+            raise
+        self._accept(word, step)
+        if word.kind == "stop":
+            self._stop(step, found, keep)
+
+    def _word(self) -> Asked | None:
+        return next((one for one in self._db.waiting() if one.kind not in REQUESTS), None)

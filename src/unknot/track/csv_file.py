@@ -19,11 +19,13 @@ ROUND = ("clients", "used", "set_aside", "staleness", "train_loss")
 class CSV(Tracker):
     """Writes a line for each round, each request (with the model right after it) and the end.
 
-    What does not belong to an event is left empty. Every line is there as soon as it has happened.
+    What does not belong to an event is left empty. Every line is there as soon as it has happened. A table
+    that is there is replaced, or, with `onto`, gone on with: then it must have the same columns.
     """
 
-    def __init__(self, file: str | Path) -> None:
+    def __init__(self, file: str | Path, onto: bool = False) -> None:
         self._file = Path(file)
+        self._onto = onto
         self._columns: tuple[str, ...] = ()
         if self._file.is_dir() or not self._file.parent.is_dir():
             why = f"there is no folder {self._file.parent}; make it, or name another"
@@ -41,8 +43,22 @@ class CSV(Tracker):
         costs = [f"costs/{name}" for name in Costs.__dataclass_fields__]
         sides = [f"{side}/{name}" for side in ("own", "before") for name in measured]
         self._columns = (*FIRST, *measured, *ROUND, *sides, *costs, "request")
+        if self._onto and self._file.exists() and self._file.stat().st_size:
+            self._join()
+            return
         with self._file.open("w", newline="", encoding="utf-8") as out:
             csv.writer(out).writerow(self._columns)
+
+    def _join(self) -> None:
+        """Go on with a table that is there, after its last line, whole or not."""
+        with self._file.open(newline="", encoding="utf-8", errors="replace") as there:
+            if tuple(next(csv.reader(there), ())) != self._columns:
+                raise ConfigError(f"{self._file} is another table, with other columns: name another file")
+            there.seek(0)
+            *_, last = there
+        if not last.endswith("\n"):
+            with self._file.open("a", newline="", encoding="utf-8") as out:
+                out.write("\r\n")
 
     def round(self, record: Round) -> None:
         prefix = f"lane/{record.lane}/"

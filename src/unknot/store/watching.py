@@ -1,0 +1,58 @@
+"""Looking on while a run goes on: all of it at first, then what is new since the look before."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from unknot.federation.history import Event, Round
+from unknot.store.database import Database
+from unknot.store.entries import read_named
+from unknot.store.lock import Holder, holder
+from unknot.store.look import FINISHED, RUNNING, STOPPED, Look, event_of, look
+from unknot.store.naming import database
+from unknot.store.rows import Asked, Entry
+
+FEW = 5
+"""So many of the events before the first look are shown."""
+
+
+class Watching:
+    """Who looks on at the run in a folder; a long log is gone through once, not at each look."""
+
+    def __init__(self, folder: str | Path, keys: str | Path | None = None) -> None:
+        self._folder, self._keys = folder, keys
+        self._found: Look | None = None
+        self._number = 0
+        self._asked: list[Asked] = []
+
+    def look(self) -> tuple[Look, list[Event]]:
+        """Where the run stands, and the events since the look before; at first, the last few."""
+        held = holder(self._folder)
+        with Database.open(database(self._folder), readonly=True) as db:
+            number, asked = db.head()[0], db.asked()
+            if self._found is None:
+                new = [entry for entry in db.latest("event", FEW) if entry.number <= number]
+            else:
+                new = [entry for entry in db.entries(self._number) if entry.number <= number]
+        events = [e for entry in new if entry.kind == "event" and (e := event_of(entry.body)) is not None]
+        plain = all(entry.kind in ("event", "checkpoint") for entry in new) and all(
+            isinstance(event, Round) for event in events
+        )
+        if self._found is None or not plain or asked != self._asked or held != self._found.holder:
+            self._found = look(self._folder, self._keys)
+        else:
+            self._found = _moved(self._found, held, [e for e in new if e.kind == "checkpoint"][-1:])
+        self._number, self._asked = number, asked
+        return self._found, events
+
+
+def _moved(found: Look, held: Holder | None, checkpoint: list[Entry]) -> Look:
+    """The same run after another checkpoint, if there is one, and nothing but rounds."""
+    for entry in checkpoint:
+        named = read_named(entry.body)
+        state = RUNNING if held else FINISHED if named.stopped else STOPPED
+        found = replace(
+            found, rounds=named.rounds, time=named.time, kept=entry.at, stopped=named.stopped, state=state
+        )
+    return found

@@ -1,0 +1,157 @@
+"""``unknot resume``: what it refused is said, what is over is left alone, and trackers go on."""
+
+import csv
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from unknot.cli import app
+from unknot.engine.stacked import StackedEngine
+
+pytest.importorskip("cryptography")
+
+FILE = """
+[data]
+partition = "iid"
+clients = 4
+samples = 12
+validation = 20
+test_samples = 20
+[federation]
+rounds = 3
+"""
+NAMES = ("Graz-on-Mur", "Linz-on-Danube", "Wels-on-Traun")
+
+
+def call(*args, code=0):
+    result = CliRunner().invoke(app, [str(arg) for arg in args], env={"COLUMNS": "300"})
+    assert result.exit_code == code, (result.output, result.exception)
+    return result
+
+
+def shown(folder):
+    return json.loads(call("show", folder, "--json").stdout)
+
+
+@pytest.fixture
+def file(tmp_path):
+    path = tmp_path / "small.toml"
+    path.write_text(FILE)
+    return path
+
+
+@pytest.fixture
+def towns(tmp_path):
+    """A run's file whose clients have names."""
+    place = tmp_path / "towns"
+    place.mkdir()
+    for i, name in enumerate((*NAMES, "test", "validation")):
+        rows = "".join(f"0.{i}{j},{j % 2}\n" for j in range(6))
+        (place / f"{name}.csv").write_text("age,ill\n" + rows)
+    path = tmp_path / "towns.toml"
+    path.write_text(f"[data]\nname = 'folder'\npath = '{place}'\ntarget = 'ill'\n[federation]\nrounds = 2\n")
+    return path
+
+
+def break_off(monkeypatch, at):
+    """As if the process were interrupted in the middle of this training."""
+    train, calls = StackedEngine.train, []
+
+    def stopped(self, *args, **options):
+        calls.append(1)
+        if len(calls) == at:
+            raise KeyboardInterrupt
+        return train(self, *args, **options)
+
+    monkeypatch.setattr(StackedEngine, "train", stopped)
+
+
+def left(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir() if path.suffix in (".json", ".html")}
+
+
+@pytest.mark.parametrize("how", [["--quiet"], ["--json"], []])
+def test_what_was_refused_is_said_and_why_and_the_status_says_so(file, tmp_path, how):
+    out, ids = tmp_path / "run", tmp_path / "ids"
+    call("run", file, "--out", out, "--quiet")
+    ids.write_text("[123456]")
+    call("forget", out, "--client", "2", "--samples", ids)
+    call("forget", out, "--client", "1")
+    told = call("resume", out, *how, code=3)
+    (line,) = [line for line in told.stderr.splitlines() if "refused" in line]
+    assert line.startswith("warning: request 1 was refused: client 2 holds no sample 123456")
+    assert [one["state"] for one in shown(out)["requests"]] == ["refused", "served"]
+    assert "request 1:" not in shown(out)["requests"][0]["why"]
+    assert "was refused" not in call("resume", out).stderr
+
+
+def test_the_help_says_what_status_a_refusal_has():
+    assert "or one was refused" in " ".join(call("resume", "--help").stdout.replace("│", "").split())
+
+
+def test_a_refusal_calls_clients_by_their_names(towns, tmp_path):
+    out = tmp_path / "run"
+    call("run", towns, "--out", out, "--quiet")
+    call("admit", out, "--client", NAMES[2])
+    assert f"request 1 was refused: {NAMES[2]} is a member already" in call("resume", out, code=3).stderr
+    assert shown(out)["requests"][-1]["why"] == f"{NAMES[2]} is a member already"
+
+
+def test_a_run_that_is_over_and_asked_for_nothing_is_left_as_it_is(file, tmp_path):
+    out = tmp_path / "run"
+    call("run", file, "--out", out, "--quiet")
+    before = left(out)
+    told = call("resume", out)
+    assert "is over (rounds), and nothing was asked of it since" in told.stderr
+    assert f"unknot resume {out} --rounds N" in told.stderr
+    assert told.stdout == ""
+    assert call("resume", out, "--quiet").output == ""
+    record = json.loads(call("resume", out, "--json").stdout)
+    assert record["model"] == shown(out)["model"]
+    assert left(out) == before
+
+
+@pytest.mark.parametrize("name", ["record.json", "report.html", "model.safetensors", "config.toml"])
+def test_a_result_that_is_missing_is_written_anew(file, tmp_path, name):
+    out = tmp_path / "run"
+    call("run", file, "--out", out, "--quiet")
+    model = shown(out)["model"]
+    (out / name).unlink()
+    assert f"written: {out / name}" in call("resume", out).stdout
+    assert json.loads((out / "record.json").read_text())["model"] == model
+
+
+def rows(path):
+    with path.open(newline="") as there:
+        return list(csv.DictReader(there))
+
+
+def test_a_table_that_is_there_is_gone_on_with(file, tmp_path, monkeypatch):
+    table, out = tmp_path / "run.csv", tmp_path / "run"
+    with monkeypatch.context() as patch:
+        break_off(patch, 3)
+        call("run", file, "--out", out, "--csv", table, "--checkpoint", "0", "--quiet", code=130)
+    before = table.read_bytes()
+    table.write_bytes(before.rstrip())  # as if the last line had been cut
+    told = call("resume", out, "--csv", table)
+    assert f"written: {table}" in told.stdout
+    assert table.read_bytes().startswith(before)
+    found = [(row["event"], row["step"]) for row in rows(table)]
+    assert found == [("round", "1"), ("round", "2"), ("end", "2"), ("round", "3"), ("end", "3")]
+
+
+def test_a_table_that_is_not_there_has_what_came_since_the_checkpoint(file, tmp_path):
+    table, out = tmp_path / "rest.csv", tmp_path / "run"
+    call("run", file, "--out", out, "--quiet")
+    call("resume", out, "--rounds", "2", "--csv", table, "--quiet")
+    assert [row["step"] for row in rows(table) if row["event"] == "round"] == ["4", "5"]
+
+
+def test_another_table_is_not_touched(file, tmp_path):
+    table, out = tmp_path / "other.csv", tmp_path / "run"
+    call("run", file, "--out", out, "--quiet")
+    table.write_text("name,age\nAnna,3\n")
+    told = call("resume", out, "--rounds", "1", "--csv", table, code=5)
+    assert "is another table, with other columns" in told.stderr
+    assert table.read_text() == "name,age\nAnna,3\n"

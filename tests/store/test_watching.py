@@ -1,0 +1,62 @@
+"""Looking on: the last few events at first, then what is new, and never the whole log again."""
+
+import pytest
+
+from support import ToyEngine, small_data, toy_federation
+from unknot.core.requests import erase
+from unknot.store import watching
+from unknot.store.keeper import RunKeeper
+from unknot.store.look import look
+from unknot.store.watching import FEW, Watching
+from unknot.unlearn import RFS
+
+
+@pytest.fixture
+def kept(tmp_path):
+    fed = toy_federation(RFS(), small_data((5, 8, 3, 6)), ToyEngine())
+    keeper = RunKeeper.create(fed, tmp_path / "run")
+    fed.run(FEW + 3)
+    yield fed, tmp_path / "run"
+    keeper.close()
+
+
+def test_the_last_few_are_seen_first_and_then_each_event_once(kept):
+    fed, folder = kept
+    one = Watching(folder)
+    assert [event.round for event in one.look()[1]] == [4, 5, 6, 7, 8]
+    assert one.look()[1] == []
+    fed.run(2)
+    assert [event.round for event in one.look()[1]] == [9, 10]
+
+
+def test_what_is_seen_is_what_a_whole_look_says(kept):
+    fed, folder = kept
+    one = Watching(folder)
+    one.look()
+    for requests in ((), erase(1, round=FEW + 4), ()):
+        fed.run(1, requests=requests)
+        found, expected = one.look()[0], look(folder)
+        for name in ("state", "rounds", "time", "kept", "stopped", "paused", "holder", "requests"):
+            assert getattr(found, name) == getattr(expected, name), name
+    fed.keeper.close()
+    assert one.look()[0].state == "finished"
+
+
+def test_a_request_that_waits_is_seen_although_the_log_does_not_have_it(kept):
+    fed, folder = kept
+    one = Watching(folder)
+    one.look()
+    fed.inbox.put(erase(1))
+    assert [wanted.state for wanted in one.look()[0].requests] == ["waiting"]
+
+
+def test_rounds_alone_are_no_reason_to_go_through_the_log_again(kept, monkeypatch):
+    fed, folder = kept
+    one = Watching(folder)
+    fed.begin(3)
+    one.look()
+    monkeypatch.setattr(watching, "look", lambda *_: pytest.fail("the whole log is read again"))
+    for _ in range(2):
+        fed.step()
+        fed.keeper.checkpoint(fed)
+        assert one.look()[0].rounds == len(fed.history.rounds)

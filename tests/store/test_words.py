@@ -1,0 +1,162 @@
+"""The words pause, go and stop: taken in their order, and what is said of the run meanwhile is so."""
+
+import itertools
+import threading
+import time
+
+import pytest
+
+from support import ToyEngine, small_data, toy_federation
+from unknot.core.errors import RunStopped
+from unknot.core.requests import erase
+from unknot.store import post
+from unknot.store.database import Database
+from unknot.store.inbox import leave
+from unknot.store.keeper import DATABASE, KEYS, RunKeeper
+from unknot.store.keyring import Keyring
+from unknot.store.look import look
+from unknot.unlearn import RFS
+
+
+class Gone(BaseException):
+    """The process is gone."""
+
+
+def build():
+    return toy_federation(RFS(), small_data((5, 8, 3, 6)), ToyEngine())
+
+
+def say(folder, *words):
+    with Database.open(folder / DATABASE) as db:
+        for word in words:
+            if word == "erase":
+                leave(db, erase(1), Keyring(folder / KEYS))
+            else:
+                db.ask(word, b"", "tester")
+
+
+def told(folder):
+    found = look(folder)
+    return "paused" if found.paused else "pausing" if found.pausing else ""
+
+
+def run_with(folder, monkeypatch, first, later):
+    """Run to the end with words that come before it, and others that come one at each moment of a pause.
+
+    What is said of the run when it waits; a run that waits with no word to come is a failure.
+    """
+    fed, seen, left = build(), [], list(later)
+    keeper = RunKeeper.create(fed, folder)
+    say(folder, *first)
+
+    def sleep(seconds):
+        seen.append(told(folder))
+        if not left:
+            raise Gone
+        say(folder, left.pop(0))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(post.time, "sleep", sleep)
+        try:
+            fed.run(2)
+        except RunStopped:
+            seen.append("stopped")
+        except Gone:
+            seen.append("stuck")
+        else:
+            seen.append("over")
+    seen.append(told(folder))
+    keeper.close()
+    return seen
+
+
+@pytest.mark.parametrize(
+    ("first", "later", "expected"),
+    [
+        (["pause"], ["go"], ["paused", "over", ""]),
+        (["pause", "pause"], ["go"], ["paused", "over", ""]),
+        (["pause"], ["pause", "go"], ["paused", "paused", "over", ""]),
+        (["pause", "go", "pause"], ["go"], ["paused", "over", ""]),
+        (["pause", "go"], [], ["over", ""]),
+        (["go", "pause"], ["stop"], ["paused", "stopped", ""]),
+        (["pause", "stop"], [], ["stopped", ""]),
+        (["pause", "erase"], ["erase", "go"], ["paused", "paused", "over", ""]),
+        (["pause"], [], ["paused", "stuck", ""]),
+    ],
+)
+def test_words_are_taken_in_order_and_the_look_is_right(tmp_path, monkeypatch, first, later, expected):
+    assert run_with(tmp_path / "run", monkeypatch, first, later) == expected
+
+
+@pytest.mark.parametrize("words", list(itertools.product(["pause", "go", "stop"], repeat=3)))
+def test_every_order_of_three_words_ends_as_said_one_after_the_other(tmp_path, monkeypatch, words):
+    *_, end, after = run_with(tmp_path / "run", monkeypatch, words, [])
+    before = words[: words.index("stop")] if "stop" in words else words
+    expected = "stopped" if "stop" in words else "stuck" if before[-1] == "pause" else "over"
+    assert (end, after in ("", "pausing")) == (expected, True)
+    late = words[len(before) + 1 :]  # said to a process that has stopped: waits for nobody
+    assert (after == "pausing") == (late[-1:] == ("pause",))
+
+
+def test_requests_that_came_around_a_pause_are_served_in_their_order(tmp_path, monkeypatch):
+    run_with(tmp_path / "run", monkeypatch, ["pause", "erase", "pause"], ["erase", "go"])
+    with Database.open(tmp_path / "run" / DATABASE, readonly=True) as db:
+        assert {one.number: one.state for one in db.asked()} == {
+            1: "served",
+            2: "served",
+            3: "served",
+            4: "refused",  # the same client again
+            5: "served",
+        }
+
+
+def test_a_request_that_came_in_a_pause_outlives_a_process_that_goes_on_and_dies(tmp_path, monkeypatch):
+    folder = tmp_path / "run"
+    run_with(folder, monkeypatch, ["pause"], ["erase"])
+    again = build()
+    keeper = RunKeeper.go_on(again, folder)
+    history = again.resume()
+    assert [served.request for served in history.served] == ["erase client 1"]
+    assert told(folder) == ""
+    keeper.close()
+
+
+def test_a_pause_that_was_not_taken_up_is_pausing(tmp_path):
+    fed = build()
+    keeper = RunKeeper.create(fed, tmp_path / "run")
+    fed.run(1)
+    say(tmp_path / "run", "pause")
+    assert told(tmp_path / "run") == "pausing"
+    say(tmp_path / "run", "go")
+    assert told(tmp_path / "run") == ""
+    keeper.close()
+    assert told(tmp_path / "run") == ""
+
+
+def test_after_a_stop_in_a_pause_the_resumed_run_is_not_paused(tmp_path, monkeypatch):
+    folder = tmp_path / "run"
+    run_with(folder, monkeypatch, ["pause"], ["stop"])
+    again = build()
+    keeper = RunKeeper.go_on(again, folder)
+    assert told(folder) == ""
+    again.resume()
+    assert told(folder) == ""
+    keeper.close()
+
+
+def test_a_run_that_was_paused_twice_goes_on_at_one_word_in_another_thread(tmp_path, monkeypatch):
+    monkeypatch.setattr(post, "PAUSED", 0.01)
+    fed = build()
+    keeper = RunKeeper.create(fed, tmp_path / "run")
+    say(tmp_path / "run", "pause", "pause")
+    thread = threading.Thread(target=fed.run, args=(2,), daemon=True)
+    thread.start()
+    end = time.monotonic() + 20
+    while told(tmp_path / "run") != "paused":
+        assert time.monotonic() < end
+        time.sleep(0.01)
+    say(tmp_path / "run", "go")
+    thread.join(20)
+    assert not thread.is_alive()
+    assert fed.over
+    keeper.close()
