@@ -102,11 +102,10 @@ def _ask(
     from unknot.store import look, naming
     from unknot.store.database import Database
     from unknot.store.inbox import leave
-    from unknot.store.keeper import KEYS
-    from unknot.store.keyring import Keyring
     from unknot.store.lock import holder
 
     path = naming.database(folder)
+    naming.check_asked(folder, keys)
     numbers = [naming.number_of(folder, who, keys) for who in clients]
     request = look.request(kind, numbers, samples)
     runner = holder(folder)
@@ -117,7 +116,7 @@ def _ask(
         )
     with Database.open(path) as db:
         names = naming.client_names(db, folder, keys)
-        number = leave(db, request, Keyring(keys or folder / KEYS), reason)
+        number = leave(db, request, naming.keyring_of(folder, keys), reason)
     told = request.told(lambda one: names.get(one, f"client {one}"))
     screen().print(Text(f"request {number}: {told}. {_when(runner, folder)}"), soft_wrap=True)
     if wait:
