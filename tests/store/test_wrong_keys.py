@@ -100,6 +100,28 @@ def test_an_old_copy_of_the_keys_does_not_bring_an_erased_clients_key_back(tmp_p
     keeper.close()
 
 
+@pytest.mark.parametrize("method", ["rfs", "federaser"])
+def test_a_copy_of_the_keys_from_before_samples_were_erased_is_refused_and_a_later_one_is_not(
+    tmp_path, method
+):
+    folder, fed = tmp_path / "run", build(method, "sync")
+    keeper = RunKeeper.create(fed, folder)
+    shutil.copy(folder / "keys", tmp_path / "before")
+    fed.run(3, requests=[erase({3: [1, 2]}, round=1)])
+    shutil.copy(folder / "keys", tmp_path / "after")
+    fed.run(1, requests=[erase(1, round=3)])
+    keeper.close()
+    shutil.copy(tmp_path / "before", folder / "keys")
+    for work in (lambda: RunKeeper.go_on(build(method, "sync"), folder), lambda: look(folder)):
+        with pytest.raises(StoreError, match=r"before samples were erased \(of these: 3\)"):
+            work()
+    shutil.copy(tmp_path / "after", folder / "keys")
+    for said in (1, 0):  # whoever was erased since is destroyed again, once
+        keeper = RunKeeper.go_on(build(method, "sync"), folder)
+        assert len([text for text in keeper.said if "erased clients again (1)" in text]) == said
+        keeper.close()
+
+
 @pytest.mark.parametrize("again", ["keys", None])
 @pytest.mark.parametrize("first", ["keys", None])
 def test_a_run_is_begun_again_where_it_was_broken_off_and_what_was_asked_stays(tmp_path, first, again):

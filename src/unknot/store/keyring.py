@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 _MAGIC = b"unknot keys 2\n\0\0"
+_HEAD = struct.Struct("<16s16sQ")  # the above, the file's mark, how often it was written
 _MARK = 16
 _ROW = struct.Struct("<QB32s")  # a client's number, which key it is, the key
 _DESTROYED, _HELD, _NEXT = range(3)
@@ -44,6 +45,7 @@ class Keyring:
     new one by accident: `make` alone gives it one.
 
     The file has a random `mark`, made with it, by which a run knows its own from another's. It is no secret.
+    And it says how often it was `written`, by which an older copy is known.
     """
 
     def __init__(self, path: str | Path) -> None:
@@ -51,7 +53,7 @@ class Keyring:
         with told("read", given):
             self.path = given.parent.resolve() / given.name
             there = os.path.lexists(self.path)
-        self.mark = os.urandom(_MARK)
+        self.mark, self.written = os.urandom(_MARK), 0
         self._keys: dict[int, bytes] = {}
         self._next: dict[int, bytes] = {}
         self._destroyed: set[int] = set()
@@ -156,7 +158,9 @@ class Keyring:
         rows = [(client, _HELD, key) for client, key in keys.items()]
         rows += [(client, _NEXT, key) for client, key in following.items()]
         rows += [(client, _DESTROYED, _GONE) for client in destroyed]
-        content = _MAGIC + self.mark + b"".join(_ROW.pack(*row) for row in sorted(rows))
+        content = _HEAD.pack(_MAGIC, self.mark, self.written + 1) + b"".join(
+            _ROW.pack(*row) for row in sorted(rows)
+        )
         content += hashlib.sha256(content).digest()
         old, aside = None, self.path.with_name(files.part_name(self.path.name))
         with told("write", self.path):
@@ -169,6 +173,7 @@ class Keyring:
                 point("keyring:aside")
             write_whole(self.path, content)
             self._keys, self._next, self._destroyed = keys, following, destroyed
+            self.written += 1
             point("keyring:replaced")
             if old is not None:
                 with told("overwrite the old keys of", self.path):
@@ -214,8 +219,8 @@ class Keyring:
     def _take(self, content: bytes) -> None:
         """What a file's `content` says, once all of it is known to be right."""
         body, check = content[:-_CHECK], content[-_CHECK:]
-        rows = body[len(_MAGIC) + _MARK :]
-        if not body.startswith(_MAGIC) or len(body) < len(_MAGIC) + _MARK or len(rows) % _ROW.size:
+        rows = body[_HEAD.size :]
+        if not body.startswith(_MAGIC) or len(body) < _HEAD.size or len(rows) % _ROW.size:
             raise StoreError(f"{self.path} is not a file of keys, or one of another version")
         if hashlib.sha256(body).digest() != check:
             raise StoreError(f"{self.path} is damaged: take the keys from their backup")
@@ -234,7 +239,7 @@ class Keyring:
                 destroyed.add(client)
             else:
                 (keys if which == _HELD else following)[client] = key
-        self.mark = body[len(_MAGIC) : len(_MAGIC) + _MARK]
+        _, self.mark, self.written = _HEAD.unpack_from(body)
         self._keys, self._next, self._destroyed = keys, following, destroyed
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -129,12 +129,19 @@ def own_keyring(db: Database, folder: str | Path, keys: str | Path | None = None
             or f"{path} is missing, and without its keys {folder} cannot be gone on with: take it from "
             "its backup"
         )
+    renewed = list(_renewed_in(db))  # before the file is read: a run may be writing both, the file first
     found, mark = Keyring(path), noted.get("mark")
     if found.mark != mark:
         known = mark[:16].hex() if isinstance(mark, bytes) else "none"
         raise StoreError(
             f"{path} has the keys of another run (mark {found.mark.hex()}), not those of {folder} (mark "
             f"{known}); {apart or 'name its own with --keys, or put them back from their backup'}"
+        )
+    old = {c for written, clients in renewed if found.written < written for c in clients if found.holds(c)}
+    if old:
+        raise StoreError(
+            f"{path} is a copy from before samples were erased (of {_span(old)}), who have had other keys "
+            "since: take a newer copy, and remove this one"
         )
     return found
 
@@ -180,13 +187,25 @@ def begun_in(db: Database, folder: str | Path) -> tuple[Mapping[str, Any], str]:
 
 def erased_in(db: Database) -> set[int]:
     """The numbers of all clients that were erased, on the disk too."""
-    found: set[int] = set()
+    return {client for body in _erasures(db) for client in _numbers(body.get("whole", []))}
+
+
+def _renewed_in(db: Database) -> Iterator[tuple[int, list[int]]]:
+    """How often the keys had been written once these clients, whose samples were erased, had new ones."""
+    for body in _erasures(db):
+        (written,) = _numbers([body.get("keys_written", 0)])
+        yield written, _numbers(body.get("parts", []))
+
+
+def _erasures(db: Database) -> Iterator[Mapping[str, Any]]:
     for entry in db.entries(kind="erased"):
-        whole = table_in(read_plain(entry.body)).get("whole", [])
-        if not isinstance(whole, list | tuple) or not all(type(client) is int for client in whole):
-            raise StoreError("an entry of the log does not say who was erased: it was changed")
-        found.update(whole)
-    return found
+        yield table_in(read_plain(entry.body))
+
+
+def _numbers(found: object) -> list[int]:
+    if not isinstance(found, list | tuple) or not all(type(one) is int for one in found):
+        raise StoreError("an entry of the log does not say what was erased: it was changed")
+    return list(found)
 
 
 def _span(numbers: set[int]) -> str:
