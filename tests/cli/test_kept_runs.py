@@ -3,6 +3,7 @@
 import json
 import shutil
 import sys
+from importlib.util import find_spec
 
 import pytest
 from typer.testing import CliRunner
@@ -353,7 +354,8 @@ def test_what_a_kept_run_leaves_is_its_owners_alone(file, tmp_path):
     out = tmp_path / "run"
     out.mkdir(mode=0o755)
     call("run", file, "--out", out, "--quiet")
-    call("resume", out, "--rounds", "1", "--quiet")
+    picture = ["--plot", out / "timeline.png"] if find_spec("matplotlib") else []
+    call("resume", out, "--rounds", "1", "--quiet", *picture)
     assert {path.name: path.stat().st_mode & 0o777 for path in out.iterdir() if path.is_file()}.items() >= {
         (name, 0o600) for name in FILES
     }
