@@ -1,13 +1,21 @@
 """Runs that are kept: resume, runs, show, watch, forget, admit, by the folder alone."""
 
 import json
+import shutil
 import sys
+from importlib.util import find_spec
 
 import pytest
 from typer.testing import CliRunner
 
 from unknot.cli import app
+from unknot.core.requests import erase
 from unknot.engine.stacked import StackedEngine
+from unknot.experiments.results import FILES
+from unknot.store.database import Database
+from unknot.store.inbox import leave
+from unknot.store.keeper import RunKeeper
+from unknot.store.keyring import Keyring
 from unknot.store.lock import Lock
 
 pytest.importorskip("cryptography")
@@ -260,3 +268,117 @@ def test_what_nobody_runs_cannot_be_paused_stopped_or_waited_for(file, tmp_path)
     lines = call("watch", out).stdout.splitlines()
     assert [line.split(",")[1] for line in lines[:3]] == [" round 1", " round 2", " round 3"]
     assert lines[-1].startswith("finished, 3 rounds")
+
+
+def kept_apart(file, tmp_path, *names):
+    """Runs whose keys lie apart: the folder and the keys of each."""
+    found = [(tmp_path / name, tmp_path / f"keys-{name}") for name in names]
+    for out, keys in found:
+        call("run", file, "--out", out, "--keys", keys, "--quiet")
+    return found
+
+
+def test_the_keys_of_another_run_are_refused_by_every_command(towns, tmp_path):
+    (out, keys), (other, others) = kept_apart(towns, tmp_path, "a", "b")
+    before = [path.read_bytes() for path in (keys, others)]
+    for words in (["resume"], ["show"], ["watch"], ["forget", "--client", "1"], ["admit", "--client", "1"]):
+        told = call(*words, out, "--keys", others, code=2).stderr
+        assert f"{others} has the keys of another run" in told
+        assert str(out) in told
+        assert told.count("\n") == 1
+    call("run", towns, "--out", out, "--keys", others, "--force", code=2)
+    assert [path.read_bytes() for path in (keys, others)] == before
+    assert [one["by"] for one in shown(out)["requests"]] == ["its file"]
+    for place, its in ((out, keys), (other, others)):
+        call("resume", place, "--keys", its, "--quiet")
+
+
+def test_a_file_of_keys_that_is_copied_into_the_folder_of_another_run_is_refused(file, tmp_path):
+    for name in ("a", "b"):
+        call("run", file, "--out", tmp_path / name, "--quiet")
+    shutil.copy(tmp_path / "b" / "keys", tmp_path / "a" / "keys")
+    for words in (["resume"], ["show"], ["forget", "--client", "1"]):
+        assert "keys of another run" in call(*words, tmp_path / "a", code=2).stderr
+    for more in ([], ["--no-keep"]):
+        told = call("run", file, "--out", tmp_path / "a", "--force", *more, code=2).stderr
+        assert "keys are for one run" in told
+    assert (tmp_path / "a" / "keys").read_bytes() == (tmp_path / "b" / "keys").read_bytes()
+
+
+def test_the_folder_of_the_keys_is_made_and_one_that_cannot_be_is_told_before_anything_is(file, tmp_path):
+    keys = tmp_path / "not" / "there" / "keys"
+    call("run", file, "--out", tmp_path / "run", "--keys", keys, "--quiet")
+    assert keys.parent.stat().st_mode & 0o777 == 0o700
+    told = call("run", file, "--out", tmp_path / "other", "--keys", file / "in" / "keys", code=2).stderr
+    assert f"{file} is no folder" in told
+    assert not (tmp_path / "other").exists()
+
+
+def test_what_nobody_could_serve_is_not_asked_for(file, tmp_path):
+    out = tmp_path / "run"
+    call("run", file, "--out", out, "--quiet")
+    keys = (out / "keys").read_bytes()
+    (out / "keys").unlink()
+    for command in ("forget", "admit"):
+        told = call(command, out, "--client", "1", code=2).stderr
+        assert "keys is missing" in told
+        assert "backup" in told
+    (out / "keys").write_bytes(keys)
+    assert shown(out)["requests"] == []
+
+
+def test_a_run_that_was_broken_off_before_it_was_kept_is_begun_again_by_the_same_command(
+    file, tmp_path, monkeypatch
+):
+    out, keys = tmp_path / "run", tmp_path / "keys"
+    command = ["run", file, "--out", out, "--keys", keys, "--quiet"]
+    with monkeypatch.context() as patch:
+
+        def stopped(self, fed):
+            raise KeyboardInterrupt
+
+        patch.setattr(RunKeeper, "checkpoint", stopped)
+        call(*command, code=130)
+    assert keys.exists()
+    told = call("forget", out, "--client", "1", "--keys", keys, code=2).stderr
+    assert f"unknot run FILE.toml --out {out}" in told
+    assert "begin it again, in the same folder" in call("resume", out, "--keys", keys, code=2).stderr
+    with Database.open(out / "run.db") as db:  # as while the process that began it was there
+        leave(db, erase(1), Keyring(keys))
+    call(*command)
+    found = shown(out)
+    assert (found["state"], [one["state"] for one in found["requests"]]) == ("finished", ["served"])
+
+
+def test_what_a_kept_run_leaves_is_its_owners_alone(file, tmp_path):
+    out = tmp_path / "run"
+    out.mkdir(mode=0o755)
+    call("run", file, "--out", out, "--quiet")
+    picture = ["--plot", out / "timeline.png"] if find_spec("matplotlib") else []
+    call("resume", out, "--rounds", "1", "--quiet", *picture)
+    assert {path.name: path.stat().st_mode & 0o777 for path in out.iterdir() if path.is_file()}.items() >= {
+        (name, 0o600) for name in FILES
+    }
+    assert [path.name for path in out.rglob("*") if path.stat().st_mode & 0o077] == []
+    assert out.stat().st_mode & 0o777 == 0o700
+
+
+def test_what_is_left_without_keeping_the_run_has_the_usual_rights(file, tmp_path):
+    out = tmp_path / "run"
+    out.mkdir(mode=0o755)
+    call("run", file, "--out", out, "--no-keep", "--quiet")
+    usual = tmp_path / "usual"
+    usual.touch()
+    assert {(out / name).stat().st_mode for name in FILES} == {usual.stat().st_mode}
+    assert out.stat().st_mode & 0o777 == 0o755
+
+
+@pytest.mark.parametrize("command", ["resume", "show", "watch", "forget", "admit"])
+def test_without_cryptography_every_command_says_so_in_a_line(towns, tmp_path, monkeypatch, command):
+    call("run", towns, "--out", tmp_path / "run", "--quiet")
+    monkeypatch.setitem(sys.modules, "cryptography", None)
+    more = ["--client", NAMES[1]] if command in ("forget", "admit") else []
+    told = call(command, tmp_path / "run", *more, code=2).stderr
+    assert "the package cryptography is needed" in told
+    assert "--no-keep" not in told
+    assert told.count("\n") == 1

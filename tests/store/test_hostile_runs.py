@@ -17,7 +17,7 @@ from unknot.core.errors import StoreError, UnknotError
 from unknot.core.requests import erase
 from unknot.core.written import MAGIC, Writer
 from unknot.experiments import kept
-from unknot.store import Database
+from unknot.store import Database, Keyring
 from unknot.store.entries import plain, read_named
 from unknot.store.inbox import leave
 from unknot.store.keeper import RunKeeper
@@ -255,7 +255,8 @@ TABLE = {
 
 def begun_with(run: Path, table) -> Path:
     folder = run.parent / "hostile table"
-    entry = {"environment": {}, "table": table, "keys": None, "clients": 8}
+    mark = Keyring(run / "keys").mark
+    entry = {"environment": {}, "table": table, "keys": None, "mark": mark, "clients": 8}
     forge(run, folder, [("begun", plain(entry)), *log_of(run)[1:]])
     return folder
 

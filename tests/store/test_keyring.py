@@ -1,6 +1,7 @@
 """What is sealed under a client's key is read with it, and by nobody once it is destroyed."""
 
 import os
+import sys
 import time
 
 import pytest
@@ -196,3 +197,42 @@ def test_killed_anywhere_while_a_key_is_renewed_one_key_or_both_are_there(tmp_pa
         assert not [path for path in place.iterdir() if path.name.startswith(".part-keys")]
 
     assert at_every_point(tmp_path, prepare, work, check) > 20
+
+
+def test_a_file_of_keys_has_a_mark_of_its_own_that_stays(tmp_path):
+    ring = Keyring(tmp_path / "keys")
+    ring.make([1, 2])
+    mark = ring.mark
+    ring.renew([1])
+    ring.drop_old([1])
+    ring.destroy([2])
+    assert (len(mark), ring.mark, Keyring(tmp_path / "keys").mark) == (16, mark, mark)
+    other = Keyring(tmp_path / "other")
+    other.make([1])
+    assert other.mark != mark
+
+
+def test_keys_that_are_replaced_while_they_are_read_are_read_again(tmp_path, monkeypatch):
+    """The old file is all zeros by then, or in part."""
+    path, read, left = tmp_path / "keys", files.read_at, [1, 2, 3]
+    writer = Keyring(path)
+    writer.make(range(5))
+
+    def late(descriptor, start, size, where):
+        if left:
+            writer.destroy([left.pop()])
+        return read(descriptor, start, size, where)
+
+    monkeypatch.setattr(files, "read_at", late)
+    ring = Keyring(path)
+    assert not left
+    assert [ring.holds(client) for client in range(5)] == [True, False, False, False, True]
+
+
+def test_without_cryptography_it_is_said_what_is_needed(tmp_path, monkeypatch):
+    ring = Keyring(tmp_path / "keys")
+    sealed = ring.seal(1, b"x", b"")
+    monkeypatch.setitem(sys.modules, "cryptography", None)
+    for work in (lambda: ring.seal(1, b"x", b""), lambda: ring.open(1, sealed, b"")):
+        with pytest.raises(StoreError, match=r"pip install 'unknot\[store\]'"):
+            work()

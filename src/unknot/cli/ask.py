@@ -102,12 +102,11 @@ def _ask(
     from unknot.store import look, naming
     from unknot.store.database import Database
     from unknot.store.inbox import leave
-    from unknot.store.keeper import KEYS
-    from unknot.store.keyring import Keyring
     from unknot.store.lock import holder
     from unknot.store.words import standing_of
 
     path = naming.database(folder)
+    naming.check_asked(folder, keys)
     numbers = [naming.number_of(folder, who, keys) for who in clients]
     request = look.request(kind, numbers, samples)
     runner = holder(folder)
@@ -119,7 +118,7 @@ def _ask(
     with Database.open(path) as db:
         word = standing_of(db)
         names = naming.client_names(db, folder, keys)
-        number = leave(db, request, Keyring(keys or folder / KEYS), reason)
+        number = leave(db, request, naming.keyring_of(folder, keys), reason)
     told = request.told(lambda one: names.get(one, f"client {one}"))
     screen().print(Text(f"request {number}: {told}. {_when(runner, folder, word)}"), soft_wrap=True)
     if wait:

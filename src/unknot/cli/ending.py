@@ -46,8 +46,9 @@ class Asked:
         from unknot.core.errors import ConfigError, StoreError
         from unknot.experiments.results import FILES, check_folder
         from unknot.report import timeline
-        from unknot.store.keeper import DATABASE
+        from unknot.store.files import check_ours
         from unknot.store.lock import holder
+        from unknot.store.naming import DATABASE, check_new
 
         if self.plot is not None:
             timeline.check(self.plot)
@@ -60,20 +61,22 @@ class Asked:
                 if given:
                     raise ConfigError(f"{option} is for a folder of --out: name it, or leave {option} out")
             return
-        check_folder(self.out, self.force, (*FILES, DATABASE))
+        again = self.keep and not self.force and _half_begun(self.out)
+        check_folder(self.out, self.force, FILES if again else (*FILES, DATABASE))
         if (self.out / DATABASE).exists() and (held := holder(self.out)):
             raise StoreError(
                 f"{self.out} holds a run that process {held.pid} on {held.host} runs: name another folder, "
                 f"or stop it first: unknot stop {self.out}"
             )
         if self.keep:
-            if self.keys is not None and self.keys.exists() and not self.force:
-                raise StoreError(f"{self.keys} is there already, and keys are for one run: name another file")
-            check_store()
+            check_ours(self.out)
+            check_store("--no-keep leaves its results alone, in a folder that cannot be gone on with")
+        if self.keep or self.force:
+            check_new(self.out, self.keys, instead=self.force)
 
     def write(self, history: History, experiment: Experiment) -> list[Path]:
         """The picture and the folder, and where they are."""
-        from unknot.experiments.results import write_results
+        from unknot.experiments.results import PRIVATE, write_results
         from unknot.report import timeline
         from unknot.report.page import page
         from unknot.store.look import discard
@@ -81,11 +84,13 @@ class Asked:
         written = []
         if self.plot is not None:
             timeline.draw_run(history, self.plot)
+            if self.keep and self.out is not None and self.plot.resolve().parent == self.out.resolve():
+                self.plot.chmod(PRIVATE)
             written.append(self.plot)
         if self.out is not None:
             if self.force and not self.keep:
                 discard(self.out)
-            written += write_results(history, experiment, self.out, page)
+            written += write_results(history, experiment, self.out, page, private=self.keep)
         return written
 
 
@@ -131,14 +136,24 @@ def status_of(history: History) -> int:
     return NOT_TRACKED if lost(history) else 0
 
 
-def check_store() -> None:
-    """What a run is kept with must be there before it begins."""
-    from importlib.util import find_spec
-
+def check_store(otherwise: str = "") -> None:
+    """What a run is kept with must be there before it begins; if not, there may be something else to do."""
     from unknot.core.errors import StoreError
+    from unknot.store.keyring import check_installed
 
-    if find_spec("cryptography") is None:
-        raise StoreError(
-            "the package cryptography is needed to keep a run: pip install 'unknot[store]'; --no-keep leaves "
-            "its results alone, in a folder that cannot be gone on with"
-        )
+    try:
+        check_installed()
+    except StoreError as error:
+        raise StoreError(f"{error}; {otherwise}" if otherwise else str(error)) from None
+
+
+def _half_begun(folder: Path) -> bool:
+    """Whether a run was begun there and broken off before anything was kept: it may be begun again."""
+    from unknot.core.errors import StoreError
+    from unknot.store.keeper import begun
+    from unknot.store.naming import DATABASE
+
+    try:
+        return (folder / DATABASE).exists() and not begun(folder)
+    except StoreError:  # damaged: not ours to judge
+        return False

@@ -52,8 +52,6 @@ def begin(
     fed.begin(experiment.length, requests=experiment.requests)
     if instead:
         discard(folder, keys)
-    if keys is not None and Path(keys).exists():
-        raise StoreError(f"{keys} is there already, and keys are for one run: name another file")
     RunKeeper.create(fed, folder, keys=keys, every=EVERY if every is None else every, table=table)
     return fed
 

@@ -25,6 +25,8 @@ FILES = (CONFIG, MODEL, REPORT, RECORD)
 PICTURE, PAGE, FIGURES = "comparison.png", "comparison.html", "comparison.json"
 COMPARED = (CONFIG, PICTURE, PAGE, FIGURES)
 """What a comparison leaves, in the same order."""
+PRIVATE = 0o600
+"""The rights of what a run that is kept leaves: its folder is its owner's alone."""
 Page = Callable[[dict[str, Any]], str]
 
 
@@ -56,11 +58,13 @@ def check_folder(folder: str | Path, force: bool = False, files: Sequence[str] =
         raise ConfigError(f"cannot write into {place}: you may not write into {there}")
 
 
-def write_results(history: History, experiment: Experiment, folder: str | Path, page: Page) -> list[Path]:
+def write_results(
+    history: History, experiment: Experiment, folder: str | Path, page: Page, private: bool = False
+) -> list[Path]:
     """Write everything into the folder, each file whole or not at all; returns the files.
 
     `page` makes the report of a record: `unknot.report.page.page`. Without a file or table that the
-    experiment was read from there is no configuration to write.
+    experiment was read from there is no configuration to write. `private`: for their owner alone.
     """
     record, model = record_of(history, experiment), history.model
     drafts = {}
@@ -68,7 +72,8 @@ def write_results(history: History, experiment: Experiment, folder: str | Path, 
         drafts[CONFIG] = _text(configuration(experiment))
     if model is not None:
         drafts[MODEL] = lambda draft: save_model(model, draft)
-    return _left(Path(folder), {**drafts, REPORT: _text(page(record)), RECORD: _text(_lines(record))})
+    drafts |= {REPORT: _text(page(record)), RECORD: _text(_lines(record))}
+    return _left(Path(folder), drafts, private)
 
 
 def write_comparison(found: Comparison, folder: str | Path, page: Page, again: str) -> list[Path]:
@@ -86,13 +91,17 @@ def write_comparison(found: Comparison, folder: str | Path, page: Page, again: s
     return _left(Path(folder), {**drafts, PAGE: _text(page(shown)), FIGURES: _text(_lines(shown))})
 
 
-def _left(place: Path, write: Mapping[str, Callable[[Path], None]]) -> list[Path]:
+def _left(place: Path, write: Mapping[str, Callable[[Path], None]], private: bool = False) -> list[Path]:
     """Files, made by what is given for each; the last of them is there only where all others are."""
     drafts = {name: place / f".part.{name}" for name in write}
     try:
         place.mkdir(parents=True, exist_ok=True)
         for name, draft in drafts.items():
+            if private:
+                draft.touch(PRIVATE)  # before there is anything to read
             write[name](draft)
+            if private:
+                draft.chmod(PRIVATE)  # for what puts a file of its own there
         (place / [*write][-1]).unlink(missing_ok=True)
         return [draft.replace(place / name) for name, draft in drafts.items()]
     except OSError as error:

@@ -211,11 +211,6 @@ class Database:
             if len(rows) < _PAGE:
                 return
 
-    def first(self, kind: str) -> Entry | None:
-        """The first entry of that `kind`."""
-        rows = self._all("SELECT * FROM log WHERE kind = ? ORDER BY number LIMIT 1", (kind,))
-        return entry_of(rows[0], self.path) if rows else None
-
     def last(self, kind: str) -> Entry | None:
         """The last entry of that `kind`."""
         return next(iter(self.latest(kind, 1)), None)

@@ -58,6 +58,7 @@ def scrub(keeper: RunKeeper, clean: Checkpoint, state: str, told: Scrubbing) -> 
         "tensors": removed.tensors,
         "results": results,
         "keys": len(whole) + len(renewed),
+        "keys_written": keeper.keyring.written,
         "truncated": keeper.db.truncate(PATIENCE),
     }
 

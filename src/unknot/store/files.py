@@ -91,6 +91,32 @@ def make_folder(path: Path) -> None:
             return
 
 
+def check_ours(path: Path) -> None:
+    """Whether a folder, if it is there, can be made ours alone: not if it is another user's, or shared."""
+    if not os.path.lexists(path):
+        return
+    with told("look at", path):
+        found = os.stat(path, follow_symlinks=False)
+    if found.st_uid != os.geteuid() or found.st_mode & stat.S_ISVTX:
+        whose = "is shared" if found.st_uid == os.geteuid() else f"belongs to user {found.st_uid}"
+        raise StoreError(f"{path} {whose}, and a run's folder is its owner's alone: name another one")
+
+
+def make_private(path: Path) -> None:
+    """Give the rights to a folder that is there to its owner alone."""
+    with told("change the rights to", path), _folder(path) as folder:
+        if stat.S_IMODE(os.fstat(folder).st_mode) != 0o700:
+            os.fchmod(folder, 0o700)
+
+
+def make_folders(path: Path) -> None:
+    """Make a folder, and those above it, each its owner's alone, unless they are there."""
+    place = path.absolute()
+    for one in (*reversed(place.parents), place):
+        if not one.is_dir():
+            make_folder(one)
+
+
 def write_whole(path: Path, *content: bytes | memoryview) -> None:
     """Put a file with this `content` in its place, durably: a crash leaves what was there, or all of it."""
     with told("write", path), _folder(path.parent) as folder:

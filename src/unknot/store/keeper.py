@@ -30,19 +30,29 @@ from unknot.store import erasing
 from unknot.store.checkpoint import STATE, Checkpoint, Named, check_marks, mark_of, marks_of
 from unknot.store.compare import check_setup, differences, lost_end
 from unknot.store.database import Database
-from unknot.store.entries import plain, read_begun, read_named, read_plain
+from unknot.store.entries import plain, read_named, read_plain
 from unknot.store.erasing import Scrubbing
-from unknot.store.files import PART, make_folder, remove, sweep, told
+from unknot.store.files import (
+    PART,
+    check_ours,
+    make_folder,
+    make_folders,
+    make_private,
+    remove,
+    sweep,
+    told,
+)
 from unknot.store.inbox import StoredInbox
 from unknot.store.keyring import Keyring
 from unknot.store.lock import Lock
+from unknot.store.naming import DATABASE, KEYS, check_new, erased_in, new_keyring, own_keyring
 from unknot.store.post import Post
 from unknot.store.vault import Item, Vault
 
 if TYPE_CHECKING:
     from unknot.federation import Federation
 
-DATABASE, KEYS, WEIGHTS = "run.db", "keys", "weights"
+WEIGHTS = "weights"
 EVERY = 5.0
 """Seconds between two checkpoints."""
 SLACK = 0.5
@@ -52,7 +62,7 @@ SLACK = 0.5
 class RunKeeper:
     """What keeps a federation in a folder: see `create` and `go_on`."""
 
-    def __init__(self, folder: Path, keys: Path | None = None, every: float = EVERY) -> None:
+    def __init__(self, folder: Path, keys: Path | None, every: float, new: bool) -> None:
         self.folder = folder
         self.every = every
         self.said: list[str] = []
@@ -63,10 +73,10 @@ class RunKeeper:
         self._stack.enter_context(Lock(folder))
         try:
             _tidy(folder)
-            new = not (folder / DATABASE).exists()
-            self.db = Database.create(folder / DATABASE) if new else Database.open(folder / DATABASE)
+            there = (folder / DATABASE).exists()
+            self.db = Database.open(folder / DATABASE) if there else Database.create(folder / DATABASE)
             self._stack.callback(self.db.close)
-            self.keyring = Keyring(self._find_keys(keys))
+            self.keyring = self._find_keys(keys, new)
             make_folder(folder / STATE)
             self.vault = Vault(folder / WEIGHTS, self.keyring)
             self.post = Post(folder, self.db, self.keyring, self._end_if_asked)
@@ -103,15 +113,16 @@ class RunKeeper:
         which this was broken off before anything was kept is gone on with: what was asked there stays.
         """
         place = Path(folder)
+        check_ours(place)
+        check_new(place, keys)
         with told("make", place):
             place.parent.mkdir(parents=True, exist_ok=True)
         make_folder(place)
-        keeper = RunKeeper(place, None if keys is None else Path(keys), every)
+        make_private(place)
+        if keys is not None:
+            make_folders(Path(keys).parent)
+        keeper = RunKeeper(place, None if keys is None else Path(keys), every, new=True)
         try:
-            if keeper.db.last("checkpoint") is not None:
-                raise StoreError(
-                    f"{place} holds a run already: go on with it (unknot resume), or name another folder"
-                )
             keeper._begin(fed, table, keys)
         except BaseException:
             keeper.close()
@@ -124,13 +135,15 @@ class RunKeeper:
             "environment": settings(environment(fed.engine)),
             "table": None if table is None else dict(table),
             "keys": None if keys is None else str(Path(keys).absolute()),
+            "mark": self.keyring.mark,
             "clients": len(fed.data),
         }
+        self.db.append([("begun", plain(begun))])  # before there are keys: so that they are known for ours
+        self.db.drop_clients(self.db.client_names())  # of a beginning that was broken off
         self.keyring.make(fed.data.clients)  # all: who leaves a request must not have to make one
         self.db.name_clients(
             {c: self.keyring.seal(c, n.encode(), b"name") for c, n in fed.data.names.items()}
         )
-        self.db.append([("begun", plain(begun))])
         self._attach(fed)
         if fed._stint is not None:
             self._stint = fed._stint
@@ -144,8 +157,10 @@ class RunKeeper:
         place = Path(folder)
         if not (place / DATABASE).exists():
             raise StoreError(f"{place} holds no run: name the folder of one (unknot runs shows them)")
-        keeper = RunKeeper(place, None if keys is None else Path(keys), every)
+        keeper = RunKeeper(place, None if keys is None else Path(keys), every, new=False)
         try:
+            keeper.db.verify()
+            keeper._destroy_again()
             keeper._restore(fed)
         except BaseException:
             keeper.close()
@@ -156,18 +171,29 @@ class RunKeeper:
         """Let go of the folder: another process may take it up."""
         self._stack.close()
 
-    def _find_keys(self, given: Path | None) -> Path:
-        """Where the keys are. They are not looked for wherever a log says: it may be anybody's."""
-        last = self.db.last("begun")
-        if last is None or self.db.last("checkpoint") is None:
-            return given or self.folder / KEYS
-        noted = read_begun(last.body).get("keys")
-        if given is None and noted is not None:
-            raise StoreError(f"the keys of {self.folder} are kept apart, in {noted!a} at first: say where")
-        path = given or self.folder / KEYS
-        if not os.path.lexists(path):
-            raise StoreError(f"{path} is missing, the keys of {self.folder}: take it from its backup")
-        return path
+    def _find_keys(self, given: Path | None, new: bool) -> Keyring:
+        """The keys: new ones for a run that is begun, its own for one that is gone on with."""
+        kept = self.db.last("checkpoint") is not None
+        if new and kept:
+            raise StoreError(
+                f"{self.folder} holds a run already: go on with it (unknot resume), or name another folder"
+            )
+        if not new and not kept:
+            raise StoreError(
+                f"{self.folder} was begun, and nothing was kept yet: begin it again, in the same folder"
+            )
+        return new_keyring(self.folder, given) if new else own_keyring(self.db, self.folder, given)
+
+    def _destroy_again(self) -> None:
+        """An older copy of the keys may have been put back, with those of clients that were erased since."""
+        gone = erased_in(self.db)
+        if back := [client for client in sorted(gone) if self.keyring.holds(client)]:
+            self.keyring.destroy(gone)
+            told = ", ".join(map(str, back[:10])) + (", …" if len(back) > 10 else "")
+            self.said.append(
+                f"{self.keyring.path} had the keys of erased clients again ({told}), as a copy from before "
+                "their erasure has: they were destroyed once more; do so with that copy"
+            )
 
     def _attach(self, fed: Federation) -> None:
         fed.keeper = self
@@ -176,7 +202,6 @@ class RunKeeper:
         self._due = time.monotonic() + self.every
 
     def _restore(self, fed: Federation) -> None:
-        self.db.verify()
         self._finish_scrubbing()
         erased = self.db.last("scrubbing")  # what was kept before is gone, and must not come back
         after = 0 if erased is None else erased.number
@@ -212,7 +237,7 @@ class RunKeeper:
         self._rounds, self._served = newest.rounds, newest.served
         self.post.go_on(named, newest)
         self._open, self._stint = [(named, frozenset(found.tensors))], fed._stint
-        self.said = [*troubles, *said]
+        self.said += [*troubles, *said]
         self.db.append([("resumed", plain({"step": fed.steps, "said": self.said}))])
         self._attach(fed)
 

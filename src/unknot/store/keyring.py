@@ -11,17 +11,20 @@ import os
 import struct
 from collections.abc import Iterable
 from contextlib import suppress
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from unknot.core.errors import StoreError
 from unknot.store import files
-from unknot.store.files import PART, point, read_whole, told, write_whole
+from unknot.store.files import PART, point, told, write_whole
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-_MAGIC = b"unknot keys 1\n\0\0"
+_MAGIC = b"unknot keys 2\n\0\0"
+_HEAD = struct.Struct("<16s16sQ")  # the above, the file's mark, how often it was written
+_MARK = 16
 _ROW = struct.Struct("<QB32s")  # a client's number, which key it is, the key
 _DESTROYED, _HELD, _NEXT = range(3)
 _CHECK = 32
@@ -40,6 +43,9 @@ class Keyring:
 
     One process at a time may change it. A client whose key was destroyed is remembered, so that it gets no
     new one by accident: `make` alone gives it one.
+
+    The file has a random `mark`, made with it, by which a run knows its own from another's. It is no secret.
+    And it says how often it was `written`, by which an older copy is known.
     """
 
     def __init__(self, path: str | Path) -> None:
@@ -47,7 +53,12 @@ class Keyring:
         with told("read", given):
             self.path = given.parent.resolve() / given.name
             there = os.path.lexists(self.path)
-        self._keys, self._next, self._destroyed = self._read() if there else ({}, {}, set())
+        self.mark, self.written = os.urandom(_MARK), 0
+        self._keys: dict[int, bytes] = {}
+        self._next: dict[int, bytes] = {}
+        self._destroyed: set[int] = set()
+        if there:
+            self._read()
 
     def __len__(self) -> int:
         """How many keys there are."""
@@ -112,9 +123,10 @@ class Keyring:
 
     def open(self, client: int, sealed: bytes, about: bytes) -> bytes:
         """What `seal` was given."""
+        ciphers = self._ciphers(client)
         from cryptography.exceptions import InvalidTag
 
-        for cipher in self._ciphers(client):
+        for cipher in ciphers:
             try:
                 content: bytes = cipher.decrypt(sealed[:_NONCE], sealed[_NONCE:], about)
             except (InvalidTag, ValueError, OverflowError):
@@ -132,12 +144,9 @@ class Keyring:
             raise KeyGone(
                 f"{self.path}: the key of client {client} {why}: what is sealed under it cannot be read"
             )
-        try:
-            from cryptography.hazmat.primitives.ciphers.aead import AESGCM
-        except ModuleNotFoundError:
-            raise StoreError(
-                "the package cryptography is needed to keep a run: pip install 'unknot[store]'"
-            ) from None
+        check_installed()
+        from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
         keys = [keys[client] for keys in (self._next, self._keys) if client in keys]
         return [AESGCM(key) for key in keys]
 
@@ -149,7 +158,9 @@ class Keyring:
         rows = [(client, _HELD, key) for client, key in keys.items()]
         rows += [(client, _NEXT, key) for client, key in following.items()]
         rows += [(client, _DESTROYED, _GONE) for client in destroyed]
-        content = _MAGIC + b"".join(_ROW.pack(*row) for row in sorted(rows))
+        content = _HEAD.pack(_MAGIC, self.mark, self.written + 1) + b"".join(
+            _ROW.pack(*row) for row in sorted(rows)
+        )
         content += hashlib.sha256(content).digest()
         old, aside = None, self.path.with_name(files.part_name(self.path.name))
         with told("write", self.path):
@@ -162,6 +173,7 @@ class Keyring:
                 point("keyring:aside")
             write_whole(self.path, content)
             self._keys, self._next, self._destroyed = keys, following, destroyed
+            self.written += 1
             point("keyring:replaced")
             if old is not None:
                 with told("overwrite the old keys of", self.path):
@@ -184,11 +196,31 @@ class Keyring:
             if name.startswith(f"{PART}{self.path.name}-"):
                 files.remove(self.path.parent / name)
 
-    def _read(self) -> tuple[dict[int, bytes], dict[int, bytes], set[int]]:
-        content = read_whole(self.path, _MOST)
+    def _read(self) -> None:
+        """Read the file, again if need be: another process may put a new one there, and zeros over this one.
+
+        The new one has the name by then. So what is read twice from one file, and is wrong, is damaged.
+        """
+        before = None
+        while True:
+            with files.opened(self.path) as (descriptor, size):
+                if size > _MOST:
+                    raise StoreError(f"{self.path} has {size} bytes: it is no file of keys of ours")
+                content = files.read_at(descriptor, 0, size, self.path)
+                found = os.fstat(descriptor)
+            read = (found.st_ino, found.st_mtime_ns, content)
+            try:
+                return self._take(content)
+            except StoreError:
+                if read == before:
+                    raise
+            before = read
+
+    def _take(self, content: bytes) -> None:
+        """What a file's `content` says, once all of it is known to be right."""
         body, check = content[:-_CHECK], content[-_CHECK:]
-        rows = body[len(_MAGIC) :]
-        if not body.startswith(_MAGIC) or len(rows) % _ROW.size:
+        rows = body[_HEAD.size :]
+        if not body.startswith(_MAGIC) or len(body) < _HEAD.size or len(rows) % _ROW.size:
             raise StoreError(f"{self.path} is not a file of keys, or one of another version")
         if hashlib.sha256(body).digest() != check:
             raise StoreError(f"{self.path} is damaged: take the keys from their backup")
@@ -207,7 +239,14 @@ class Keyring:
                 destroyed.add(client)
             else:
                 (keys if which == _HELD else following)[client] = key
-        return keys, following, destroyed
+        _, self.mark, self.written = _HEAD.unpack_from(body)
+        self._keys, self._next, self._destroyed = keys, following, destroyed
+
+
+def check_installed() -> None:
+    """What seals must be there; otherwise it is said what to install."""
+    if find_spec("cryptography") is None:
+        raise StoreError("the package cryptography is needed to keep a run: pip install 'unknot[store]'")
 
 
 def _number(client: int) -> int:

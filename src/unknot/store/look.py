@@ -23,10 +23,20 @@ from unknot.store.database import Database
 from unknot.store.entries import no_tensors, read_named, read_plain
 from unknot.store.erasing import RESULTS
 from unknot.store.inbox import told_of
-from unknot.store.keeper import DATABASE, KEYS, WEIGHTS
+from unknot.store.keeper import WEIGHTS
 from unknot.store.keyring import Keyring
 from unknot.store.lock import Holder, Lock, holder
-from unknot.store.naming import begun, begun_in, client_names, database, keyring_of, one_line, table_in
+from unknot.store.naming import (
+    DATABASE,
+    KEYS,
+    begun_in,
+    check_new,
+    client_names,
+    database,
+    keyring_of,
+    one_line,
+    table_in,
+)
 from unknot.store.rows import REFUSED, SERVED, Asked
 from unknot.store.words import PAUSED, PAUSING, WORDS, standing
 
@@ -206,16 +216,14 @@ def sizes(folder: str | Path, keys: str | Path | None = None) -> dict[str, int]:
 def discard(folder: str | Path, keys: str | Path | None = None) -> None:
     """Take a run away, overwritten as far as that goes; not while somebody runs it.
 
-    Keys that lie apart go where they are named, and are this run's: another file is left alone.
+    Keys that lie apart go where they are named. Those of another run are refused before anything goes.
     """
     place = Path(folder)
     if not (place / DATABASE).exists():
         return
     with Lock(place):
-        apart = None
-        with suppress(UnknotError):  # what is damaged is taken away all the same
-            apart = begun(place).get("keys")
-        if keys is not None and apart == str(Path(keys).absolute()) and os.path.lexists(keys):
+        check_new(place, keys, instead=True)
+        if keys is not None and os.path.lexists(keys):
             files.remove(Keyring(keys).path)
         if os.path.lexists(place / KEYS):
             files.remove(place / KEYS)

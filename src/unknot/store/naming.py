@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from unknot.core.errors import RequestError, StoreError, nearest
+from unknot.core.errors import RequestError, StoreError, UnknotError, nearest
+from unknot.store import files
 from unknot.store.checkpoint import Checkpoint
 from unknot.store.database import Database
 from unknot.store.entries import read_named, read_plain
-from unknot.store.keeper import DATABASE, KEYS
-from unknot.store.keyring import Keyring
+from unknot.store.keyring import Keyring, check_installed
+from unknot.store.lock import holder
+
+DATABASE, KEYS = "run.db", "keys"
 
 
 def database(folder: str | Path) -> Path:
@@ -31,14 +34,24 @@ def begun(folder: str | Path) -> Mapping[str, Any]:
 
 
 def check_keys(folder: str | Path, keys: str | Path | None) -> None:
-    """Whether the keys of a run are named, where they lie apart from it: it is not gone on with without."""
-    apart = begun(folder).get("keys")
-    if apart is not None and keys is None and not (Path(folder) / KEYS).exists():
-        raise StoreError(
-            f"the keys of {folder} lie apart from it, in {one_line(apart)}: name them with --keys"
-        )
-    if keys is not None and not Path(keys).exists():
-        raise StoreError(f"there are no keys in {keys}: name the file that the run was begun with")
+    """Whether the keys of a run are there, and are its own: it is not gone on with without."""
+    with Database.open(database(folder), readonly=True) as db:
+        own_keyring(db, folder, keys)
+
+
+def check_asked(folder: str | Path, keys: str | Path | None) -> None:
+    """Whether what is asked of a run can ever be served: its process is there, or it can be gone on with."""
+    with Database.open(database(folder), readonly=True) as db:
+        apart = begun_in(db, folder)[0].get("keys") is not None
+        if holder(folder) is not None:
+            return
+        if db.last("checkpoint") is None:
+            raise StoreError(
+                f"{folder} was begun, and nothing was kept yet: nobody would serve it. Begin it again first, "
+                f"in the same folder (unknot run FILE.toml --out {folder})"
+            )
+        if keys is not None or not apart:  # who names a number needs no keys that lie elsewhere
+            own_keyring(db, folder, keys)
 
 
 def client_names(db: Database, folder: str | Path, keys: str | Path | None = None) -> dict[int, str]:
@@ -46,7 +59,8 @@ def client_names(db: Database, folder: str | Path, keys: str | Path | None = Non
     sealed, keyring = db.client_names(), keyring_of(folder, keys)
     found = {}
     for client, name in sealed.items():
-        if keyring is not None and keyring.holds(client):
+        if keyring.holds(client):
+            check_installed()
             with suppress(StoreError, UnicodeDecodeError):
                 found[client] = one_line(keyring.open(client, name, b"name").decode())
     return found
@@ -62,7 +76,7 @@ def number_of(folder: str | Path, who: str, keys: str | Path | None = None) -> i
     """The number of a client that is called so, or has that number; who cannot be known is refused."""
     with Database.open(database(folder), readonly=True) as db:
         sealed, names = db.client_names(), client_names(db, folder, keys)
-        gone = {c for e in db.entries(kind="erased") for c in table_in(read_plain(e.body)).get("whole", [])}
+        gone = erased_in(db)
         last = db.last("checkpoint")
     for client, name in names.items():
         if name == who:
@@ -88,19 +102,110 @@ def number_of(folder: str | Path, who: str, keys: str | Path | None = None) -> i
     raise RequestError(f"there is no client {who!r} in {folder}.{nearest(who, names.values())}")
 
 
-def keyring_of(folder: str | Path, keys: str | Path | None) -> Keyring | None:
-    """The keys, where they are there and can be read: without them there are numbers."""
-    path = Path(folder) / KEYS if keys is None else Path(keys)
-    if keys is not None and not path.exists():
-        raise StoreError(f"there are no keys in {path}: name the file that the run was begun with")
-    return Keyring(path) if os.path.lexists(path) else None
+def keyring_of(folder: str | Path, keys: str | Path | None = None) -> Keyring:
+    """The keys of a run, to look at it or to ask it; where they are not there, none: there are numbers."""
+    path = Path(folder) / KEYS
+    if keys is None and not os.path.lexists(path):
+        return Keyring(path)
+    with Database.open(database(folder), readonly=True) as db:
+        return own_keyring(db, folder, keys)
+
+
+def own_keyring(db: Database, folder: str | Path, keys: str | Path | None = None) -> Keyring:
+    """The keys of a run, which must be there; another run's are refused.
+
+    They are not looked for where the log says: it may be anybody's.
+    """
+    noted = begun_in(db, folder)[0]
+    path, apart = Path(folder) / KEYS if keys is None else Path(keys), ""
+    if keys is None and noted.get("keys") is not None:
+        apart = f"the keys of {folder} are kept apart from it, at first in {one_line(noted['keys'])}: name "
+        apart += "them with --keys"
+    if not os.path.lexists(path):
+        if keys is not None:
+            raise StoreError(f"there are no keys in {path}: name the file that the run was begun with")
+        raise StoreError(
+            apart
+            or f"{path} is missing, and without its keys {folder} cannot be gone on with: take it from "
+            "its backup"
+        )
+    renewed = list(_renewed_in(db))  # before the file is read: a run may be writing both, the file first
+    found, mark = Keyring(path), noted.get("mark")
+    if found.mark != mark:
+        known = mark[:16].hex() if isinstance(mark, bytes) else "none"
+        raise StoreError(
+            f"{path} has the keys of another run (mark {found.mark.hex()}), not those of {folder} (mark "
+            f"{known}); {apart or 'name its own with --keys, or put them back from their backup'}"
+        )
+    old = {c for written, clients in renewed if found.written < written for c in clients if found.holds(c)}
+    if old:
+        raise StoreError(
+            f"{path} is a copy from before samples were erased (of {_span(old)}), who have had other keys "
+            "since: take a newer copy, and remove this one"
+        )
+    return found
+
+
+def new_keyring(folder: str | Path, keys: str | Path | None = None) -> Keyring:
+    """Keys for a run that is begun, after `check_new`: new ones, or those of an earlier beginning."""
+    place = Path(folder) / KEYS
+    ring = Keyring(place if keys is None else keys)
+    if os.path.lexists(place) and Keyring(place).path != ring.path:
+        files.remove(place)  # when it was broken off they lay here
+    return ring
+
+
+def check_new(folder: str | Path, keys: str | Path | None = None, instead: bool = False) -> None:
+    """Whether a run can have its keys there: a file that is there already must not be another run's.
+
+    `instead` of a run that the folder holds, its own may be there; in the folder, also what is damaged.
+    """
+    place, known = Path(folder) / KEYS, None
+    with suppress(UnknotError):
+        known = begun(folder).get("mark")
+    for path in dict.fromkeys((place, Path(keys or place))):
+        if not os.path.lexists(path):
+            continue
+        mark = None
+        with suppress(StoreError):
+            mark = Keyring(path).mark
+        damaged = instead and path == place and (mark is None or known is None)
+        if not damaged and (mark is None or mark != known):
+            raise StoreError(f"{path} is there already, and keys are for one run: name another file for them")
+    if keys is not None:
+        above = next(one for one in Path(keys).absolute().parents if os.path.lexists(one))
+        if not above.is_dir() or not os.access(above, os.W_OK | os.X_OK):
+            raise StoreError(f"cannot write the keys {keys}: {above} is no folder that you may write into")
 
 
 def begun_in(db: Database, folder: str | Path) -> tuple[Mapping[str, Any], str]:
-    entry = db.first("begun")
+    entry = db.last("begun")  # there are more where a beginning was broken off
     if entry is None:
-        raise StoreError(f"{folder}: nothing was begun there yet: remove it, and begin again")
+        raise StoreError(f"{folder}: nothing was begun there yet: begin it again, in the same folder")
     return table_in(read_plain(entry.body)), entry.at
+
+
+def erased_in(db: Database) -> set[int]:
+    """The numbers of all clients that were erased, on the disk too."""
+    return {client for body in _erasures(db) for client in _numbers(body.get("whole", []))}
+
+
+def _renewed_in(db: Database) -> Iterator[tuple[int, list[int]]]:
+    """How often the keys had been written once these clients, whose samples were erased, had new ones."""
+    for body in _erasures(db):
+        (written,) = _numbers([body.get("keys_written", 0)])
+        yield written, _numbers(body.get("parts", []))
+
+
+def _erasures(db: Database) -> Iterator[Mapping[str, Any]]:
+    for entry in db.entries(kind="erased"):
+        yield table_in(read_plain(entry.body))
+
+
+def _numbers(found: object) -> list[int]:
+    if not isinstance(found, list | tuple) or not all(type(one) is int for one in found):
+        raise StoreError("an entry of the log does not say what was erased: it was changed")
+    return list(found)
 
 
 def _span(numbers: set[int]) -> str:
