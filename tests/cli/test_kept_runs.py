@@ -134,7 +134,7 @@ def test_once_a_client_is_erased_its_file_may_go_too(towns, tmp_path):
     assert shown(tmp_path / "goes")["model"] == shown(tmp_path / "stays")["model"]
     assert shown(tmp_path / "goes")["lineage"] == list(NAMES[1:])
     (tmp_path / "towns" / f"{NAMES[2]}.csv").unlink()
-    assert "the data of client 2 is not there" in call("resume", tmp_path / "goes", code=2).output
+    assert "the data of Wels-on-Traun is not there" in call("resume", tmp_path / "goes", code=2).output
 
 
 def test_a_pending_request_does_not_keep_the_name_of_who_was_erased_before(towns, tmp_path):

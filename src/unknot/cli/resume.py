@@ -73,7 +73,7 @@ def _resume(folder: Path, rounds: int | None, overrides: list[str], own_code: bo
             live = telling.live = Live(side(asked.silent), kept.last_round(fed, rounds))
             with warnings_told(), live, plain_alone():
                 history = kept.go_on(fed, rounds)
-            leave(history, kept.experiment_of(folder, overrides, own_code), asked)
+            leave(history, kept.to_leave(folder, overrides, own_code, asked.keys), asked)
         return history
 
 

@@ -334,6 +334,8 @@ def _restore(fed: Federation, read: Reader, get: Callable[[str], Tensor], events
     for client in read.read():
         if client in state.data:
             state.data.erase(client)
+        else:  # its files are gone, as they should be: it is erased all the same
+            state.data.shut(client)
     for client, ids in read.read().items():
         held = set(state.data[client].ids.tolist()) & set(ids) if client in state.data else set()
         if held:

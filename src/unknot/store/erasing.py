@@ -22,9 +22,9 @@ from unknot.store.rows import REFUSED, SERVED, Asked
 if TYPE_CHECKING:
     from unknot.store.keeper import RunKeeper
 
-_LEFT = ("record.json", "report.html", "model.safetensors", "timeline.png")
+_LEFT = ("config.toml", "record.json", "report.html", "model.safetensors", "timeline.png")
 RESULTS = (*_LEFT, *(f".part.{name}" for name in _LEFT))
-"""What an earlier end of the run left, whole or half: of a model that the erased client had a part in."""
+"""What an earlier end of the run left, whole or half: it knows the erased client, or its name."""
 PATIENCE = 2.0
 """Seconds that readers of the database are waited for."""
 

@@ -125,6 +125,7 @@ class RunKeeper:
             "table": None if table is None else dict(table),
             "keys": None if keys is None else str(Path(keys).absolute()),
             "clients": len(fed.data),
+            "named": bool(fed.data.names),
         }
         self.keyring.make(fed.data.clients)  # all: who leaves a request must not have to make one
         self.db.name_clients(

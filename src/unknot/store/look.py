@@ -30,7 +30,6 @@ from unknot.store.naming import begun, begun_in, client_names, database, keyring
 from unknot.store.rows import Asked
 
 RUNNING, STOPPED, FINISHED = "running", "stopped", "finished"
-LOCK, CONFIG = "lock", "config.toml"
 
 
 @dataclass(frozen=True)
@@ -176,7 +175,7 @@ def runs(folder: str | Path, deep: int = 4) -> list[Path]:
 def sizes(folder: str | Path, keys: str | Path | None = None) -> dict[str, int]:
     """What a run keeps, in bytes: its checkpoints, weights, database, keys, and what its end left."""
     place = Path(folder)
-    left = [place / name for name in (CONFIG, *RESULTS)]
+    left = [place / name for name in RESULTS]
     parts = {
         "checkpoints": _files(place / STATE),
         "weights": _files(place / WEIGHTS),
@@ -206,7 +205,7 @@ def discard(folder: str | Path, keys: str | Path | None = None) -> None:
         for below in (STATE, WEIGHTS):
             if (place / below).is_dir() and not (place / below).is_symlink():
                 files.sweep(place / below, ())
-        for name in (CONFIG, *RESULTS, f"{DATABASE}-wal", f"{DATABASE}-shm", DATABASE):
+        for name in (*RESULTS, f"{DATABASE}-wal", f"{DATABASE}-shm", DATABASE):
             if os.path.lexists(place / name):
                 files.remove(place / name)
 
