@@ -22,13 +22,11 @@ from unknot.core.written import Unreadable
 from unknot.federation import form
 from unknot.federation.clock import SECOND
 from unknot.federation.describe import describe
-from unknot.federation.describe import plain as settings
-from unknot.federation.environment import environment
 from unknot.federation.history import Event, History, Served
 from unknot.federation.letterbox import Letter
 from unknot.store import erasing
 from unknot.store.checkpoint import STATE, Checkpoint, Named, check_marks, mark_of, marks_of
-from unknot.store.compare import check_setup, differences
+from unknot.store.compare import check_setup, differences, noted
 from unknot.store.database import Database
 from unknot.store.entries import plain, read_begun, read_named, read_plain
 from unknot.store.erasing import Scrubbing
@@ -121,7 +119,7 @@ class RunKeeper:
     def _begin(self, fed: Federation, table: Mapping[str, Any] | None, keys: str | Path | None) -> None:
         self._marks = marks_of(fed.data)
         begun = {
-            "environment": settings(environment(fed.engine)),
+            **noted(fed),
             "table": None if table is None else dict(table),
             "keys": None if keys is None else str(Path(keys).absolute()),
             "clients": len(fed.data),
@@ -202,7 +200,7 @@ class RunKeeper:
         try:
             form.restore(fed, found.content, tensors.__getitem__, bodies)
             check_marks(fed.data, found.marks, self.folder)
-            check_setup(fed, built, self.folder)
+            check_setup(fed, built, self.db, self.folder)
         except (KeyError, Unreadable) as error:
             raise StoreError(f"{self.folder}: {error}; was the federation set up as it was?") from None
         self._marks = dict(found.marks)
@@ -212,7 +210,8 @@ class RunKeeper:
         self.post.go_on(named, newest)
         self._open, self._stint = [(named, frozenset(found.tensors))], fed._stint
         self.said = [*troubles, *said]
-        self.db.append([("resumed", plain({"step": fed.steps, "said": self.said}))])
+        here = noted(fed)["environment"]
+        self.db.append([("resumed", plain({"step": fed.steps, "said": self.said, "environment": here}))])
         self._attach(fed)
 
     # What the federation calls -------------------------------------------------------------------------
