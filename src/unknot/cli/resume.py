@@ -49,6 +49,7 @@ def _resume(folder: Path, rounds: int | None, overrides: list[str], own_code: bo
     from unknot.report import timeline
     from unknot.report.progress import Live
     from unknot.store.look import look
+    from unknot.store.naming import one_line
 
     live: Live | None = None
     with errors_for_people(lambda: _kept(live, folder)):
@@ -57,6 +58,8 @@ def _resume(folder: Path, rounds: int | None, overrides: list[str], own_code: bo
             timeline.check(asked.plot)
         if look(folder, asked.keys).paused:
             _go(folder)
+        for path in kept.reads(kept.experiment_of(folder, overrides, own_code)):
+            side(asked.silent).print(Text(f"reads {one_line(path)}"))
         telling = _Later()
         with warnings_told():
             fed = kept.resume(

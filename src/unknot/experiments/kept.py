@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,12 +11,11 @@ from typing import Any
 from unknot.core.data import FederatedData
 from unknot.core.errors import StoreError
 from unknot.core.keys import Key
+from unknot.core.registry import NotImported, nothing_imported
 from unknot.data.corrupt import corrupt
 from unknot.experiments.config import FOLDER, TEXTS, Experiment, from_anywhere
 from unknot.experiments.simulate import assemble, data_of, prepare
 from unknot.federation import Federation, History, Observer
-
-_CODE = re.compile(r"[^\W\d][\w.]*:[^\W\d][\w.]*")
 
 
 def keep(
@@ -72,16 +71,20 @@ def resume(
     """The federation of the run in a folder, as it was at its last checkpoint.
 
     A folder is data, whoever made it: what it names of Python's (``"package.module:Thing"``) is imported only
-    where `own_code` says that it may be. `overrides` are for what trains it: ``engine.device="cuda"``.
+    where `own_code` says that it may be, and what it names of files (`reads`) is opened once the folder is
+    known to be whole. `overrides` are for what trains it: ``engine.device="cuda"``.
     """
     from unknot.store.keeper import EVERY, RunKeeper
-    from unknot.store.naming import begun, check_keys, named_in
+    from unknot.store.naming import begun, check_whole, named_in
 
+    check_whole(folder, keys)
     experiment = experiment_of(folder, overrides, own_code)
-    check_keys(folder, keys)
     noted = begun(folder)
     names = named_in(folder, keys) if noted.get("named") else None
-    fed = assemble(experiment, _data_again(experiment, names), observers, clients=noted.get("clients"))
+    if type(count := noted.get("clients")) is not int:
+        raise StoreError(f"{folder}: the log does not say how many clients there were: it was changed")
+    with _code_asked_for(folder, own_code):
+        fed = assemble(experiment, _data_again(experiment, names), observers, clients=count)
     if names is not None:
         fed.data.called(names)  # the weights to start from may know more, of whom the run knows nothing now
     fed.experiment = experiment.table
@@ -145,12 +148,32 @@ def experiment_of(folder: str | Path, overrides: Iterable[str] = (), own_code: b
             f"the run in {place} comes from Python, not from a file: build the same federation, "
             "unknot.simulate(..., store=folder), and call resume() on it"
         )
-    if not own_code and (named := next(_code_in(table), None)):
+    with _code_asked_for(folder, own_code):
+        return Experiment.of(table, overrides)
+
+
+@contextmanager
+def _code_asked_for(folder: str | Path, own_code: bool) -> Iterator[None]:
+    """Within: a run that names code is refused before any of it is imported, unless it is said to be ours."""
+    if own_code:
+        yield
+        return
+    try:
+        with nothing_imported():
+            yield
+    except NotImported as error:
         raise StoreError(
-            f"the run in {place} names code, {named!a}, which would be executed: look whether it is yours, "
-            "and say so (--own-code; in Python, own_code=True)"
-        )
-    return Experiment.of(table, overrides)
+            f"the run in {folder} names code, {str(error)!a}, which would be executed: look whether it is "
+            "yours, and say so (--own-code; in Python, own_code=True)"
+        ) from None
+
+
+def reads(experiment: Experiment) -> list[str]:
+    """The files and folders that an experiment names, which are read where it is gone on with."""
+    data, model = experiment.data, experiment.model
+    said = [data.options.get("path"), data.root, data.options.get("tokenizer"), model.initial]
+    said += [model.options.get("path"), model.options.get("tokenizer")]
+    return [str(path) for path in dict.fromkeys(said) if path is not None and Path(path).is_absolute()]
 
 
 def to_leave(
@@ -167,18 +190,6 @@ def to_leave(
         return found
     ids = {name: number for number, name in named_in(folder, keys).items()}
     return Experiment.of({**found.table, "data": {**found.table["data"], "ids": ids}})
-
-
-def _code_in(part: object, name: str = "") -> Iterator[str]:
-    """What a table names of Python's, to be imported."""
-    if isinstance(part, Mapping):
-        for key, value in part.items():
-            yield from _code_in(value, str(key))
-    elif isinstance(part, list | tuple):
-        for value in part:
-            yield from _code_in(value)
-    elif isinstance(part, str) and part and (name == "modules" or _CODE.fullmatch(part)):
-        yield part
 
 
 def table_of(experiment: Experiment, data: FederatedData) -> dict[str, Any]:
