@@ -260,3 +260,21 @@ def test_what_nobody_runs_cannot_be_paused_stopped_or_waited_for(file, tmp_path)
     lines = call("watch", out).stdout.splitlines()
     assert [line.split(",")[1] for line in lines[:3]] == [" round 1", " round 2", " round 3"]
     assert lines[-1].startswith("finished, 3 rounds")
+
+
+@pytest.mark.parametrize("method", ["rfs", "federaser"])
+def test_show_says_what_stays_after_an_erasure_and_why(file, tmp_path, method):
+    out = tmp_path / "run"
+    call("run", file, "--out", out, "--quiet", "--set", f"method.name={method}")
+    (tmp_path / "ids").write_text("0\n1\n")
+    call("forget", out, "--client", 2)
+    call("forget", out, "--client", 3, "--samples", tmp_path / "ids")
+    call("resume", out, "--quiet")
+    first, second = (one["stays"] for one in shown(out)["erased"])
+    assert first[0] == "the number of client 2, in the log: when it was at work, that it was erased, and when"
+    assert second[0].startswith("the ids of the erased samples of client 3")
+    for told in (first, second):
+        assert ("the model may still know" in " ".join(told)) == (method == "federaser")
+        assert told[-1].startswith("the files that it was read from, and copies")
+    text = call("show", out).output
+    assert all(line in text for line in (*first, *second))

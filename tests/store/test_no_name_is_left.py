@@ -9,6 +9,7 @@ from kept_runs import dies, fast_folder, remove_tree
 from typer.testing import CliRunner
 
 from unknot.cli import app
+from unknot.core.requests import erase
 from unknot.core.saved import save_model
 from unknot.core.toml import to_toml
 from unknot.experiments import Experiment
@@ -57,9 +58,11 @@ def written(base: Path, **more) -> Path:
     return path
 
 
-def test_settings_that_name_clients_leave_no_name_of_who_is_erased(tmp_path):
+@pytest.mark.parametrize("method", ["rfs", "federaser", "pga"])
+def test_settings_that_name_clients_leave_no_name_of_who_is_erased(tmp_path, method):
     out = tmp_path / "run"
-    call("run", written(tmp_path), "--out", out, "--quiet", "--checkpoint", 0)
+    file = written(tmp_path, method={"name": method})
+    call("run", file, "--out", out, "--quiet", "--checkpoint", 0)
     assert set(holding(out, GONE)) <= set(RESULTS)
     call("forget", out, "--client", GONE, "--reason", f"{GONE} asked by post")
     assert "run.db" not in holding(out, GONE)
@@ -69,6 +72,7 @@ def test_settings_that_name_clients_leave_no_name_of_who_is_erased(tmp_path):
     (tmp_path / "towns" / f"{GONE}.csv").unlink()
     call("resume", out, "--quiet", "--rounds", 1)
     assert holding(out, GONE) == []
+    assert GONE not in call("show", out).output
     found = json.loads((out / "record.json").read_text())["names"]
     assert found == {str(NUMBERS[name]): name for name in NAMES if name != GONE}
 
@@ -121,3 +125,15 @@ def test_killed_in_the_middle_of_it_likewise(stride):
         assert moment > 30
     finally:
         remove_tree(base)
+
+
+def test_what_an_earlier_run_let_pass_leaves_no_name_either(tmp_path):
+    """Its promise says what the model to start from keeps, and of whom."""
+    file = written(tmp_path, method={"name": "federaser"})
+    earlier = prepare(Experiment.read(file))
+    save_model(earlier.run(2, requests=erase(GONE, round=1)).model, tmp_path / "start.safetensors")
+    out, start = tmp_path / "run", f"model.initial={tmp_path / 'start.safetensors'}"
+    call("run", file, "--out", out, "--quiet", "--set", start)
+    call("forget", out, "--client", GONE)
+    call("resume", out, "--quiet")
+    assert holding(out, GONE) == []

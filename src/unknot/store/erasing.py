@@ -6,7 +6,7 @@ All of it can be done twice: a crash in between is taken up again.
 from __future__ import annotations
 
 import os
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -58,6 +58,8 @@ def scrub(keeper: RunKeeper, clean: Checkpoint, state: str, told: Scrubbing) -> 
         "tensors": removed.tensors,
         "results": results,
         "keys": len(whole) + len(renewed),
+        "approximate": told.approximate,
+        "known": list(told.known),
         "truncated": keeper.db.truncate(PATIENCE),
     }
 
@@ -73,11 +75,38 @@ class Scrubbing:
     """Of whom samples were."""
     requests: tuple[int, ...]
     """The numbers of the requests from outside that asked for it."""
+    approximate: str = ""
+    """The method, where it is approximate: what it serves may know them still."""
+    known: tuple[int, ...] = ()
+    """Whom of them the method knowingly keeps something of."""
 
     def __post_init__(self) -> None:
-        for numbers in (self.whole, self.parts, self.requests):
+        for numbers in (self.whole, self.parts, self.requests, self.known):
             if type(numbers) is not tuple or not all(type(n) is int and n >= 0 for n in numbers):
                 raise StoreError("an entry of the log names no clients: it was changed")
+
+
+def stays(erased: Mapping[str, Any]) -> list[str]:
+    """What is left after an erasure that the log tells of, and why, in words."""
+    whole, parts, known = (_clients(erased.get(name)) for name in ("whole", "parts", "known"))
+    found = []
+    if whole:
+        found.append(f"the number of {whole}, in the log: when it was at work, that it was erased, and when")
+    if parts:
+        found.append(f"the ids of the erased samples of {parts}, where a request names them, until it goes")
+    if method := erased.get("approximate"):
+        also = f", and keeps what {known} had a part in" if known else ""
+        found.append(f"the model may still know what was erased: {str(method)[:100]} is approximate{also}")
+    if whole or parts:
+        found.append(
+            "the files that it was read from, and copies (backups, snapshots, models): they are yours"
+        )
+    return found
+
+
+def _clients(numbers: object) -> str:
+    listed = [n for n in numbers if type(n) is int] if isinstance(numbers, list | tuple) else []
+    return ", ".join(f"client {number}" for number in listed)
 
 
 def _empty(db: Database, gone: Collection[int], but: Collection[int]) -> None:

@@ -302,7 +302,7 @@ class RunKeeper:
         named = self._named(fed, state)
         entries = [("event", body) for body in self._events]
         if self._erased:
-            entries.append(("scrubbing", plain(self._to_scrub())))
+            entries.append(("scrubbing", plain(self._to_scrub(fed))))
         self._tried = (named, frozenset(owners))
         with self.db.transaction():
             self._note_done(fed)
@@ -356,11 +356,17 @@ class RunKeeper:
 
     # Erasure on the disk ---------------------------------------------------------------------------------
 
-    def _to_scrub(self) -> Scrubbing:
+    def _to_scrub(self, fed: Federation) -> Scrubbing:
         whole = {client for event in self._erased for client in event.leavers}
         parts = {client for event in self._erased for client in event.parts} - whole
         asked = [number for number, _ in self._done]
-        return Scrubbing(tuple(sorted(whole)), tuple(sorted(parts)), tuple(asked))
+        return Scrubbing(
+            tuple(sorted(whole)),
+            tuple(sorted(parts)),
+            tuple(asked),
+            "" if fed.method.exact else fed.method.name,
+            tuple(sorted((whole | parts) & fed.state.waived.clients)),
+        )
 
     def _finish_scrubbing(self) -> None:
         """Do what the log says is to be done, as often as it takes: to do it twice is no harm."""

@@ -21,7 +21,7 @@ from unknot.store import files
 from unknot.store.checkpoint import STATE
 from unknot.store.database import Database
 from unknot.store.entries import no_tensors, read_named, read_plain
-from unknot.store.erasing import RESULTS
+from unknot.store.erasing import RESULTS, stays
 from unknot.store.inbox import told_of
 from unknot.store.keeper import DATABASE, KEYS, WEIGHTS
 from unknot.store.keyring import Keyring
@@ -80,7 +80,7 @@ class Look:
     lineage: list[str] | None
     requests: list[Wanted]
     erased: list[dict[str, Any]]
-    """What was removed from the disk, an erasure each, with when."""
+    """What was removed from the disk, an erasure each, with when; and what stays, and why."""
     sizes: dict[str, int] = field(default_factory=dict)
     """What is kept, in bytes."""
     resumed: int = 0
@@ -101,7 +101,7 @@ def look(folder: str | Path, keys: str | Path | None = None) -> Look:
             for entry in db.entries(kind="event")
             if b"Served" in entry.body[:80] and isinstance(event := event_of(entry.body), Served)
         ]
-        erased = [{**table_in(read_plain(e.body)), "at": e.at} for e in db.entries(kind="erased")]
+        gone = [(table_in(read_plain(entry.body)), entry.at) for entry in db.entries(kind="erased")]
     over = ended is not None and last is not None and ended.number > last.number
     told = table_in(read_plain(ended.body)) if over and ended is not None else {}
     since = again[-1].at if again else when
@@ -126,7 +126,7 @@ def look(folder: str | Path, keys: str | Path | None = None) -> Look:
         model=told.get("model"),
         lineage=_called(told["lineage"], names) if over else None,
         requests=[*_of_file(table, when, served, asked), *(_of(one, names, keyring) for one in asked)],
-        erased=erased,
+        erased=[{**one, "at": at, "stays": [one_line(line) for line in stays(one)]} for one, at in gone],
         sizes=sizes(folder, keys),
         resumed=len(again),
     )
