@@ -262,7 +262,7 @@ def test_what_nobody_runs_cannot_be_paused_stopped_or_waited_for(file, tmp_path)
     assert lines[-1].startswith("finished, 3 rounds")
 
 
-@pytest.mark.parametrize("method", ["rfs", "federaser"])
+@pytest.mark.parametrize("method", ["rfs", "federaser", "pga"])
 def test_show_says_what_stays_after_an_erasure_and_why(file, tmp_path, method):
     out = tmp_path / "run"
     call("run", file, "--out", out, "--quiet", "--set", f"method.name={method}")
@@ -274,7 +274,8 @@ def test_show_says_what_stays_after_an_erasure_and_why(file, tmp_path, method):
     assert first[0] == "the number of client 2, in the log: when it was at work, that it was erased, and when"
     assert second[0].startswith("the ids of the erased samples of client 3")
     for told in (first, second):
-        assert ("the model may still know" in " ".join(told)) == (method == "federaser")
+        assert ("the model may still know" in " ".join(told)) == (method != "rfs")
         assert told[-1].startswith("the files that it was read from, and copies")
+    assert any("pga is approximate, and keeps what client 2" in line for line in first) == (method == "pga")
     text = call("show", out).output
     assert all(line in text for line in (*first, *second))

@@ -127,13 +127,15 @@ def test_killed_in_the_middle_of_it_likewise(stride):
         remove_tree(base)
 
 
-def test_what_an_earlier_run_let_pass_leaves_no_name_either(tmp_path):
-    """Its promise says what the model to start from keeps, and of whom."""
-    file = written(tmp_path, method={"name": "federaser"})
+def test_what_an_earlier_run_let_pass_is_not_written_by_name(tmp_path):
+    """The promise of a run says what the model that it starts from keeps, and of whom."""
+    file = written(tmp_path, method={"name": "pga"})
     earlier = prepare(Experiment.read(file))
     save_model(earlier.run(2, requests=erase(GONE, round=1)).model, tmp_path / "start.safetensors")
     out, start = tmp_path / "run", f"model.initial={tmp_path / 'start.safetensors'}"
     call("run", file, "--out", out, "--quiet", "--set", start)
+    assert GONE in json.loads((out / "record.json").read_text())["guarantee"]
+    assert set(holding(out, GONE)) <= set(RESULTS)
     call("forget", out, "--client", GONE)
     call("resume", out, "--quiet")
     assert holding(out, GONE) == []

@@ -270,11 +270,11 @@ class FederatedData:
 
     def without(self, clients: Iterable[int]) -> FederatedData:
         """A copy that these clients have no part in: neither samples, nor held-out rows, nor names."""
-        twin = self.fork()
-        for client in clients:
+        twin, gone = self.fork(), set(clients)
+        for client in sorted(gone):
             twin.erase(client)
-            twin._erased.discard(client)
-        twin.called({number: name for number, name in self.names.items() if number not in set(clients)})
+        twin._erased -= gone
+        twin.called({number: name for number, name in self.names.items() if number not in gone})
         return twin
 
     def called(self, names: Mapping[int, str]) -> None:
