@@ -289,6 +289,13 @@ def test_a_text_with_a_colon_is_no_code(run):
     assert kept.experiment_of(begun_with(run, said)).data.options["target"] == "column:Thing"
 
 
+def test_every_file_that_a_folder_names_can_be_shown(run):
+    said = {"data": {"name": "folder", "path": "../near"}, "model": {"initial": "/far/model.safetensors"}}
+    assert kept.reads(kept.experiment_of(begun_with(run, said))) == ["../near", "/far/model.safetensors"]
+    said = {"data": {"name": "texts", "path": "/far/texts.csv", "tokenizer": "bytes"}}
+    assert kept.reads(kept.experiment_of(begun_with(run, said))) == ["/far/texts.csv"]
+
+
 @pytest.mark.parametrize("harm", ["log", "keys"])
 def test_no_file_that_a_folder_names_is_opened_before_the_folder_is_known_to_be_whole(run, harm, monkeypatch):
     folder = begun_with(run, {"data": {"name": "folder", "path": "/nowhere"}})

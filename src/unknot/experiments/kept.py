@@ -173,7 +173,8 @@ def reads(experiment: Experiment) -> list[str]:
     data, model = experiment.data, experiment.model
     said = [data.options.get("path"), data.root, data.options.get("tokenizer"), model.initial]
     said += [model.options.get("path"), model.options.get("tokenizer")]
-    return [str(path) for path in dict.fromkeys(said) if path is not None and Path(path).is_absolute()]
+    words = (None, "bytes", "characters")  # no files, but tokenizers of ours
+    return [str(path) for path in dict.fromkeys(said) if path not in words]
 
 
 def to_leave(
