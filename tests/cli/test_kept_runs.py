@@ -142,7 +142,7 @@ def test_once_a_client_is_erased_its_file_may_go_too(towns, tmp_path):
     assert shown(tmp_path / "goes")["model"] == shown(tmp_path / "stays")["model"]
     assert shown(tmp_path / "goes")["lineage"] == list(NAMES[1:])
     (tmp_path / "towns" / f"{NAMES[2]}.csv").unlink()
-    assert "the data of client 2 is not there" in call("resume", tmp_path / "goes", code=2).output
+    assert "the data of Wels-on-Traun is not there" in call("resume", tmp_path / "goes", code=2).output
 
 
 def test_a_pending_request_does_not_keep_the_name_of_who_was_erased_before(towns, tmp_path):
@@ -382,3 +382,22 @@ def test_without_cryptography_every_command_says_so_in_a_line(towns, tmp_path, m
     assert "the package cryptography is needed" in told
     assert "--no-keep" not in told
     assert told.count("\n") == 1
+
+
+@pytest.mark.parametrize("method", ["rfs", "federaser", "pga"])
+def test_show_says_what_stays_after_an_erasure_and_why(file, tmp_path, method):
+    out = tmp_path / "run"
+    call("run", file, "--out", out, "--quiet", "--set", f"method.name={method}")
+    (tmp_path / "ids").write_text("0\n1\n")
+    call("forget", out, "--client", 2)
+    call("forget", out, "--client", 3, "--samples", tmp_path / "ids")
+    call("resume", out, "--quiet")
+    first, second = (one["stays"] for one in shown(out)["erased"])
+    assert first[0] == "the number of client 2, in the log: when it was at work, that it was erased, and when"
+    assert second[0].startswith("the ids of the erased samples of client 3")
+    for told in (first, second):
+        assert ("the model may still know" in " ".join(told)) == (method != "rfs")
+        assert told[-1].startswith("the files that it was read from, and copies")
+    assert any("pga is approximate, and keeps what client 2" in line for line in first) == (method == "pga")
+    text = call("show", out).output
+    assert all(line in text for line in (*first, *second))

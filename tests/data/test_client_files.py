@@ -242,3 +242,14 @@ def test_the_servers_files_are_known_however_they_are_written(tmp_path):
     write(tmp_path, {"TEST.npz": {"x": np.ones((1, 2)), "y": np.ones(1)}})
     with pytest.raises(DataError, match=r"both TEST.npz and Test.csv: say which, test = "):
         unknot.folder(tmp_path, target="ill")
+
+
+def test_columns_say_in_which_order_inputs_are_taken(tmp_path):
+    folder = tables(tmp_path)
+    data = unknot.folder(folder, target="ill", columns=["weight", "age"])
+    assert data.train.x.tolist() == [[2.5, 1], [4, 3], [6, 5]]
+    assert data.test.x.tolist() == [[8, 7]]
+    with pytest.raises(ConfigError, match="names one twice"):
+        unknot.folder(folder, target="ill", columns=["weight", "age", "age"])
+    with pytest.raises(DataError, match="column 'age' is in no other file"):
+        unknot.folder(folder, target="ill", columns=["weight"])

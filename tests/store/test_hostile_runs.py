@@ -14,6 +14,7 @@ import pytest
 from kept_runs import REQUESTS, ROUNDS, build, fast_folder, go, remove_tree
 
 from unknot.core.errors import StoreError, UnknotError
+from unknot.core.registry import imports
 from unknot.core.requests import erase
 from unknot.core.written import MAGIC, Writer
 from unknot.experiments import kept
@@ -264,14 +265,49 @@ def begun_with(run: Path, table) -> Path:
 @pytest.mark.parametrize(
     "table",
     [
-        {**TABLE, "model": "antigravity_of_somebody:run"},
-        {**TABLE, "method": {"name": "os:system", "command": "touch /tmp/hostile"}},
-        {**TABLE, "modules": "/tmp"},
+        {"model": {"name": "antigravity_of_somebody:run"}},
+        {"method": {"name": "os:system", "command": "touch /tmp/hostile"}},
+        {"method": {"name": "knot", "retrain": {"name": "os:system"}}},
+        {"data": {"name": "os.path:join"}},
+        {"data": {"partition": "os:system"}},
+        {"train": {"optimizer": "\u2118x:run"}},  # a name in Python, and none in a pattern of words
+        {"task": {"metrics": ["os:system"]}},
+        {"task": {"loss": {"name": "os:system"}}},
+        {"engine": {"name": " os:system"}},
+        {"modules": "/tmp", "select": {"name": "a-b:Thing"}},
     ],
 )
-def test_what_a_folder_names_of_pythons_is_not_imported(run, table):
+def test_what_a_folder_names_of_pythons_is_not_imported(run, table, monkeypatch):
+    monkeypatch.setattr(imports, "_module", lambda *_: pytest.fail("it was imported"))
     with pytest.raises(StoreError, match="names code"):
         kept.resume(begun_with(run, table))
+
+
+def test_a_text_with_a_colon_is_no_code(run):
+    said = {"data": {"name": "texts", "path": "/nowhere", "label": "a", "prompt": "Text:{text}"}}
+    assert kept.experiment_of(begun_with(run, said)).data.options["prompt"] == "Text:{text}"
+    said = {"data": {"name": "folder", "path": "/nowhere", "target": "column:Thing"}}
+    assert kept.experiment_of(begun_with(run, said)).data.options["target"] == "column:Thing"
+
+
+def test_every_file_that_a_folder_names_can_be_shown(run):
+    said = {"data": {"name": "folder", "path": "../near"}, "model": {"initial": "/far/model.safetensors"}}
+    assert kept.reads(kept.experiment_of(begun_with(run, said))) == ["../near", "/far/model.safetensors"]
+    said = {"data": {"name": "texts", "path": "/far/texts.csv", "tokenizer": "bytes"}}
+    assert kept.reads(kept.experiment_of(begun_with(run, said))) == ["/far/texts.csv"]
+
+
+@pytest.mark.parametrize("harm", ["log", "keys"])
+def test_no_file_that_a_folder_names_is_opened_before_the_folder_is_known_to_be_whole(run, harm, monkeypatch):
+    folder = begun_with(run, {"data": {"name": "folder", "path": "/nowhere"}})
+    monkeypatch.setattr(kept, "data_of", lambda _: pytest.fail("it was read"))
+    if harm == "keys":
+        (folder / "keys").write_bytes(b"rubbish")
+    else:
+        with Database.open(folder / "run.db") as db:
+            db._many("UPDATE log SET body = ? WHERE number = ?", [(b"other", 2)])
+    with pytest.raises(StoreError):
+        kept.resume(folder)
 
 
 def jumbled(table, draw: random.Random):

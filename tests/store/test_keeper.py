@@ -1,6 +1,7 @@
 """A run in a folder: kept, interrupted, gone on with, asked from outside, and forgetting on the disk too."""
 
 import pytest
+import torch
 
 from support import ToyEngine, small_data, toy_federation
 from unknot.core.errors import StoreError
@@ -8,6 +9,8 @@ from unknot.core.requests import erase, join
 from unknot.core.training import Recipe
 from unknot.federation import Buffered, Clock, Federation, Pareto, Synchronous
 from unknot.federation.observers import Observers
+from unknot.store import Database
+from unknot.store.entries import read_plain
 from unknot.store.keeper import RunKeeper
 from unknot.unlearn import KNOT, MMT, RFS, FedEraser
 
@@ -25,11 +28,11 @@ class Crash(BaseException):
     """The process is gone: nobody gets to tidy up."""
 
 
-def build(name: str = "rfs", pace: str = "buffered", **options) -> Federation:
+def build(name: str = "rfs", pace: str = "buffered", engine=None, **options) -> Federation:
     clock = Clock(Pareto(alpha=1.5, cap=5.0), seconds_per_sample=0.1)
     paces = {"buffered": Buffered(4, 2, staleness_bound=3), "sync": Synchronous(4)}
     options = {"recipe": Recipe(batch_size=2), "clock": clock, "pace": paces[pace], **options}
-    return toy_federation(METHODS[name](), small_data(SIZES), ToyEngine(), **options)
+    return toy_federation(METHODS[name](), small_data(SIZES), engine or ToyEngine(), **options)
 
 
 def story(history) -> dict:
@@ -85,6 +88,8 @@ def test_a_run_that_dies_again_and_again_ends_as_one_that_never_did(tmp_path, na
         ("pace", {"pace": "sync"}),
         ("seed", {"seed": 1}),
         ("clock", {"clock": Clock(Pareto(alpha=2.0, cap=5.0), seconds_per_sample=0.1)}),
+        ("evaluate_every", {"evaluate_every": 2}),
+        ("evaluate_on", {"evaluate_on": ("test",)}),
     ],
 )
 def test_a_federation_that_was_built_otherwise_does_not_go_on_with_it(tmp_path, part, other):
@@ -112,3 +117,39 @@ def test_other_data_of_somebody_who_is_still_there_is_refused_by_its_name(tmp_pa
     )
     with pytest.raises(StoreError, match="the data of client 0 is not what it was"):
         RunKeeper.go_on(other, tmp_path / "run")
+
+
+class Elsewhere(ToyEngine):
+    """The same on another device."""
+
+    def describe(self) -> dict[str, object]:
+        return {**super().describe(), "device": "cuda"}
+
+
+def test_every_change_of_what_bits_depend_on_is_said_once_and_noted(tmp_path, monkeypatch):
+    fed = build()
+    keeper = RunKeeper.create(fed, tmp_path / "run")
+    fed.run(2)
+    keeper.close()
+    version, said = torch.__version__, []
+    for other, engine in (
+        (version, None),
+        ("9.9", None),
+        ("9.9", None),
+        (version, None),
+        (version, Elsewhere()),
+    ):
+        monkeypatch.setattr(torch, "__version__", other)
+        keeper = RunKeeper.go_on(build(engine=engine), tmp_path / "run")
+        said.append(keeper.said)
+        keeper.close()
+    after = ": bits may differ from here on"
+    assert said == [
+        [],
+        [f"torch is 9.9, and was {version}{after}"],
+        [],
+        [f"torch is {version}, and was 9.9{after}"],
+        [f"engine is toy, cuda, and was toy{after}"],
+    ]
+    with Database.open(tmp_path / "run" / "run.db", readonly=True) as db:
+        assert [read_plain(entry.body)["said"] for entry in db.entries(kind="resumed")] == said

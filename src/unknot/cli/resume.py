@@ -66,6 +66,7 @@ def _resume(folder: Path, rounds: int | None, overrides: list[str], own_code: bo
     from unknot.report import timeline
     from unknot.report.progress import Live
     from unknot.store.look import look
+    from unknot.store.naming import one_line
 
     live: Live | None = None
     with errors_for_people(lambda: _kept(live, folder)):
@@ -77,6 +78,8 @@ def _resume(folder: Path, rounds: int | None, overrides: list[str], own_code: bo
             _go(folder)
         over = rounds is None and found.settled
         trackers = [] if over else asked.tracked.trackers(onto=True)
+        for path in kept.reads(kept.experiment_of(folder, overrides, own_code)):
+            side(asked.silent).print(Text(f"reads {one_line(path)}"))
         telling = _Later()
         with warnings_told():
             fed = kept.resume(
@@ -97,7 +100,7 @@ def _resume(folder: Path, rounds: int | None, overrides: list[str], own_code: bo
                 history = kept.go_on(fed, rounds)
             if over and fed.steps == steps and _whole(folder):
                 asked = _left_alone(asked, folder, history.stopped)
-            leave(history, kept.experiment_of(folder, overrides, own_code), asked, trackers)
+            leave(history, kept.to_leave(folder, overrides, own_code, asked.keys), asked, trackers)
         return PENDING if keeper.post.refused else status_of(history)
 
 

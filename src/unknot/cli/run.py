@@ -155,7 +155,7 @@ def _run_kept(
     with held(fed, asked.out):
         with warnings_told(), live, plain_alone():
             history = kept.go_on(fed)
-        experiment = kept.experiment_of(asked.out)
+        experiment = kept.to_leave(asked.out, own_code=True, keys=asked.keys)
         leave(history, experiment, asked, trackers)
     return experiment, history
 

@@ -262,6 +262,26 @@ class FederatedData:
             self._reduced[client] = self._reduced.get(client, frozenset()) | frozenset(named)
             self._wipe(shard.rows_of(np.asarray(named, dtype=np.int64)))
 
+    def shut(self, client: int) -> None:
+        """Note that a client was erased of whom there is nothing here: it stays erased, whatever comes."""
+        if client in self._shards:
+            raise DataError(f"{self.label(client)} is still here: erase it")
+        self._erased.add(client)
+
+    def without(self, clients: Iterable[int]) -> FederatedData:
+        """A copy that these clients have no part in: neither samples, nor held-out rows, nor names."""
+        twin, gone = self.fork(), set(clients)
+        for client in sorted(gone):
+            twin.erase(client)
+        twin._erased -= gone
+        twin.called({number: name for number, name in self.names.items() if number not in gone})
+        return twin
+
+    def called(self, names: Mapping[int, str]) -> None:
+        """Let clients have these names, and no others."""
+        self.names = checked_names(names)
+        self._numbers = {called: client for client, called in self.names.items()}
+
     def check_erasable(
         self, client: Id | str, ids: Iterable[Id] | None = None
     ) -> tuple[int, tuple[int, ...] | None]:
@@ -309,8 +329,8 @@ class FederatedData:
             place = np.cumsum(keep) - 1
             self.test_rows = {other: place[rows[keep[rows]]] for other, rows in self.test_rows.items()}
 
-    def renumbered(self, numbers: Mapping[int, int]) -> FederatedData:
-        """A copy in which each client has the number that it is given here."""
+    def renumbered(self, numbers: Mapping[int, int], names: Mapping[int, str]) -> FederatedData:
+        """A copy in which each client has the number that it is given here, and is called so."""
         if len(set(numbers.values())) != len(numbers) or numbers.keys() != self._shards.keys():
             raise DataError("every client gets one number, and each another")
 
@@ -325,7 +345,7 @@ class FederatedData:
         return self.replaced(
             shards={numbers[client]: shard for client, shard in self._shards.items()},
             test_rows={numbers[client]: rows for client, rows in self.test_rows.items()},
-            names={numbers[client]: name for client, name in self.names.items() if client in numbers},
+            names=names,
             validation_owner=moved(self.validation_owner),
             test_owner=moved(self.test_owner),
         )

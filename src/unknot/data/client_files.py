@@ -27,6 +27,7 @@ def folder(
     path: str | Path,
     *,
     target: str | Sequence[str] | None = None,
+    columns: Sequence[str] | None = None,
     test: str | None = None,
     validation: str | None = None,
     public: str | None = None,
@@ -41,9 +42,10 @@ def folder(
     below it. Clients are numbered in the alphabetical order of their names.
 
     `path`: the folder, from the working directory unless it is absolute. `target`: the column of `.csv` files
-    that is to be predicted, or several; the others are inputs. `test`: the server's file to test with; left
-    out: the one of that name (`Test.csv`, too), if there is one. `validation`: the server's file to measure
-    with; left out: likewise. `public`: the server's file of inputs that are nobody's, which need no targets
+    that is to be predicted, or several; the others are inputs. `columns`: the inputs of `.csv` files, in
+    their order; left out: as in the first client's file. `test`: the server's file to test with; left out:
+    the one of that name (`Test.csv`, too), if there is one. `validation`: the server's file to measure with;
+    left out: likewise. `public`: the server's file of inputs that are nobody's, which need no targets
     (distillation); left out: none. `classes`: how many there are; left out: as the greatest label says.
     `kind`: what targets are, "classes", "labels" or "values"; left out: what they look like. `tokens`:
     whether inputs are numbers of tokens. `ids`: which number each name has, where draws are to stay when
@@ -53,14 +55,8 @@ def folder(
     if not place.is_dir():
         found = "a file" if place.exists() else "nothing"
         raise DataError(f"{place.absolute()}: expected a folder with a file a client, found {found}")
-    files = {file.name: file for file in sorted(place.iterdir()) if _counts(file)}
-    servers = {
-        "test": _servers(files, place, "test", test),
-        "validation": _servers(files, place, "validation", validation),
-    }
-    nobodys = None if public is None else _servers(files, place, "public", public)
-    _check_apart({**servers, "public": nobodys}, place)
-    theirs = [file for file in files.values() if file not in (*servers.values(), nobodys)]
+    theirs, servers = _sorted_out(place, test, validation, public)
+    nobodys = servers.pop("public")
     if not theirs:
         raise DataError(f"{place}: expected a file a client, {' or '.join(ENDINGS)}; found none")
     names: dict[str, Path] = {}
@@ -69,13 +65,13 @@ def folder(
             twins = f"{names[file.stem].name} and {file.name}"
             raise DataError(f"{place}: {twins} are of one client, {file.stem!r}; leave one of them")
         names[file.stem] = file
-    columns = (target,) if isinstance(target, str) else None if target is None else tuple(target)
-    tables = _tables([*theirs, *filter(None, servers.values())], columns)
+    wanted, order = _listed(target), _listed(columns)
+    tables = _tables([*theirs, *filter(None, servers.values())], wanted, order)
     return clients(
         {name: tables[file] for name, file in sorted(names.items())},
         test=None if servers["test"] is None else tables[servers["test"]],
         validation=None if servers["validation"] is None else tables[servers["validation"]],
-        public=None if nobodys is None else _inputs(nobodys, theirs, columns or ()),
+        public=None if nobodys is None else _inputs(nobodys, theirs, wanted or (), order),
         classes=classes,
         kind=kind,
         tokens=tokens,
@@ -121,25 +117,62 @@ def _check_apart(servers: Mapping[str, Path | None], place: Path) -> None:
         parts[file] = part
 
 
-def _tables(files: Sequence[Path], target: tuple[str, ...] | None) -> dict[Path, Pair]:
+def columns_of(
+    path: str | Path,
+    target: str | Sequence[str],
+    test: str | None = None,
+    validation: str | None = None,
+    public: str | None = None,
+) -> tuple[str, ...]:
+    """The order of inputs in such a folder where none is given: that of the first table."""
+    theirs, servers = _sorted_out(Path(path), test, validation, public)
+    del servers["public"]
+    tables = [file for file in (*theirs, *servers.values()) if file and file.suffix.lower() == ".csv"]
+    return _Table.read(tables[0]).inputs(_listed(target) or ())
+
+
+def _sorted_out(
+    place: Path, test: str | None, validation: str | None, public: str | None
+) -> tuple[list[Path], dict[str, Path | None]]:
+    """The files of clients, and those of the server by what they are for."""
+    files = {file.name: file for file in sorted(place.iterdir()) if _counts(file)}
+    servers = {
+        "test": _servers(files, place, "test", test),
+        "validation": _servers(files, place, "validation", validation),
+        "public": None if public is None else _servers(files, place, "public", public),
+    }
+    _check_apart(servers, place)
+    return [file for file in files.values() if file not in servers.values()], servers
+
+
+def _listed(names: str | Sequence[str] | None) -> tuple[str, ...] | None:
+    return (names,) if isinstance(names, str) else None if names is None else tuple(names)
+
+
+def _tables(
+    files: Sequence[Path], target: tuple[str, ...] | None, columns: tuple[str, ...] | None
+) -> dict[Path, Pair]:
     """Inputs and targets of every file; the columns of tables in one order, their targets of one type."""
     tables = {file: _Table.read(file) for file in files if file.suffix.lower() == ".csv"}
     if tables and target is None:
         file = next(iter(tables))
-        columns = ", ".join(tables[file].columns)
+        there = ", ".join(tables[file].columns)
         raise ConfigError(
-            f"data.target is missing: which column of {file.name} is to be predicted ({columns})? "
+            f"data.target is missing: which column of {file.name} is to be predicted ({there})? "
             'Write target = "..." in [data], or target=... in Python'
         )
     if target is not None and not tables:
         raise ConfigError("target names a column of .csv files, and there are none; leave it out")
+    if columns is not None and (not tables or len(set(columns)) < len(columns)):
+        told = "names one twice" if tables else "are of .csv files, and there are none"
+        raise ConfigError(f"columns {told}: name each input of the tables once, or leave columns out")
     found: dict[Path, Pair] = {}
     for file in files:
         if file not in tables:
             arrays = read_npz(file, ("x", "y"))
             found[file] = arrays["x"], arrays["y"]
     if tables and target is not None:
-        order = next(iter(tables.values())).inputs(target)
+        order = next(iter(tables.values())).inputs(target) if columns is None else columns
         whole = all(table.whole(target) for table in tables.values())
         for file, table in tables.items():
             x, y = table.numbers(order, target), table.targets(target)
@@ -147,14 +180,16 @@ def _tables(files: Sequence[Path], target: tuple[str, ...] | None) -> dict[Path,
     return found
 
 
-def _inputs(file: Path, others: Sequence[Path], target: tuple[str, ...]) -> NDArray[Any]:
+def _inputs(
+    file: Path, others: Sequence[Path], target: tuple[str, ...], columns: tuple[str, ...] | None
+) -> NDArray[Any]:
     """What a file has that needs no targets; the columns of a table in the order of the others."""
     if file.suffix.lower() != ".csv":
         return read_npz(file, ("x",))["x"]
     table = _Table.read(file)
     like = next((_Table.read(other) for other in others if other.suffix.lower() == ".csv"), None)
     order = tuple(name for name in table.columns if name not in target)
-    return table.numbers(order if like is None else like.inputs(target), target)
+    return table.numbers(columns or (order if like is None else like.inputs(target)), target)
 
 
 @dataclass(frozen=True)

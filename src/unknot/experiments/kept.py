@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import itertools
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from unknot.core.data import FederatedData
 from unknot.core.errors import StoreError
-from unknot.experiments.config import Experiment, from_anywhere
+from unknot.core.keys import Key
+from unknot.core.registry import NotImported, nothing_imported
+from unknot.data.corrupt import corrupt
+from unknot.experiments.config import FOLDER, TEXTS, Experiment, from_anywhere
 from unknot.experiments.simulate import assemble, data_of, prepare
 from unknot.federation import Federation, History, Observer
-
-_CODE = re.compile(r"[^\W\d][\w.]*:[^\W\d][\w.]*")
 
 
 def keep(
@@ -68,39 +69,52 @@ def resume(
     """The federation of the run in a folder, as it was at its last checkpoint.
 
     A folder is data, whoever made it: what it names of Python's (``"package.module:Thing"``) is imported only
-    where `own_code` says that it may be. `overrides` are for what trains it: ``engine.device="cuda"``.
+    where `own_code` says that it may be, and what it names of files (`reads`) is opened once the folder is
+    known to be whole. `overrides` are for what trains it: ``engine.device="cuda"``.
     """
     from unknot.store.keeper import EVERY, RunKeeper
-    from unknot.store.naming import check_keys, named_in
+    from unknot.store.naming import begun, check_whole, named_in
 
+    check_whole(folder, keys)
     experiment = experiment_of(folder, overrides, own_code)
-    check_keys(folder, keys)
-    data = numbered_as(data_of(experiment), named_in(folder, keys))
-    fed = assemble(experiment, data, observers)
+    noted = begun(folder)
+    names = named_in(folder, keys) if noted.get("named") else None
+    if type(count := noted.get("clients")) is not int:
+        raise StoreError(f"{folder}: the log does not say how many clients there were: it was changed")
+    with _code_asked_for(folder, own_code):
+        fed = assemble(experiment, _data_again(experiment, names), observers, clients=count)
+    if names is not None:
+        fed.data.called(names)  # the weights to start from may know more, of whom the run knows nothing now
     fed.experiment = experiment.table
     RunKeeper.go_on(fed, folder, keys=keys, every=EVERY if every is None else every)
     return fed
 
 
+def _data_again(experiment: Experiment, names: Mapping[int, str] | None) -> FederatedData:
+    """Who holds what of an experiment's data, by the numbers that a run in a folder knows.
+
+    Numbers are in what was kept of the experiment: what it does to single clients comes after them.
+    """
+    spec = experiment.data
+    options = {name: value for name, value in spec.options.items() if name != "ids"}
+    data = data_of(replace(experiment, data=replace(spec, corrupt=(), options=options)))
+    if names is not None:
+        data = numbered_as(data, names)
+    there = [client for client in spec.corrupt if client in data]
+    return corrupt(data, there, spec.corruption, key=Key.root(experiment.seed)) if there else data
+
+
 def numbered_as(data: FederatedData, names: Mapping[int, str]) -> FederatedData:
-    """The same data, in which clients have the numbers that a run knows them by.
+    """The same data, in which clients have the numbers that a run knows them by; others have no part in it.
 
     Where clients are files of a folder, their numbers come of the order of their names: once an erased
-    client's file is gone, all after it would move up.
+    client's file is gone, all after it would move up. As long as it is there, it is nobody's that the run
+    knows, for the name went with the erasure.
     """
-    if not names or not data.names:
-        return data
     known = {name: number for number, name in names.items()}
-    moved = {client: known[name] for client, name in data.names.items() if name in known}
-    taken = set(moved.values())
-    free = (number for number in itertools.count() if number not in taken)
-    for client in data.clients:
-        if client not in moved:  # erased since, and its file is still there: any number that nobody has
-            moved[client] = client if client not in taken else next(free)
-            taken.add(moved[client])
-    if all(client == number for client, number in moved.items()):
-        return data
-    return data.renumbered(moved)
+    strange = [client for client in data.clients if data.names.get(client) not in known]
+    data = data.without(strange) if strange else data
+    return data.renumbered({client: known[data.names[client]] for client in data.clients}, names)
 
 
 def go_on(fed: Federation, rounds: int | None = None) -> History:
@@ -132,32 +146,86 @@ def experiment_of(folder: str | Path, overrides: Iterable[str] = (), own_code: b
             f"the run in {place} comes from Python, not from a file: build the same federation, "
             "unknot.simulate(..., store=folder), and call resume() on it"
         )
-    if not own_code and (named := next(_code_in(table), None)):
+    with _code_asked_for(folder, own_code):
+        return Experiment.of(table, overrides)
+
+
+@contextmanager
+def _code_asked_for(folder: str | Path, own_code: bool) -> Iterator[None]:
+    """Within: a run that names code is refused before any of it is imported, unless it is said to be ours."""
+    if own_code:
+        yield
+        return
+    try:
+        with nothing_imported():
+            yield
+    except NotImported as error:
         raise StoreError(
-            f"the run in {place} names code, {named!a}, which would be executed: look whether it is yours, "
-            "and say so (--own-code; in Python, own_code=True)"
-        )
-    return Experiment.of(table, overrides)
+            f"the run in {folder} names code, {str(error)!a}, which would be executed: look whether it is "
+            "yours, and say so (--own-code; in Python, own_code=True)"
+        ) from None
 
 
-def _code_in(part: object, name: str = "") -> Iterator[str]:
-    """What a table names of Python's, to be imported."""
-    if isinstance(part, Mapping):
-        for key, value in part.items():
-            yield from _code_in(value, str(key))
-    elif isinstance(part, list | tuple):
-        for value in part:
-            yield from _code_in(value)
-    elif isinstance(part, str) and part and (name == "modules" or _CODE.fullmatch(part)):
-        yield part
+def reads(experiment: Experiment) -> list[str]:
+    """The files and folders that an experiment names, which are read where it is gone on with."""
+    data, model = experiment.data, experiment.model
+    said = [data.options.get("path"), data.root, data.options.get("tokenizer"), model.initial]
+    said += [model.options.get("path"), model.options.get("tokenizer")]
+    words = (None, "bytes", "characters")  # no files, but tokenizers of ours
+    return [str(path) for path in dict.fromkeys(said) if path not in words]
+
+
+def to_leave(
+    folder: str | Path,
+    overrides: Iterable[str] = (),
+    own_code: bool = False,
+    keys: str | Path | None = None,
+) -> Experiment:
+    """The same as its results are left with: where its file numbers clients, those who are still there."""
+    from unknot.store.naming import named_in
+
+    found = experiment_of(folder, overrides, own_code)
+    if "ids" not in found.data.options:
+        return found
+    ids = {name: number for number, name in named_in(folder, keys).items()}
+    return Experiment.of({**found.table, "data": {**found.table["data"], "ids": ids}})
 
 
 def table_of(experiment: Experiment, data: FederatedData) -> dict[str, Any]:
-    """What a folder keeps of an experiment: clients are numbers in its requests, for names go with them."""
+    """What a folder keeps of an experiment: clients are numbers in it, for names go with them.
+
+    What data looks like as a whole is noted, since it may no longer be seen once somebody has left.
+    """
     table = from_anywhere(experiment.table)
     if "request" in table:
         table["request"] = [_by_number(one, data) for one in table["request"]]
+    said = dict(table.get("data", {}))
+    if "corrupt" in said:
+        said["corrupt"] = [data.number(client) for client in said["corrupt"]]
+    if "ids" in said:
+        said["ids"] = {}
+    seen = _seen(experiment, data)
+    if said or seen:
+        table["data"] = {**seen, **said}
     return table
+
+
+def _seen(experiment: Experiment, data: FederatedData) -> dict[str, Any]:
+    """What of the data's settings is found in all clients' data where a file does not say it."""
+    options = experiment.data.options
+    if experiment.data.name == FOLDER:
+        from unknot.data.client_files import columns_of
+
+        train = data.train
+        tokens = not train.x.is_floating_point()
+        seen: dict[str, Any] = {"kind": train.kind, "classes": train.classes, "tokens": tokens}
+        if "target" in options:
+            servers = {part: options.get(part) for part in ("test", "validation", "public")}
+            seen["columns"] = list(columns_of(options["path"], options["target"], **servers))
+        return seen
+    if experiment.data.name == TEXTS and data.wording is not None and data.wording.classes:
+        return {"classes": list(data.wording.classes)}
+    return {}
 
 
 def _by_number(request: Mapping[str, Any], data: FederatedData) -> dict[str, Any]:

@@ -289,15 +289,18 @@ def assemble(
     *,
     seed: int | None = None,
     engine: Engine | None = None,
+    clients: int | None = None,
 ) -> Federation:
-    """The experiment's federation on this data; with another seed all is drawn anew but the data."""
+    """The experiment's federation on this data; with another seed all is drawn anew but the data.
+
+    `clients` is how many there were when it was begun, where some have left since.
+    """
     setup = experiment.setup if seed is None else replace(experiment.setup, seed=seed)
     per_round = getattr(setup.pace, "per_round", None)
-    if per_round is not None and per_round > len(data):
+    count = len(data) if clients is None else clients
+    if per_round is not None and per_round > count:
         way = "lower it" if experiment.data.name in (FOLDER, TEXTS) else "lower it or raise data.clients"
-        raise ConfigError(
-            f"federation.per_round = {per_round}, but there are only {len(data)} clients: {way}"
-        )
+        raise ConfigError(f"federation.per_round = {per_round}, but there are only {count} clients: {way}")
     spec = experiment.engine
     with (
         as_written("engine", [*options_of(EngineSpec), *spec.options], alone=False),

@@ -56,8 +56,8 @@ for _plain in (
     plain_data(_plain)
 
 FORMAT = 1
-LASTING = ("method", "guarantee", "seed", "setup", "members", "nodes", "seconds", "stopped")
-"""What of a history is written; rounds and requests are events, the rest is found anew at the end."""
+LASTING = ("method", "seed", "setup", "members", "nodes", "seconds", "stopped")
+"""What of a history is written; rounds and requests are events, the rest is found anew, names with it."""
 
 
 @runtime_checkable
@@ -334,6 +334,8 @@ def _restore(fed: Federation, read: Reader, get: Callable[[str], Tensor], events
     for client in read.read():
         if client in state.data:
             state.data.erase(client)
+        else:  # its files are gone, as they should be: it is erased all the same
+            state.data.shut(client)
     for client, ids in read.read().items():
         held = set(state.data[client].ids.tolist()) & set(ids) if client in state.data else set()
         if held:
@@ -351,7 +353,8 @@ def _restore(fed: Federation, read: Reader, get: Callable[[str], Tensor], events
     fed.serving.inbox.waiting[:] = [_waiting(told, state.lanes) for told in read.read()]
     if not read.ended:
         raise Unreadable("there is more than was to be written")
-    history = History(lasting["method"], lasting["guarantee"], lasting["seed"], fed.metrics[0])
+    promise = fed.serving.uncovered.promise(fed.method, state)
+    history = History(lasting["method"], promise, lasting["seed"], fed.metrics[0])
     for name in LASTING:
         setattr(history, name, lasting[name])
     history.set_aside_observers = aside

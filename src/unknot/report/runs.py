@@ -51,7 +51,7 @@ def sheet(run: Record) -> RenderableType:
         row("model", run["model"], f"shaped by {', '.join(lineage[:FEW]) or 'nobody'}{more}")
     row("requests", *([_request(one) for one in run["requests"]] or [Text("none")]))
     if run["erased"]:
-        row("erased", *(_erased(one) for one in run["erased"]))
+        row("erased", *(line for one in run["erased"] for line in (_erased(one), *_stays(one))))
     row("kept", ", ".join(f"{what} {size(count)}" for what, count in run["sizes"].items()))
     return rows
 
@@ -126,6 +126,10 @@ def _erased(one: Record) -> str:
     )
     told = ", ".join(filter(None, gone))
     return f"{when(one['at'])}: {', '.join([*whole, *parts])}; removed {told} ({size(one['bytes'])}){open_}"
+
+
+def _stays(one: Record) -> list[str]:
+    return [f"  stays: {line}" for line in one["stays"]]
 
 
 def _all(run: Record) -> int:

@@ -20,32 +20,58 @@ if TYPE_CHECKING:
     from unknot.federation import Federation
 
 
-def check_setup(fed: Federation, now: Mapping[str, Any], folder: Path) -> None:
+SETTINGS = ("method", "recipe", "pace", "aggregate", "clock", "select", "seed", "metrics", "model")
+"""What is the same in the record of a run from its first moment on."""
+WATCHED = ("unknot", "torch", "numpy", "cpu", "engine")
+"""What bits may depend on."""
+ENGINE = ("engine", "device", "dtype")
+"""What of an engine: how it goes about its work is not known before it does."""
+
+
+def noted(fed: Federation) -> dict[str, Any]:
+    """What is put down when a run is begun, to be compared when it is gone on with."""
+    measured = [fed.given.evaluate_every, list(fed.given.evaluate_on)]
+    return {"environment": settings(environment(fed.engine)), "evaluate": measured}
+
+
+def check_setup(fed: Federation, now: Mapping[str, Any], db: Database, folder: Path) -> None:
     """Raise `StoreError` if the federation was built otherwise than the one that was kept."""
     assert fed.history is not None
-    before = fed.history.setup
-    for part in ("method", "recipe", "pace", "aggregate", "clock", "select", "seed", "metrics", "model"):
-        if before.get(part) != now[part]:
+    before, begun = fed.history.setup, _begun(db, folder)
+    pairs = [(part, before.get(part), now[part]) for part in SETTINGS]
+    measured = noted(fed)["evaluate"]
+    was = begun.get("evaluate", measured)
+    if not isinstance(was, list) or len(was) != len(measured):
+        raise StoreError(f"{folder}: the log does not say how the run is measured: it was changed")
+    pairs += zip(("evaluate_every", "evaluate_on"), was, measured, strict=True)
+    for part, then, here in pairs:
+        if then != here:
             raise StoreError(
-                f"{folder}: the run was begun with {part} {before.get(part)}, and this federation "
-                f"has {now[part]}: build it as it was"
+                f"{folder}: the run was begun with {part} {then}, and this federation has {here}: "
+                "build it as it was"
             )
 
 
 def differences(fed: Federation, db: Database, folder: Path) -> list[str]:
+    """What bits may depend on and is other than when the run was last gone on with, in words."""
+    resumed = db.last("resumed")
+    last = _begun(db, folder) if resumed is None else read_begun(resumed.body)
+    before, now = last.get("environment"), noted(fed)["environment"]
+    if not isinstance(before, dict):
+        raise StoreError(f"{folder}: the log does not say where the run was begun")
+    pairs = [(name, _told(before.get(name)), _told(now[name])) for name in WATCHED]
+    return [
+        f"{name} is {here}, and was {then}: bits may differ from here on"
+        for name, then, here in pairs
+        if then != here
+    ]
+
+
+def _begun(db: Database, folder: Path) -> dict[str, Any]:
     begun = db.last("begun")
     if begun is None:
         raise StoreError(f"{folder}: the log does not begin with a run")
-    before, now = read_begun(begun.body).get("environment"), settings(environment(fed.engine))
-    if not isinstance(before, dict):
-        raise StoreError(f"{folder}: the log does not say where the run was begun")
-    watched = ("unknot", "torch", "numpy", "cpu", "engine")
-    was = {name: str(before.get(name, "unknown")).encode("unicode_escape").decode() for name in watched}
-    return [
-        f"{name} is {now[name]}, and was {was[name]}: bits may differ from here on"
-        for name in watched
-        if now[name] != before.get(name) and name != "engine"
-    ]
+    return read_begun(begun.body)
 
 
 def lost_end(db: Database, folder: Path, named: Iterable[Named]) -> list[str]:
@@ -67,3 +93,10 @@ def lost_end(db: Database, folder: Path, named: Iterable[Named]) -> list[str]:
                     "does not show must be asked again"
                 ]
     return []
+
+
+def _told(value: object) -> str:
+    """In a line, without what would steer a terminal; of an engine, what decides bits."""
+    if isinstance(value, Mapping):
+        value = ", ".join(str(value[name]) for name in ENGINE if name in value)
+    return str("unknown" if value is None else value)[:200].encode("unicode_escape").decode()

@@ -6,7 +6,7 @@ All of it can be done twice: a crash in between is taken up again.
 from __future__ import annotations
 
 import os
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -22,9 +22,9 @@ from unknot.store.rows import REFUSED, SERVED, Asked
 if TYPE_CHECKING:
     from unknot.store.keeper import RunKeeper
 
-_LEFT = ("record.json", "report.html", "model.safetensors", "timeline.png")
+_LEFT = ("config.toml", "record.json", "report.html", "model.safetensors", "timeline.png")
 RESULTS = (*_LEFT, *(f".part.{name}" for name in _LEFT))
-"""What an earlier end of the run left, whole or half: of a model that the erased client had a part in."""
+"""What an earlier end of the run left, whole or half: it knows the erased client, or its name."""
 PATIENCE = 2.0
 """Seconds that readers of the database are waited for."""
 
@@ -59,6 +59,8 @@ def scrub(keeper: RunKeeper, clean: Checkpoint, state: str, told: Scrubbing) -> 
         "results": results,
         "keys": len(whole) + len(renewed),
         "keys_written": keeper.keyring.written,
+        "approximate": told.approximate,
+        "known": list(told.known),
         "truncated": keeper.db.truncate(PATIENCE),
     }
 
@@ -74,11 +76,38 @@ class Scrubbing:
     """Of whom samples were."""
     requests: tuple[int, ...]
     """The numbers of the requests from outside that asked for it."""
+    approximate: str = ""
+    """The method, where it is approximate: what it serves may know them still."""
+    known: tuple[int, ...] = ()
+    """Whom of them the method knowingly keeps something of."""
 
     def __post_init__(self) -> None:
-        for numbers in (self.whole, self.parts, self.requests):
+        for numbers in (self.whole, self.parts, self.requests, self.known):
             if type(numbers) is not tuple or not all(type(n) is int and n >= 0 for n in numbers):
                 raise StoreError("an entry of the log names no clients: it was changed")
+
+
+def stays(erased: Mapping[str, Any]) -> list[str]:
+    """What is left after an erasure that the log tells of, and why, in words."""
+    whole, parts, known = (_clients(erased.get(name)) for name in ("whole", "parts", "known"))
+    found = []
+    if whole:
+        found.append(f"the number of {whole}, in the log: when it was at work, that it was erased, and when")
+    if parts:
+        found.append(f"the ids of the erased samples of {parts}, where a request names them, until it goes")
+    if method := erased.get("approximate"):
+        also = f", and keeps what {known} had a part in" if known else ""
+        found.append(f"the model may still know what was erased: {str(method)[:100]} is approximate{also}")
+    if whole or parts:
+        found.append(
+            "the files that it was read from, and copies (backups, snapshots, models): they are yours"
+        )
+    return found
+
+
+def _clients(numbers: object) -> str:
+    listed = [n for n in numbers if type(n) is int] if isinstance(numbers, list | tuple) else []
+    return ", ".join(f"client {number}" for number in listed)
 
 
 def _empty(db: Database, gone: Collection[int], but: Collection[int]) -> None:

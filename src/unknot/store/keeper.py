@@ -22,13 +22,11 @@ from unknot.core.written import Unreadable
 from unknot.federation import form
 from unknot.federation.clock import SECOND
 from unknot.federation.describe import describe
-from unknot.federation.describe import plain as settings
-from unknot.federation.environment import environment
 from unknot.federation.history import Event, History, Served
 from unknot.federation.letterbox import Letter
 from unknot.store import erasing
 from unknot.store.checkpoint import STATE, Checkpoint, Named, check_marks, mark_of, marks_of
-from unknot.store.compare import check_setup, differences, lost_end
+from unknot.store.compare import check_setup, differences, lost_end, noted
 from unknot.store.database import Database
 from unknot.store.entries import plain, read_named, read_plain
 from unknot.store.erasing import Scrubbing
@@ -132,11 +130,12 @@ class RunKeeper:
     def _begin(self, fed: Federation, table: Mapping[str, Any] | None, keys: str | Path | None) -> None:
         self._marks = marks_of(fed.data)
         begun = {
-            "environment": settings(environment(fed.engine)),
+            **noted(fed),
             "table": None if table is None else dict(table),
             "keys": None if keys is None else str(Path(keys).absolute()),
             "mark": self.keyring.mark,
             "clients": len(fed.data),
+            "named": bool(fed.data.names),
         }
         self.db.append([("begun", plain(begun))])  # before there are keys: so that they are known for ours
         self.db.drop_clients(self.db.client_names())  # of a beginning that was broken off
@@ -228,7 +227,7 @@ class RunKeeper:
         try:
             form.restore(fed, found.content, tensors.__getitem__, bodies)
             check_marks(fed.data, found.marks, self.folder)
-            check_setup(fed, built, self.folder)
+            check_setup(fed, built, self.db, self.folder)
         except (KeyError, Unreadable) as error:
             raise StoreError(f"{self.folder}: {error}; was the federation set up as it was?") from None
         self._marks = dict(found.marks)
@@ -238,7 +237,8 @@ class RunKeeper:
         self.post.go_on(named, newest)
         self._open, self._stint = [(named, frozenset(found.tensors))], fed._stint
         self.said += [*troubles, *said]
-        self.db.append([("resumed", plain({"step": fed.steps, "said": self.said}))])
+        here = noted(fed)["environment"]
+        self.db.append([("resumed", plain({"step": fed.steps, "said": self.said, "environment": here}))])
         self._attach(fed)
 
     # What the federation calls -------------------------------------------------------------------------
@@ -329,7 +329,7 @@ class RunKeeper:
         named = self._named(fed, state)
         entries = [("event", body) for body in self._events]
         if self._erased:
-            entries.append(("scrubbing", plain(self._to_scrub())))
+            entries.append(("scrubbing", plain(self._to_scrub(fed))))
         self._tried = (named, frozenset(owners))
         with self.db.transaction():
             self._note_done(fed)
@@ -382,11 +382,17 @@ class RunKeeper:
 
     # Erasure on the disk ---------------------------------------------------------------------------------
 
-    def _to_scrub(self) -> Scrubbing:
+    def _to_scrub(self, fed: Federation) -> Scrubbing:
         whole = {client for event in self._erased for client in event.leavers}
         parts = {client for event in self._erased for client in event.parts} - whole
         asked = [number for number, _ in self._done]
-        return Scrubbing(tuple(sorted(whole)), tuple(sorted(parts)), tuple(asked))
+        return Scrubbing(
+            tuple(sorted(whole)),
+            tuple(sorted(parts)),
+            tuple(asked),
+            "" if fed.method.exact else fed.method.name,
+            tuple(sorted((whole | parts) & fed.state.waived.clients)),
+        )
 
     def _finish_scrubbing(self) -> None:
         """Do what the log says is to be done, as often as it takes: to do it twice is no harm."""

@@ -21,7 +21,7 @@ from unknot.store import files
 from unknot.store.checkpoint import STATE
 from unknot.store.database import Database
 from unknot.store.entries import no_tensors, read_named, read_plain
-from unknot.store.erasing import RESULTS
+from unknot.store.erasing import RESULTS, stays
 from unknot.store.inbox import told_of
 from unknot.store.keeper import WEIGHTS
 from unknot.store.keyring import Keyring
@@ -41,7 +41,6 @@ from unknot.store.rows import REFUSED, SERVED, Asked
 from unknot.store.words import PAUSED, PAUSING, WORDS, standing
 
 RUNNING, STOPPED, FINISHED = "running", "stopped", "finished"
-LOCK, CONFIG = "lock", "config.toml"
 RARE = ("resumed", "stopped", "erased", "ended")
 """Entries of the log of which there are few."""
 
@@ -96,7 +95,7 @@ class Look:
     lineage: list[str] | None
     requests: list[Wanted]
     erased: list[dict[str, Any]]
-    """What was removed from the disk, an erasure each, with when."""
+    """What was removed from the disk, an erasure each, with when; and what stays, and why."""
     sizes: dict[str, int] = field(default_factory=dict)
     """What is kept, in bytes."""
     resumed: int = 0
@@ -121,7 +120,7 @@ def look(folder: str | Path, keys: str | Path | None = None) -> Look:
         table = table_in(noted.get("table") or {})
         served = _served(db) if table.get("request") else []
     again = [entry for entry in rare if entry.kind == "resumed"]
-    erased = [{**table_in(read_plain(e.body)), "at": e.at} for e in rare if e.kind == "erased"]
+    gone = [(table_in(read_plain(entry.body)), entry.at) for entry in rare if entry.kind == "erased"]
     ended = next((entry for entry in reversed(rare) if entry.kind == "ended"), None)
     since = max((entry.at for entry in rare if entry.kind in ("resumed", "stopped")), default="")
     word = standing(asked, since) if held else ""
@@ -147,7 +146,7 @@ def look(folder: str | Path, keys: str | Path | None = None) -> Look:
         model=told.get("model"),
         lineage=_called(told["lineage"], names) if over else None,
         requests=[*_of_file(table, when, served, asked), *(_of(one, names, keyring) for one in asked)],
-        erased=erased,
+        erased=[{**one, "at": at, "stays": [one_line(line) for line in stays(one)]} for one, at in gone],
         sizes=sizes(folder, keys),
         resumed=len(again),
     )
@@ -202,7 +201,7 @@ def runs(folder: str | Path, deep: int = 4) -> list[Path]:
 def sizes(folder: str | Path, keys: str | Path | None = None) -> dict[str, int]:
     """What a run keeps, in bytes: its checkpoints, weights, database, keys, and what its end left."""
     place = Path(folder)
-    left = [place / name for name in (CONFIG, *RESULTS)]
+    left = [place / name for name in RESULTS]
     parts = {
         "checkpoints": _files(place / STATE),
         "weights": _files(place / WEIGHTS),
@@ -230,7 +229,7 @@ def discard(folder: str | Path, keys: str | Path | None = None) -> None:
         for below in (STATE, WEIGHTS):
             if (place / below).is_dir() and not (place / below).is_symlink():
                 files.sweep(place / below, ())
-        for name in (CONFIG, *RESULTS, f"{DATABASE}-wal", f"{DATABASE}-shm", DATABASE):
+        for name in (*RESULTS, f"{DATABASE}-wal", f"{DATABASE}-shm", DATABASE):
             if os.path.lexists(place / name):
                 files.remove(place / name)
 

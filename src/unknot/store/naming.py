@@ -54,6 +54,14 @@ def check_asked(folder: str | Path, keys: str | Path | None) -> None:
             own_keyring(db, folder, keys)
 
 
+def check_whole(folder: str | Path, keys: str | Path | None) -> None:
+    """Whether the log of a run fits together and its keys are there, before what it names is opened."""
+    with Database.open(database(folder), readonly=True) as db:
+        db.verify()
+    check_keys(folder, keys)
+    keyring_of(folder, keys)
+
+
 def client_names(db: Database, folder: str | Path, keys: str | Path | None = None) -> dict[int, str]:
     """What clients are called, as far as their sealed names can be opened; who was erased has none."""
     sealed, keyring = db.client_names(), keyring_of(folder, keys)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from unknot.core.registry.imports import beside
+from unknot.core.registry.imports import NotImported, beside, nothing_imported
 from unknot.core.registry.names import Registry
 from unknot.core.registry.options import REQUIRED, Option, options_of
 from unknot.core.registry.sections import as_written, filled, registry_of, shared, taken, whole_paths
@@ -40,6 +40,7 @@ engines: Registry[Any] = Registry(
 
 __all__ = [
     "REQUIRED",
+    "NotImported",
     "Option",
     "Registry",
     "aggregators",
@@ -53,6 +54,7 @@ __all__ = [
     "methods",
     "metrics",
     "models",
+    "nothing_imported",
     "optimizers",
     "options_of",
     "paces",

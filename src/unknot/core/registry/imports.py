@@ -11,10 +11,25 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
-from unknot.core.errors import ConfigError, nearest
+from unknot.core.errors import ConfigError, UnknotError, nearest
 from unknot.core.errors import said as told
 
 _BESIDE: ContextVar[Path | None] = ContextVar("beside", default=None)
+_CLOSED: ContextVar[bool] = ContextVar("closed", default=False)
+
+
+class NotImported(UnknotError):
+    """Something was to be imported where nothing may be; its text is what."""
+
+
+@contextmanager
+def nothing_imported() -> Iterator[None]:
+    """Within: whoever names a ``package.module:Thing`` gets `NotImported`, and no module is executed."""
+    token = _CLOSED.set(True)
+    try:
+        yield
+    finally:
+        _CLOSED.reset(token)
 
 
 @contextmanager
@@ -29,6 +44,8 @@ def beside(folder: str | Path) -> Iterator[None]:
 
 def imported(path: str, said: str) -> Any:
     """The thing at ``package.module:Thing``; `said` is how the error names the place."""
+    if _CLOSED.get():
+        raise NotImported(path)
     module, _, names = path.partition(":")
     if not all(part.isidentifier() for part in [*module.split("."), *names.split(".")]):
         raise ConfigError(f"{said}: something to import is written as 'package.module:Thing'")
