@@ -102,6 +102,12 @@ def in_turns(name: str, place: Path) -> dict[str, Any]:
         "kept_ms": 1000 * with_.wall / rounds,
         "ratio": with_.wall / without.wall,
         "cpu_ratio": with_.cpu / without.cpu,
+        "turns": {
+            part: statistics.quantiles(
+                [getattr(k, part) / getattr(p, part) for p, k in zip(taken[plain], taken[kept], strict=True)]
+            )
+            for part in ("wall", "cpu")
+        },
         "checkpoints": count,
         "checkpoints_ms": [1000 * within.wall / max(count, 1), 1000 * within.cpu / max(count, 1)],
         "once_ms": {
