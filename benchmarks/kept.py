@@ -37,6 +37,8 @@ from unknot.unlearn import FATS, KNOT, RFS, ExactFun, FedEraser
 TURNS = {"W1": (36, 1), "W2": (60, 15)}
 """How many turns, and of how many rounds each."""
 WARM = 5  # rounds
+PAIRS = 5
+"""Of runs with a method that keeps a history: they are short."""
 CLIENTS, CLUSTERS = 10_000, 100
 
 
@@ -167,7 +169,7 @@ def resuming() -> dict[str, Any]:
         return {"seconds": time.perf_counter() - started, "checkpoint": checkpoint, "bytes": size}
 
 
-def history(make: Callable[[], Method], repeats: int) -> dict[str, Any]:
+def history(make: Callable[[], Method]) -> dict[str, Any]:
     """Runs of 20 rounds with 10 clients (W2's), kept and not in turns: what lies in the folder, how long."""
     workload = WORKLOADS["W2"]
     data = make_data(workload)
@@ -190,7 +192,7 @@ def history(make: Callable[[], Method], repeats: int) -> dict[str, Any]:
     pairs: list[tuple[Spent, Spent]] = []
     sizes: dict[str, Any] = {}
     federation_of().run(20)  # the first one is slower, kept or not
-    for turn in range(repeats):
+    for turn in range(PAIRS):
         with tempfile.TemporaryDirectory() as place, noted_checkpoints() as checkpoints:
             plain, kept = federation_of(), federation_of()
             keeper = RunKeeper.create(kept, Path(place) / "run")
@@ -235,7 +237,7 @@ def main(arguments: list[str] | None = None) -> int:
         "exact-fun": lambda: ExactFun(alpha=0.1),
         "fats": lambda: FATS(rho_client=5, rounds=20, local_steps=10, clients=10),
     }
-    found["histories"] = {name: history(make, given.repeats) for name, make in methods.items()}
+    found["histories"] = {name: history(make) for name, make in methods.items()}
     sys.stdout.write(json.dumps(found, indent=1) + "\n")
     if given.out is not None:
         write(given.out, "python -m benchmarks.kept", found)
