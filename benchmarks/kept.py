@@ -1,8 +1,9 @@
 """What it costs to keep a run: ``python -m benchmarks.kept``.
 
-W1 and W2 with a folder at the default settings and without, turn by turn in one process; the time to resume
-a run of 10,000 clients in 100 clusters; what methods that keep a history have on the disk. ``--out FILE``
-leaves the record.
+W1 and W2 with a folder at the default settings and without, a few rounds of each in turns, so that whatever
+else the machine does falls on both; what is paid once, a round and a checkpoint, apart; the time to resume a
+run of 10,000 clients in 100 clusters; what methods that keep a history take on the disk and in time.
+``--out FILE`` leaves the record.
 """
 
 from __future__ import annotations
@@ -13,8 +14,11 @@ import statistics
 import sys
 import tempfile
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+from unittest import mock
 
 import numpy as np
 import torch
@@ -27,35 +31,106 @@ from unknot.core.weights import Weights
 from unknot.engine import StackedEngine
 from unknot.federation import Buffered, Federation, Method, Synchronous
 from unknot.models import build
-from unknot.store.keeper import RunKeeper
+from unknot.store.keeper import EVERY, RunKeeper
 from unknot.unlearn import FATS, KNOT, RFS, ExactFun, FedEraser
 
-ROUNDS = {"W1": 40, "W2": 1500}
+TURNS = {"W1": (36, 1), "W2": (60, 15)}
+"""How many turns, and of how many rounds each."""
+WARM = 5  # rounds
+PAIRS = 5
+"""Of runs with a method that keeps a history: they are short."""
 CLIENTS, CLUSTERS = 10_000, 100
 
 
-def rounds(name: str, folder: Path | None) -> float:
-    """Milliseconds a round, the first few left out; with everything that keeping takes, but for its start."""
-    times: list[float] = []
-    fed = federation(WORKLOADS[name], federated(*make_data(WORKLOADS[name])), times)
-    keeper = None if folder is None else RunKeeper.create(fed, folder)
-    fed.run(ROUNDS[name])
-    if keeper is not None:
+class Spent(NamedTuple):
+    """Seconds on the clock, and of this process's own work: the rest is waiting, for a disk or a core."""
+
+    wall: float
+    cpu: float
+
+    @staticmethod
+    def during(work: Callable[[], object]) -> Spent:
+        wall, cpu = time.perf_counter(), time.process_time()
+        work()
+        return Spent(time.perf_counter() - wall, time.process_time() - cpu)
+
+    @staticmethod
+    def total(parts: list[Spent]) -> Spent:
+        return Spent(sum(p.wall for p in parts), sum(p.cpu for p in parts))
+
+
+@contextmanager
+def noted_checkpoints() -> Iterator[list[Spent]]:
+    """Within: what every checkpoint takes."""
+    found: list[Spent] = []
+    checkpoint = RunKeeper.checkpoint
+    with mock.patch.object(
+        RunKeeper,
+        "checkpoint",
+        lambda keeper, fed: found.append(Spent.during(lambda: checkpoint(keeper, fed))),
+    ):
+        yield found
+
+
+def in_turns(name: str, place: Path) -> dict[str, Any]:
+    """Two federations of the same, one of them kept: so many rounds of the one, then of the other."""
+    turns, each = TURNS[name]
+    workload = WORKLOADS[name]
+    data = make_data(workload)
+    plain, kept = (federation(workload, federated(*data), []) for _ in range(2))
+    with noted_checkpoints() as checkpoints:
+        # The clock goes on while the other one runs: a checkpoint is due after as long of its own time.
+        begun = Spent.during(lambda: RunKeeper.create(kept, place, every=2 * EVERY))
+        for fed in (plain, kept):
+            fed.begin(WARM + turns * each + 1)  # the last one is not run: the end is measured by itself
+            for _ in range(WARM):
+                fed.step()
+        first = checkpoints.pop(0)
+        checkpoints.clear()
+        taken: dict[Federation, list[Spent]] = {plain: [], kept: []}
+        for turn in range(turns):
+            for fed in (plain, kept) if turn % 2 else (kept, plain):
+                taken[fed].append(Spent.during(lambda fed=fed: [fed.step() for _ in range(each)]))  # type: ignore[misc]
+        within = Spent.total(checkpoints)
+        count = len(checkpoints)
+        keeper = kept.keeper
+        assert isinstance(keeper, RunKeeper)
+        last = Spent.during(lambda: keeper.checkpoint(kept))
         keeper.close()
-    return 1000 * (times[-1] - times[4]) / (len(times) - 5)
+    without, with_ = Spent.total(taken[plain]), Spent.total(taken[kept])
+    rounds = turns * each
+    return {
+        "plain_ms": 1000 * without.wall / rounds,
+        "kept_ms": 1000 * with_.wall / rounds,
+        "ratio": with_.wall / without.wall,
+        "cpu_ratio": with_.cpu / without.cpu,
+        "turns": {
+            part: statistics.quantiles(
+                [getattr(k, part) / getattr(p, part) for p, k in zip(taken[plain], taken[kept], strict=True)]
+            )
+            for part in ("wall", "cpu")
+        },
+        "checkpoints": count,
+        "checkpoints_ms": [1000 * within.wall / max(count, 1), 1000 * within.cpu / max(count, 1)],
+        "once_ms": {
+            "begin": [1000 * part for part in begun],
+            "first checkpoint": [1000 * part for part in first],
+            "last checkpoint": [1000 * part for part in last],
+        },
+    }
 
 
 def overhead(name: str, repeats: int) -> dict[str, Any]:
-    """In turns; the median of the pairs' ratios counts."""
-    pairs = []
-    for turn in range(repeats):
+    """The median of the repeats counts, and all are told."""
+    every = []
+    for _ in range(repeats):
         with tempfile.TemporaryDirectory() as place:
-            both = [(False, None), (True, Path(place) / "run")]
-            found = {kept: rounds(name, folder) for kept, folder in (both if turn % 2 else both[::-1])}
-        pairs.append((found[False], found[True]))
-    plain, kept = (statistics.median(column) for column in zip(*pairs, strict=True))
-    ratio = statistics.median(kept / plain for plain, kept in pairs)
-    return {"plain_ms": plain, "kept_ms": kept, "ratio": ratio, "pairs": pairs}
+            every.append(in_turns(name, Path(place) / "run"))
+    middle = {
+        part: statistics.median(one[part] for one in every)
+        for part in ("plain_ms", "kept_ms", "ratio", "cpu_ratio")
+    }
+    return {**middle, "repeats": every}
 
 
 def many() -> Federation:
@@ -94,38 +169,53 @@ def resuming() -> dict[str, Any]:
         return {"seconds": time.perf_counter() - started, "checkpoint": checkpoint, "bytes": size}
 
 
-def history(method: Method) -> dict[str, Any]:
-    """A run of 20 rounds with 10 clients (W2's): what lies in its folder, and what a checkpoint takes."""
+def history(make: Callable[[], Method]) -> dict[str, Any]:
+    """Runs of 20 rounds with 10 clients (W2's), kept and not in turns: what lies in the folder, how long."""
     workload = WORKLOADS["W2"]
-    data = federated(*make_data(workload))
-    model = build(workload.model, tuple(data.train.x.shape[1:]), classes=10)
-    pace = {"pace": Synchronous(10)} if method.selects else {}
-    with tempfile.TemporaryDirectory() as place:
-        fed = Federation(
+    data = make_data(workload)
+
+    def federation_of() -> Federation:
+        samples, method = federated(*data), make()
+        torch.manual_seed(SEED)
+        model = build(workload.model, tuple(samples.train.x.shape[1:]), classes=10)
+        return Federation(
             StackedEngine(model),
             Weights.of(model),
-            data,
+            samples,
             method,
             Recipe(SGD(0.01), batch_size=20),
             seed=SEED,
             evaluate_every=0,
-            **pace,  # type: ignore[arg-type]
+            **({"pace": Synchronous(10)} if method.selects else {}),  # type: ignore[arg-type]
         )
-        keeper = RunKeeper.create(fed, Path(place) / "run")
-        started = time.perf_counter()
-        fed.run(20)
-        ran = time.perf_counter() - started
-        started = time.perf_counter()
-        keeper.checkpoint(fed)
-        checkpoint = time.perf_counter() - started
-        keeper.close()
-        return {
-            "bytes": _size(Path(place)),
-            "models": _size(Path(place)) / fed.initial.nbytes,
-            "stored": fed.costs.bytes_stored,
-            "checkpoint": checkpoint,
-            "seconds": ran,
-        }
+
+    pairs: list[tuple[Spent, Spent]] = []
+    sizes: dict[str, Any] = {}
+    federation_of().run(20)  # the first one is slower, kept or not
+    for turn in range(PAIRS):
+        with tempfile.TemporaryDirectory() as place, noted_checkpoints() as checkpoints:
+            plain, kept = federation_of(), federation_of()
+            keeper = RunKeeper.create(kept, Path(place) / "run")
+            taken = {
+                fed: Spent.during(lambda fed=fed: fed.run(20))  # type: ignore[misc]
+                for fed in ((plain, kept) if turn % 2 else (kept, plain))
+            }
+            keeper.close()
+            pairs.append((taken[plain], taken[kept]))
+            sizes = {
+                "bytes": _size(Path(place)),
+                "models": _size(Path(place)) / kept.initial.nbytes,
+                "stored": kept.costs.bytes_stored,
+                "last_checkpoint_ms": [1000 * part for part in checkpoints[-1]],
+            }
+    return {
+        **sizes,
+        "plain_s": statistics.median(plain.wall for plain, _ in pairs),
+        "kept_s": statistics.median(kept.wall for _, kept in pairs),
+        "ratio": statistics.median(kept.wall / plain.wall for plain, kept in pairs),
+        "cpu_ratio": statistics.median(kept.cpu / plain.cpu for plain, kept in pairs),
+        "pairs": pairs,
+    }
 
 
 def _size(folder: Path) -> int:
@@ -134,20 +224,20 @@ def _size(folder: Path) -> int:
 
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--repeats", type=int, default=7)
+    parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--out", type=Path)
     given = parser.parse_args(arguments)
     torch.set_num_threads(torch.get_num_threads())
     np.seterr(all="ignore")
     found: dict[str, Any] = {name: overhead(name, given.repeats) for name in WORKLOADS}
     found["resume"] = resuming()
-    methods: dict[str, Method] = {
-        "rfs": RFS(),
-        "federaser": FedEraser(interval=1),
-        "exact-fun": ExactFun(alpha=0.1),
-        "fats": FATS(rho_client=5, rounds=20, local_steps=10, clients=10),
+    methods: dict[str, Callable[[], Method]] = {
+        "rfs": RFS,
+        "federaser": lambda: FedEraser(interval=1),
+        "exact-fun": lambda: ExactFun(alpha=0.1),
+        "fats": lambda: FATS(rho_client=5, rounds=20, local_steps=10, clients=10),
     }
-    found["histories"] = {name: history(method) for name, method in methods.items()}
+    found["histories"] = {name: history(make) for name, make in methods.items()}
     sys.stdout.write(json.dumps(found, indent=1) + "\n")
     if given.out is not None:
         write(given.out, "python -m benchmarks.kept", found)

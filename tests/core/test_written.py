@@ -173,6 +173,95 @@ def test_declared_dataclasses_go_through_and_others_are_told():
         plain_data(int)
 
 
+@plain_data
+@dataclass(frozen=True)
+class Row:
+    who: int
+    called: str
+    when: float
+
+
+numbers64 = st.integers(-(2**63), 2**63 - 1)
+rows = st.builds(Row, st.one_of(numbers64, st.integers()), st.text(st.characters(codec=None)), st.floats())
+
+
+def alike(one, other) -> bool:
+    return type(one) is type(other) is Row and same(tuple(vars(one).values()), tuple(vars(other).values()))
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(rows, max_size=20), st.sampled_from([list, tuple, deque]))
+def test_rows_of_one_class_come_back_bit_for_bit(items, make):
+    found = through(make(items))
+    assert type(found) is make
+    assert len(found) == len(items)
+    assert all(map(alike, found, items))
+
+
+@pytest.mark.parametrize("odd", [True, 2**63, None, 1.0, np.int64(1), (1,)])
+def test_a_row_with_something_else_in_it_keeps_the_type_of_that(odd):
+    items = [Row(1, "a", 0.5), Row(odd, "a", -0.0), Row(3, "b", math.nan)]
+    found = through(items)
+    assert all(map(alike, found, items))
+    assert type(found[1].who) is type(odd)
+
+
+def test_rows_are_one_object_where_they_were_one():
+    one, other = Row(1, "a", 0.5), Row(2, "a", 0.5)
+    after = through([[one, other], one, {"other": other}])
+    assert after[0][0] is after[1]
+    assert after[0][1] is after[2]["other"]
+    before = through([one, [one, other], [one, one]])
+    assert before[0] is before[1][0] is before[2][0] is before[2][1]
+
+
+def test_many_rows_take_little_more_than_their_numbers():
+    out = Writer()
+    out.put(tuple(Row(n, f"lane {n % 3}", n / 7) for n in range(1000)))
+    assert len(out.written().content) < 1000 * (8 + 4 + 8) + 300
+
+
+def test_rows_whose_columns_do_not_fit_are_unreadable():
+    out = Writer()
+    out.put([Row(1, "a", 0.5), Row(2, "b", 1.5), Row(3, "a", 2.5)])
+    content = out.written().content
+    whole = Reader(content, {}.__getitem__)
+    assert len(whole.read()) == 3
+    three, two = np.arange(1, 4, dtype="<i8").tobytes(), np.arange(1, 3, dtype="<i8").tobytes()
+    assert content.count((24).to_bytes(8, "little") + three) == 1
+    shorter = content.replace((24).to_bytes(8, "little") + three, (16).to_bytes(8, "little") + two)
+    far = content.replace(np.array([0, 1, 0], "<u4").tobytes(), np.array([0, 9, 0], "<u4").tobytes())
+    unknown = content.replace(b"test_written:Row", b"subprocess:Popen")
+    other = content.replace(b"called", b"cal1ed")
+    for changed in (shorter, far, unknown, other):
+        assert changed != content
+        with pytest.raises(Unreadable):
+            Reader(changed, {}.__getitem__).read()
+
+
+def test_rows_cannot_be_more_than_the_bytes_that_they_are_made_of():
+    """What has no columns has no rows: a few bytes must not stand for a billion objects."""
+    out = Writer()
+    out.put([Row(1, "a", 0.5), Row(2, "a", 1.5)])
+    content = out.written().content
+    at = content.index(b"test_written:Row") + len(b"test_written:Row")
+    none = content[:at] + (0).to_bytes(8, "little")
+    with pytest.raises(Unreadable, match="no columns"):
+        Reader(none, {}.__getitem__).read()
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(rows, min_size=2, max_size=6), st.data())
+def test_changed_rows_are_unreadable_or_other_data_and_nothing_else(items, data):
+    out = Writer()
+    out.put(items)
+    content = bytearray(out.written().content)
+    for _ in range(3):
+        content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
+    with suppress(Unreadable):
+        Reader(bytes(content), {}.__getitem__).read()
+
+
 def test_a_class_that_is_not_known_is_never_made():
     out = Writer()
     out.put(Point(1.0))

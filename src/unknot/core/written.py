@@ -15,15 +15,17 @@ import struct
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import dataclass, field, is_dataclass
 from typing import Any, TypeVar
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from unknot.core import columns
 from unknot.core.digests import digest_of
 from unknot.core.errors import UnknotError, nearest
+from unknot.core.forms import Form, sized
 from unknot.core.lineage import Clients, ClientsInOrder, Lineage
 from unknot.core.weights import Weights
 
@@ -43,7 +45,7 @@ class Unreadable(UnknotError):
 
 
 _CLASSES: dict[str, type] = {}
-_NAMES: dict[type, str] = {}
+_FORMS: dict[type, Form] = {}
 
 
 def plain_data(cls: type[T]) -> type[T]:
@@ -54,7 +56,7 @@ def plain_data(cls: type[T]) -> type[T]:
     if not is_dataclass(cls):
         raise TypeError(f"{cls.__qualname__} is no dataclass: only those are written field by field")
     name = f"{cls.__module__}:{cls.__qualname__}"
-    _CLASSES[name], _NAMES[cls] = cls, name
+    _CLASSES[name], _FORMS[cls] = cls, Form.of(name, cls)
     return cls
 
 
@@ -124,7 +126,12 @@ class Writer:
         """Write a value; raises `NotPlain` for one that has no written form."""
         if len(self._path) > DEEP:
             raise NotPlain(f"{self._place()}: things lie too deep within one another")
-        if value is None or isinstance(value, bool):
+        kind = type(value)
+        if kind is float:  # most of what there is, and so first
+            self._out += b"D" + struct.pack("<d", value)
+        elif kind is int:
+            self._int(value)  # type: ignore[arg-type]
+        elif value is None or kind is bool:
             self._out += b"N" if value is None else b"T" if value else b"F"
         elif id(value) in self._known:
             self._tag(b"K")
@@ -143,15 +150,15 @@ class Writer:
             self._array(value)
         elif isinstance(value, Tensor):
             self.tensor(value)
-        elif (plain := _COLLECTIONS.get(type(value))) is not None:
+        elif (plain := _COLLECTIONS.get(kind)) is not None:
             self._collection(plain, value)
-        elif type(value) is dict:
-            self._mapping(value)
+        elif kind is dict:
+            self._mapping(value)  # type: ignore[arg-type]
         elif isinstance(value, Lineage):
             self._lineage(value)
         elif isinstance(value, Weights):
             self._once(value, b"W", self._weights)
-        elif type(value) in _NAMES:
+        elif kind in _FORMS:
             self._once(value, b"O", self._object)
         else:
             raise NotPlain(
@@ -196,7 +203,7 @@ class Writer:
         self._out += content
 
     def _text(self, text: str) -> None:
-        self._bytes(text.encode("utf-8", "surrogatepass"))
+        self._out += sized(text)
 
     def _int(self, value: int) -> None:
         if -(2**63) <= value < 2**63:
@@ -221,6 +228,11 @@ class Writer:
         if len(items) > 8 and all(type(item) is int and -(2**63) <= item < 2**63 for item in items):
             self._tag(b"P" + tag)  # packed: thousands of clients
             self._bytes(np.asarray(items, dtype="<i8").tobytes())
+        elif (rows := self._rows(items)) is not None:
+            self._tag(b"Q" + tag)
+            self._columns(type(items[0]), rows)
+            for item in items:
+                self._hold(item)
         else:
             self._tag(b"C" + tag)
             self._count(len(items))
@@ -229,6 +241,25 @@ class Writer:
                     self.put(item)
         if tag == b"q":
             self.put(value.maxlen)
+
+    def _rows(self, items: list[object]) -> list[columns.Column] | None:
+        """The columns of several objects of one class, if they can be written so and none has been yet."""
+        form = _FORMS.get(type(items[0])) if len(items) > 1 else None
+        if form is None or any(id(item) in self._seen or id(item) in self._known for item in items):
+            return None
+        return columns.of(items, [name for name, _, _ in form.parts])
+
+    def _columns(self, kind: type, rows: list[columns.Column]) -> None:
+        form = _FORMS[kind]
+        self._out += form.head
+        for (_, _, name), (told, column) in zip(form.parts, rows, strict=True):
+            texts, content = columns.to_bytes(told, column)
+            self._out += name + told
+            if told == columns.TEXTS:
+                self._count(len(texts))
+                for text in texts:
+                    self._text(text)
+            self._bytes(content)
 
     def _mapping(self, value: Mapping[Any, object]) -> None:
         self._tag(b"M")
@@ -244,10 +275,13 @@ class Writer:
             self._tag(b"R")
             self._count(self._seen[id(value)])
             return
-        self._seen[id(value)] = len(self._seen)
-        self._held.append(value)  # its id must not be given to another one meanwhile
+        self._hold(value)
         self._tag(tag)
         write(value)
+
+    def _hold(self, value: object) -> None:
+        self._seen[id(value)] = len(self._seen)
+        self._held.append(value)  # its id must not be given to another one meanwhile
 
     def _lineage(self, value: Lineage) -> None:
         self._tag(b"V")
@@ -261,13 +295,13 @@ class Writer:
         self.tensor(value.vector, value.lineage)
 
     def _object(self, value: Any) -> None:
-        self._text(_NAMES[type(value)])
-        written = [part for part in fields(value) if part.metadata.get("written", True)]
-        self._count(len(written))
-        for part in written:
-            with self.at(f".{part.name}"):
-                self._text(part.name)
-                self.put(getattr(value, part.name))
+        form = _FORMS[type(value)]
+        self._out += form.head
+        for name, place, told in form.parts:
+            self._path.append(place)  # as `at` does, which takes as long as what is written
+            self._out += told
+            self.put(getattr(value, name))
+            self._path.pop()
 
     def _place(self) -> str:
         return "".join(self._path).lstrip(".") or "it"
@@ -364,10 +398,12 @@ class Reader:
             raise Unreadable("an array of another size")
         return np.frombuffer(raw, dtype=kind).reshape(shape).astype(kind.newbyteorder("="))
 
-    def _items(self, packed: bool) -> Any:
+    def _items(self, how: bytes) -> Any:
         kind = self._take(1)
-        if packed:
+        if how == b"P":
             items = np.frombuffer(self._bytes(), dtype="<i8").tolist()
+        elif how == b"Q":
+            items = self._rows()
         else:
             items = [self._value() for _ in range(self._count())]
         if kind == b"q":
@@ -398,20 +434,30 @@ class Reader:
 
     def _object(self) -> object:
         place = self._hold()
+        cls = self._class()
+        told = {self._text(): self._value() for _ in range(self._count())}
+        self._seen[place] = made = _FORMS[cls].make(cls, told)
+        return made
+
+    def _rows(self) -> list[object]:
+        cls = self._class()
+        found = {self._text(): self._column() for _ in range(self._count())}
+        if not found:
+            raise Unreadable("rows that have no columns")
+        rows = zip(*found.values(), strict=True)
+        made = [_FORMS[cls].make(cls, dict(zip(found, row, strict=True))) for row in rows]
+        self._seen += made
+        return made
+
+    def _column(self) -> list[object]:
+        kind = self._take(1)
+        return columns.from_bytes(kind, lambda: [self._text() for _ in range(self._count())], self._bytes)
+
+    def _class(self) -> type:
         name = self._text()
         if name not in _CLASSES:
             raise Unreadable(f"{name} is not known here.{nearest(name, _CLASSES)}")
-        cls: Any = _CLASSES[name]
-        told = {self._text(): self._value() for _ in range(self._count())}
-        parts = {part.name: part for part in fields(cls)}
-        if told.keys() - parts.keys():
-            raise Unreadable(f"{name} has no {sorted(told.keys() - parts.keys())[0]!r}")
-        made = cls(**{key: value for key, value in told.items() if parts[key].init})
-        for key, value in told.items():
-            if not parts[key].init:
-                object.__setattr__(made, key, value)
-        self._seen[place] = made
-        return made
+        return _CLASSES[name]
 
     def _hold(self) -> int:
         """A place among the objects: they are numbered as they begin."""
@@ -446,8 +492,9 @@ _KINDS: Mapping[bytes, Callable[[Reader], Any]] = {
     b"A": Reader._array,
     b"G": lambda self: self._array()[()],
     b"X": Reader._tensor,
-    b"P": lambda self: self._items(packed=True),
-    b"C": lambda self: self._items(packed=False),
+    b"P": lambda self: self._items(b"P"),
+    b"Q": lambda self: self._items(b"Q"),
+    b"C": lambda self: self._items(b"C"),
     b"M": lambda self: {self._value(): self._value() for _ in range(self._count())},
     b"R": Reader._again,
     b"V": Reader._lineage,

@@ -92,7 +92,7 @@ def marks_of(data: FederatedData) -> Marks:
 def mark_of(data: FederatedData, client: int) -> bytes:
     """That of one client."""
     shard = data[client]
-    mark = hashlib.blake2b(shard.ids.tobytes(), digest_size=16)
+    mark = hashlib.sha256(shard.ids.tobytes())  # which processors have instructions for
     for part in data.train.take(torch.from_numpy(shard.rows)):
         mark.update(raw(part))
     return mark.digest()
