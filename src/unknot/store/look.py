@@ -90,6 +90,18 @@ class Look:
 
 def look(folder: str | Path, keys: str | Path | None = None) -> Look:
     """All that can be said of a run without running it; names where there are `keys` to open them."""
+    try:
+        return _look(folder, keys)
+    except UnknotError:
+        raise
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
+        raise StoreError(
+            f"{folder}: its database says what no run writes ({type(error).__name__}): it was changed; take "
+            "it from a backup"
+        ) from None
+
+
+def _look(folder: str | Path, keys: str | Path | None) -> Look:
     held = holder(folder) if (Path(folder) / DATABASE).exists() else None
     with Database.open(database(folder), readonly=True) as db:
         noted, when = begun_in(db, folder)
@@ -102,7 +114,7 @@ def look(folder: str | Path, keys: str | Path | None = None) -> Look:
             for entry in db.entries(kind="event")
             if b"Served" in entry.body[:80] and isinstance(event := event_of(entry.body), Served)
         ]
-        erased = [{**table_in(read_plain(e.body)), "at": e.at} for e in db.entries(kind="erased")]
+        erased = [{**_removed(read_plain(e.body)), "at": e.at} for e in db.entries(kind="erased")]
     over = ended is not None and last is not None and ended.number > last.number
     told = table_in(read_plain(ended.body)) if over and ended is not None else {}
     since = again[-1].at if again else when
@@ -124,7 +136,7 @@ def look(folder: str | Path, keys: str | Path | None = None) -> Look:
         begun=when,
         kept=None if last is None else last.at,
         stopped=done,
-        model=told.get("model"),
+        model=one_line(told["model"]) if over else None,
         lineage=_called(told["lineage"], names) if over else None,
         requests=[*_of_file(table, when, served, asked), *(_of(one, names, keyring) for one in asked)],
         erased=erased,
@@ -279,6 +291,19 @@ def _of_file(
             )
         )
     return found
+
+
+def _removed(told: object) -> Mapping[str, Any]:
+    """The log's entry of an erasure that reached the disk, if it is one."""
+    found = table_in(told)
+    counts = ("checkpoints", "packs", "bytes", "tensors", "keys", "truncated")
+    lists = {"whole": int, "parts": int, "requests": int, "results": str}
+    if all(isinstance(found[name], int) for name in counts) and all(
+        isinstance(found[name], list) and all(isinstance(one, kind) for one in found[name])
+        for name, kind in lists.items()
+    ):
+        return found
+    raise StoreError("an entry of the log is no erasure of ours: it was changed")
 
 
 def _called(lineage: object, names: Mapping[int, str]) -> list[str]:
