@@ -14,11 +14,11 @@ from pathlib import Path
 
 import pytest
 from kept_runs import REQUESTS, ROUNDS, build, fast_folder, remove_tree
-from spoilt_folders import BLIND, CANARY, KNOWING
+from spoilt_folders import BLIND, CANARY, KNOWING, state
 from typer.main import get_command
 
 from unknot.cli import app
-from unknot.core.errors import UnknotError
+from unknot.core.errors import StoreError, UnknotError
 from unknot.core.requests import erase
 from unknot.experiments import kept
 from unknot.store.inbox import leave
@@ -121,13 +121,19 @@ def run():
     remove_tree(base)
 
 
-def go_on(folder: Path) -> None:
-    """Some steps of the run; first those of a checkpoint that is written anew."""
+def go_on(folder: Path, made_up: bool) -> None:
+    """Some steps of the run.
+
+    A checkpoint that somebody `made_up`, with right digests, may be one that no method can go on with: then
+    what is raised is the method's own.
+    """
     fed = build(*CASE)
     keeper = RunKeeper.go_on(fed, folder, every=0.0)
     try:
         for _ in range(3):
             fed.step()
+    except Exception as error:
+        raise (StoreError("no method can go on with it") if made_up else error) from error
     finally:
         keeper.close()
 
@@ -151,13 +157,13 @@ def told(work: Callable[[], object]) -> bool:
     return True
 
 
-def use(folder: Path, draw: random.Random) -> list[bool]:
+def use(folder: Path, draw: random.Random, made_up: bool = False) -> list[bool]:
     """Look at the folder, ask it for something and go on with it: what of that could be done."""
     return [
         call("show", str(folder), *draw.choice(((), ("--json",)))),
         call("forget", str(folder), "--client", draw.choice("47"), "--reason", "asked"),
         told(lambda: kept.experiment_of(folder)),
-        told(lambda: go_on(folder)),
+        told(lambda: go_on(folder, made_up)),
     ]
 
 
@@ -199,7 +205,7 @@ def fuzz(run: Path, ways, cases: int, seed: int) -> tuple[Counter, list[str]]:
         started = time.monotonic()
         try:
             with SEEN.looking():
-                done = use(folder, draw)
+                done = use(folder, draw, way is state)
         except Exception as error:
             wrong.append(f"{said}: {type(error).__name__}: {error}")
             continue

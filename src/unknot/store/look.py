@@ -26,7 +26,16 @@ from unknot.store.inbox import told_of
 from unknot.store.keeper import DATABASE, KEYS, WEIGHTS
 from unknot.store.keyring import Keyring
 from unknot.store.lock import Holder, Lock, holder
-from unknot.store.naming import begun, begun_in, client_names, database, keyring_of, one_line, table_in
+from unknot.store.naming import (
+    begun,
+    begun_in,
+    client_names,
+    database,
+    keyring_of,
+    one_line,
+    removed_in,
+    table_in,
+)
 from unknot.store.rows import Asked
 
 RUNNING, STOPPED, FINISHED = "running", "stopped", "finished"
@@ -114,7 +123,7 @@ def _look(folder: str | Path, keys: str | Path | None) -> Look:
             for entry in db.entries(kind="event")
             if b"Served" in entry.body[:80] and isinstance(event := event_of(entry.body), Served)
         ]
-        erased = [{**_removed(read_plain(e.body)), "at": e.at} for e in db.entries(kind="erased")]
+        erased = [{**removed_in(e), "at": e.at} for e in db.entries(kind="erased")]
     over = ended is not None and last is not None and ended.number > last.number
     told = table_in(read_plain(ended.body)) if over and ended is not None else {}
     since = again[-1].at if again else when
@@ -291,19 +300,6 @@ def _of_file(
             )
         )
     return found
-
-
-def _removed(told: object) -> Mapping[str, Any]:
-    """The log's entry of an erasure that reached the disk, if it is one."""
-    found = table_in(told)
-    counts = ("checkpoints", "packs", "bytes", "tensors", "keys", "truncated")
-    lists = {"whole": int, "parts": int, "requests": int, "results": str}
-    if all(isinstance(found[name], int) for name in counts) and all(
-        isinstance(found[name], list) and all(isinstance(one, kind) for one in found[name])
-        for name, kind in lists.items()
-    ):
-        return found
-    raise StoreError("an entry of the log is no erasure of ours: it was changed")
 
 
 def _called(lineage: object, names: Mapping[int, str]) -> list[str]:

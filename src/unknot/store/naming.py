@@ -14,6 +14,7 @@ from unknot.store.database import Database
 from unknot.store.entries import read_named, read_plain
 from unknot.store.keeper import DATABASE, KEYS
 from unknot.store.keyring import Keyring
+from unknot.store.rows import Entry
 
 
 def database(folder: str | Path) -> Path:
@@ -62,7 +63,7 @@ def number_of(folder: str | Path, who: str, keys: str | Path | None = None) -> i
     """The number of a client that is called so, or has that number; who cannot be known is refused."""
     with Database.open(database(folder), readonly=True) as db:
         sealed, names = db.client_names(), client_names(db, folder, keys)
-        gone = {c for e in db.entries(kind="erased") for c in table_in(read_plain(e.body)).get("whole", [])}
+        gone = {c for e in db.entries(kind="erased") for c in removed_in(e)["whole"]}
         last = db.last("checkpoint")
     for client, name in names.items():
         if name == who:
@@ -114,6 +115,19 @@ def table_in(value: object) -> Mapping[str, Any]:
     if not isinstance(value, Mapping):
         raise StoreError("an entry of the log is not what it should be: it was changed")
     return value
+
+
+def removed_in(entry: Entry) -> Mapping[str, Any]:
+    """What an entry of the log says of an erasure that reached the disk, if it is one."""
+    found = table_in(read_plain(entry.body))
+    counts = ("checkpoints", "packs", "bytes", "tensors", "keys", "truncated")
+    lists = {"whole": int, "parts": int, "requests": int, "results": str}
+    if all(isinstance(found.get(name), int) for name in counts) and all(
+        isinstance(found.get(name), list) and all(isinstance(one, kind) for one in found[name])
+        for name, kind in lists.items()
+    ):
+        return found
+    raise StoreError("an entry of the log is no erasure of ours: it was changed")
 
 
 def one_line(text: object) -> str:
