@@ -8,6 +8,7 @@ from typer.testing import CliRunner
 
 from unknot.cli import app
 from unknot.engine.stacked import StackedEngine
+from unknot.experiments import kept
 
 pytest.importorskip("cryptography")
 
@@ -155,3 +156,18 @@ def test_another_table_is_not_touched(file, tmp_path):
     told = call("resume", out, "--rounds", "1", "--csv", table, code=5)
     assert "is another table, with other columns" in told.stderr
     assert table.read_text() == "name,age\nAnna,3\n"
+
+
+def test_an_error_that_nobody_thought_of_is_told_in_a_line_and_shown_where_on_demand(
+    file, tmp_path, monkeypatch
+):
+    call("run", file, "--out", tmp_path / "run", "--quiet")
+
+    def broken(*_):
+        raise ZeroDivisionError("of all\nthings")
+
+    monkeypatch.setattr(kept, "go_on", broken)
+    told = call("resume", tmp_path / "run", code=2).stderr
+    assert "cannot be gone on with (ZeroDivisionError: 'of all\\nthings')" in told
+    monkeypatch.setenv("UNKNOT_TRACEBACK", "1")
+    assert isinstance(call("resume", tmp_path / "run", code=1).exception, ZeroDivisionError)

@@ -2,18 +2,16 @@
 
 import os
 import shutil
-import signal
 import tempfile
-from collections.abc import Callable
-from itertools import count
 from pathlib import Path
+
+from store_crashes import killed as dies  # noqa: F401
 
 from support import ToyEngine, small_data, toy_federation
 from unknot.core.requests import erase, join
 from unknot.core.training import Recipe
 from unknot.federation import Buffered, Clock, Federation, Pareto, Synchronous
-from unknot.select import DQN, Balanced, DQNSettings, KCenter
-from unknot.store import files
+from unknot.select import DQN, Balanced, DQNSettings, KCenter, learned
 from unknot.store.keeper import RunKeeper, begun
 from unknot.unlearn import (
     BMT,
@@ -55,7 +53,10 @@ SELECTORS = {
     "k-center": lambda: KCenter(3),
     "dqn": lambda: DQN(DQNSettings(batch=2, renew=2, hidden=(8,))),
     "balanced": Balanced,
+    "learned": learned,
 }
+SYNCHRONOUS = ("fats", "exact-fun")
+"""Methods that go back to a round, and refuse another pace; they set their own."""
 REQUESTS = (erase({3: [1, 2]}, round=1), join([7], round=2), erase(1, round=3))
 ROUNDS = 4
 
@@ -72,7 +73,7 @@ def build(
     """A federation, always the same."""
     method = METHODS[name]()
     options: dict = {"recipe": Recipe(batch_size=2), "clock": Clock(Pareto(alpha=1.5, cap=5.0), per_sample)}
-    if method.selects:
+    if name not in SYNCHRONOUS:
         options["pace"] = (
             Buffered(at_once, 2, staleness_bound=3) if pace == "buffered" else Synchronous(at_once)
         )
@@ -106,33 +107,6 @@ def fast_folder() -> Path:
     """A folder on a file system without a disk, where there is one: tests that write much are faster."""
     shm = Path("/dev/shm")
     return Path(tempfile.mkdtemp(dir=shm if os.access(shm, os.W_OK) else None))
-
-
-def dies(moment: int, work: Callable[[], object]) -> bool:
-    """Do `work` in a process that is killed at the so-manieth point; whether it was."""
-    child = os.fork()
-    if not child:
-        left = count(1)
-
-        def hook(name: str) -> None:
-            if next(left) == moment:
-                os.kill(os.getpid(), signal.SIGKILL)
-
-        try:
-            files.hook = hook
-            work()
-            os._exit(0)
-        except BaseException:
-            import traceback
-
-            traceback.print_exc()
-            os._exit(1)
-    _, status = os.waitpid(child, 0)
-    if os.WIFSIGNALED(status):
-        assert os.WTERMSIG(status) == signal.SIGKILL
-        return True
-    assert os.WEXITSTATUS(status) == 0
-    return False
 
 
 def remove_tree(folder: Path) -> None:

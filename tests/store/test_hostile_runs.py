@@ -2,26 +2,31 @@
 
 import copy
 import hashlib
+import io
 import random
 import resource
 import shutil
 import struct
 import time
 from contextlib import suppress
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 from kept_runs import REQUESTS, ROUNDS, build, fast_folder, go, remove_tree
+from rich.console import Console
 
 from unknot.core.errors import StoreError, UnknotError
 from unknot.core.registry import imports
 from unknot.core.requests import erase
 from unknot.core.written import MAGIC, Writer
 from unknot.experiments import kept
+from unknot.report.runs import sheet
 from unknot.store import Database, Keyring
-from unknot.store.entries import plain, read_named
+from unknot.store.entries import plain, read_named, read_plain
 from unknot.store.inbox import leave
 from unknot.store.keeper import RunKeeper
+from unknot.store.look import look
 from unknot.store.rows import START, Asked, entry_hash
 
 CASE = ("federaser", "sync")
@@ -247,10 +252,11 @@ def test_the_same_folder_forged_without_a_change_is_gone_on_with(run):
 
 
 TABLE = {
-    "data": {"name": "digits", "clients": 4},
-    "model": "softmax",
-    "training": {"rounds": 1, "batch_size": 32},
-    "method": "rfs",
+    "data": {"name": "digits", "partition": "iid", "clients": 4, "samples": 12},
+    "model": {"name": "mlp"},
+    "train": {"batch_size": 32},
+    "federation": {"rounds": 1},
+    "method": {"name": "rfs"},
 }
 
 
@@ -342,3 +348,29 @@ def test_an_experiment_that_somebody_made_up_is_refused_in_words(run, cases):
         table = draw.choice([jumbled(TABLE, draw), draw.choice([None, 3, "text", [], {}, {"model": 3}])])
         with pytest.raises(UnknotError):
             kept.resume(begun_with(run, table))
+
+
+def test_the_table_that_others_are_made_of_is_an_experiment(run):
+    """So that those are refused for what is wrong with them."""
+    assert kept.experiment_of(begun_with(run, TABLE)).method.name == "rfs"
+
+
+@pytest.mark.parametrize("kind", ["begun", "erased", "checkpoint", "resumed", "event"])
+def test_looked_at_an_entry_that_somebody_made_up_is_told_in_words(run, kind):
+    folder, log = run.parent / "hostile look", log_of(run)
+    known = {"environment": {}, "table": TABLE, "keys": None, "clients": 8}
+    erased = read_plain(next(body for what, body in log if what == "erased"))
+    told = {"begun": known, "erased": erased}.get(kind, {})
+    odd = [
+        {},
+        [],
+        3,
+        None,
+        *({**told, name: value} for name in told for value in ([{}], {}, "x", None, b"x")),
+    ]
+    for value in odd:
+        body = plain(value)
+        forge(run, folder, [(what, body if what == kind else old) for what, old in log])
+        with suppress(UnknotError):
+            console = Console(file=io.StringIO())
+            console.print(sheet(asdict(look(folder))))

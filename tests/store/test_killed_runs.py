@@ -1,48 +1,54 @@
-"""A run that is killed at any write, once or twice, ends bit for bit as the one that never was."""
-
-from itertools import count
+"""A run that is killed at any kind of write, in any phase, ends bit for bit as the one that never was."""
 
 import pytest
-from kept_runs import METHODS, build, dies, fast_folder, go, remove_tree
+from kept_runs import METHODS, SELECTORS, SYNCHRONOUS
+from killed_walks import walk
 
-FEW = [
-    ("rfs", "buffered", None, 0.0),
-    ("knot mmt", "buffered", None, 0.0),
-    ("federaser", "sync", None, 0.0),
-    ("rfs", "sync", "dqn", 1e9),
+from unknot.store.files import POINTS
+from unknot.unlearn import METHODS as REGISTERED
+
+SELECTED = {
+    ("rfs", "sync"): "dqn",
+    ("rapid", "buffered"): "dqn",
+    ("mmt", "sync"): "learned",
+    ("knot mmt", "buffered"): "learned",
+    ("bmt", "sync"): "k-center",
+    ("sisa", "buffered"): "k-center",
+    ("knot", "sync"): "k-center",
+    ("pga", "buffered"): "k-center",
+    ("bmt", "buffered"): "balanced",
+    ("fedcio", "sync"): "balanced",
+    ("federaser", "sync"): "balanced",
+    ("distillation", "buffered"): "balanced",
+}
+"""Who selects; at random where nothing is said."""
+CASES = [
+    (name, pace, SELECTED.get((name, pace)))
+    for name in METHODS
+    for pace in ("sync", "buffered")
+    if pace == "sync" or name not in SYNCHRONOUS
 ]
-MANY = [(name, pace, None, 0.0) for name in METHODS for pace in ("sync", "buffered")]
-MANY += [("rfs", pace, one, 0.0) for pace in ("sync", "buffered") for one in ("k-center", "dqn", "balanced")]
+PHASES = ("first round", "checkpoint", "erasure", "restart", "restart, erasing", "end")
+FEW = CASES[3::7]
 
 
-def walk(name, pace, selector, every, first=1, stride=1):
-    """Kill a run at each of its points; how many there were."""
-    if name == "fats" and pace == "buffered":
-        pytest.skip("FATS draws its rounds at a synchronous pace")
-    base = fast_folder()
-    try:
-        expected = go(build(name, pace, selector), base / "whole", every)
-        assert expected == go(build(name, pace, selector), base / "never again", 1e9)
-        for moment in count(first, stride):
-            folder = base / str(moment)
-            if not dies(moment, lambda: go(build(name, pace, selector), folder, every)):  # noqa: B023
-                return moment - 1
-            if moment % 3 == 0:  # and again, a while later
-                dies(moment % 50 + 1, lambda: go(build(name, pace, selector), folder, every))  # noqa: B023
-            assert go(build(name, pace, selector), folder, every) == expected, f"killed at point {moment}"
-            if moment % 10 == 1:
-                assert go(build(name, pace, selector), folder, every) == expected, "and it is over"
-            remove_tree(folder)
-    finally:
-        remove_tree(base)
+def test_every_method_and_selector_is_walked_and_both_paces():
+    assert set(REGISTERED) <= {name for name, _, _ in CASES}
+    assert {pace for _, pace, _ in CASES} == {"sync", "buffered"}
+    assert {selector for _, _, selector in CASES} == set(SELECTORS)
 
 
-@pytest.mark.parametrize(("name", "pace", "selector", "every"), FEW)
-def test_killed_at_one_of_every_few_writes_it_ends_as_if_it_had_not(name, pace, selector, every):
-    assert walk(name, pace, selector, every, stride=16) > 10
+@pytest.mark.parametrize("case", FEW, ids=str)
+def test_killed_at_a_few_moments_it_ends_as_if_it_had_not(case):
+    found = walk(case, first=FEW.index(case) * 3, stride=29)
+    assert not found.wrong
+    assert found.kills > 5
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "pace", "selector", "every"), [*MANY, *FEW[3:]])
-def test_killed_at_every_write_it_ends_as_if_it_had_not(name, pace, selector, every):
-    assert walk(name, pace, selector, every) > 100
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_killed_at_every_point_in_every_phase_it_ends_as_if_it_had_not(case):
+    found = walk(case)
+    assert not found.wrong
+    assert {phase for phase, _ in found.moments} >= set(PHASES)
+    assert {point for _, point in found.moments} == set(POINTS)

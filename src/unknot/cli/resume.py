@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -69,7 +72,7 @@ def _resume(folder: Path, rounds: int | None, overrides: list[str], own_code: bo
     from unknot.store.naming import one_line
 
     live: Live | None = None
-    with errors_for_people(lambda: _kept(live, folder)):
+    with errors_for_people(lambda: _kept(live, folder)), _in_words(folder, own_code):
         check_store()
         if asked.plot is not None:
             timeline.check(asked.plot)
@@ -102,6 +105,27 @@ def _resume(folder: Path, rounds: int | None, overrides: list[str], own_code: bo
                 asked = _left_alone(asked, folder, history.stopped)
             leave(history, kept.to_leave(folder, overrides, own_code, asked.keys), asked, trackers)
         return PENDING if keeper.post.refused else status_of(history)
+
+
+@contextmanager
+def _in_words(folder: Path, own_code: bool) -> Iterator[None]:
+    """What a folder says may lead to any error, if somebody made it up: a line, and where on demand.
+
+    With code of one's own in it, an error is most likely there, and is shown where it is.
+    """
+    from unknot.core.errors import StoreError, UnknotError
+
+    try:
+        yield
+    except (UnknotError, OSError, typer.Exit):
+        raise
+    except Exception as error:
+        if own_code or os.environ.get("UNKNOT_TRACEBACK"):
+            raise
+        raise StoreError(
+            f"{folder} cannot be gone on with ({type(error).__name__}: {str(error)[:300]!a}): what it keeps "
+            "was changed, or unknot has an error here; with UNKNOT_TRACEBACK=1 it says where"
+        ) from None
 
 
 def _whole(folder: Path) -> bool:

@@ -53,6 +53,8 @@ _REMEDIES = {
     sqlite3.SQLITE_BUSY: "another process is writing: try again",
     sqlite3.SQLITE_LOCKED: "another process is writing: try again",
     sqlite3.SQLITE_FULL: "make room on the disk, and start again: what was written before still is",
+    sqlite3.SQLITE_IOERR: "make room if the disk is full, look whether it fails, and start again: what was "
+    "written before still is",
     sqlite3.SQLITE_READONLY: "give the one who runs this the right to write there",
     sqlite3.SQLITE_CANTOPEN: "look at the rights to the folder, and whether it is one of a run",
 }
@@ -81,11 +83,12 @@ class Database:
             with _explained(path):
                 connection = _connect(part, readonly=False)
                 try:
-                    connection.execute("PRAGMA journal_mode = WAL")
                     connection.execute(f"PRAGMA application_id = {_APPLICATION}")
                     connection.execute(f"PRAGMA user_version = {_VERSION}")
                     for table in _TABLES.values():
                         connection.execute(table)
+                    # Last: what is left in a write-ahead log, on a full disk, would not get the new name.
+                    connection.execute("PRAGMA journal_mode = WAL")
                 finally:
                     connection.close()
         point("db:created")

@@ -35,6 +35,7 @@ from unknot.store.naming import (
     database,
     keyring_of,
     one_line,
+    removed_in,
     table_in,
 )
 from unknot.store.rows import REFUSED, SERVED, Asked
@@ -110,6 +111,18 @@ class Look:
 
 def look(folder: str | Path, keys: str | Path | None = None) -> Look:
     """All that can be said of a run without running it; names where there are `keys` to open them."""
+    try:
+        return _look(folder, keys)
+    except UnknotError:
+        raise
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
+        raise StoreError(
+            f"{folder}: its database says what no run writes ({type(error).__name__}): it was changed; take "
+            "it from a backup"
+        ) from None
+
+
+def _look(folder: str | Path, keys: str | Path | None) -> Look:
     held = holder(folder) if (Path(folder) / DATABASE).exists() else None
     with Database.open(database(folder), readonly=True) as db:
         noted, when = begun_in(db, folder)
@@ -120,7 +133,7 @@ def look(folder: str | Path, keys: str | Path | None = None) -> Look:
         table = table_in(noted.get("table") or {})
         served = _served(db) if table.get("request") else []
     again = [entry for entry in rare if entry.kind == "resumed"]
-    gone = [(table_in(read_plain(entry.body)), entry.at) for entry in rare if entry.kind == "erased"]
+    gone = [(removed_in(entry), entry.at) for entry in rare if entry.kind == "erased"]
     ended = next((entry for entry in reversed(rare) if entry.kind == "ended"), None)
     since = max((entry.at for entry in rare if entry.kind in ("resumed", "stopped")), default="")
     word = standing(asked, since) if held else ""
@@ -143,7 +156,7 @@ def look(folder: str | Path, keys: str | Path | None = None) -> Look:
         begun=when,
         kept=None if last is None else last.at,
         stopped=done,
-        model=told.get("model"),
+        model=one_line(told["model"]) if over else None,
         lineage=_called(told["lineage"], names) if over else None,
         requests=[*_of_file(table, when, served, asked), *(_of(one, names, keyring) for one in asked)],
         erased=[{**one, "at": at, "stays": [one_line(line) for line in stays(one)]} for one, at in gone],

@@ -15,6 +15,7 @@ from unknot.store.database import Database
 from unknot.store.entries import read_named, read_plain
 from unknot.store.keyring import Keyring, check_installed
 from unknot.store.lock import holder
+from unknot.store.rows import Entry
 
 DATABASE, KEYS = "run.db", "keys"
 
@@ -195,25 +196,14 @@ def begun_in(db: Database, folder: str | Path) -> tuple[Mapping[str, Any], str]:
 
 def erased_in(db: Database) -> set[int]:
     """The numbers of all clients that were erased, on the disk too."""
-    return {client for body in _erasures(db) for client in _numbers(body.get("whole", []))}
+    return {client for entry in db.entries(kind="erased") for client in removed_in(entry)["whole"]}
 
 
 def _renewed_in(db: Database) -> Iterator[tuple[int, list[int]]]:
     """How often the keys had been written once these clients, whose samples were erased, had new ones."""
-    for body in _erasures(db):
-        (written,) = _numbers([body.get("keys_written", 0)])
-        yield written, _numbers(body.get("parts", []))
-
-
-def _erasures(db: Database) -> Iterator[Mapping[str, Any]]:
     for entry in db.entries(kind="erased"):
-        yield table_in(read_plain(entry.body))
-
-
-def _numbers(found: object) -> list[int]:
-    if not isinstance(found, list | tuple) or not all(type(one) is int for one in found):
-        raise StoreError("an entry of the log does not say what was erased: it was changed")
-    return list(found)
+        found = removed_in(entry)
+        yield found["keys_written"], found["parts"]
 
 
 def _span(numbers: set[int]) -> str:
@@ -227,6 +217,23 @@ def table_in(value: object) -> Mapping[str, Any]:
     if not isinstance(value, Mapping):
         raise StoreError("an entry of the log is not what it should be: it was changed")
     return value
+
+
+def removed_in(entry: Entry) -> Mapping[str, Any]:
+    """What an entry of the log says of an erasure that reached the disk, if it is one."""
+    found = table_in(read_plain(entry.body))
+    counts = ("checkpoints", "packs", "bytes", "tensors", "keys", "keys_written", "truncated")
+    lists = {"whole": int, "parts": int, "requests": int, "known": int, "results": str}
+    if (
+        all(isinstance(found.get(name), int) for name in counts)
+        and isinstance(found.get("approximate"), str)
+        and all(
+            isinstance(found.get(name), list) and all(isinstance(one, kind) for one in found[name])
+            for name, kind in lists.items()
+        )
+    ):
+        return found
+    raise StoreError("an entry of the log is no erasure of ours: it was changed")
 
 
 def one_line(text: object) -> str:
