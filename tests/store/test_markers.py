@@ -12,6 +12,8 @@ from test_nothing_is_left import LEAVER, NAME, Marking, kept_items, marked_data,
 
 from unknot.core.requests import erase
 from unknot.store import Database, Keyring, erasing
+from unknot.store.checkpoint import Checkpoint
+from unknot.store.entries import read_named
 from unknot.store.inbox import leave
 from unknot.store.keeper import RunKeeper
 
@@ -73,9 +75,18 @@ class Markers:
         assert len(self.fixed) > 1000
 
     def left_in(self, folder: Path) -> list[bytes]:
-        """Those that are there; models that are still in use are clean, and of others."""
-        now = whole(folder)
-        clean = {piece for digest in now for piece in pieces(self.items[digest][0])}
+        """Those that are there; what the checkpoints since the erasure name was made without the leaver.
+
+        It may have the same numbers: those of quantized models, or of a training that was drawn again.
+        """
+        whole(folder)
+        with Database.open(folder / "run.db", readonly=True) as db:
+            since = db.last("scrubbing").number
+            named = {read_named(entry.body).state for entry in db.entries(since, kind="checkpoint")}
+        states = {path.stem for path in (folder / "state").iterdir()}
+        assert states <= named  # no checkpoint from before it
+        digests = {digest for state in states for digest in Checkpoint.read(folder, state).tensors}
+        clean = {piece for digest in digests for piece in pieces(self.items[digest][0])}
         models = {piece for tensor in self.shaped.values() for piece in pieces(tensor)} - clean
         return searched(folder, self.fixed | self.engine.marks.get(LEAVER, set()) | models)
 
@@ -108,7 +119,7 @@ def test_none_is_left_though_somebody_reads_and_others_keep_theirs(monkeypatch, 
 
 
 def killed_in_the_erasure(monkeypatch, case, stride: int) -> int:
-    """Kill it at each point of the erasure, first and last; go on, and search. How often it was killed."""
+    """Kill it at each point up to the erasure's end; go on, and search. How often it was killed."""
     monkeypatch.setattr(erasing, "PATIENCE", 0.05)
     base, items, engine = fast_folder(), kept_items(monkeypatch), Marking()
     try:
@@ -121,7 +132,8 @@ def killed_in_the_erasure(monkeypatch, case, stride: int) -> int:
         found: list[dict] = []
         shutil.copytree(base / "first", base / "whole")
         moments = moments_of(serve)
-        places = [n for n in chosen(moments) if moments[n - 1][0] in ("erasure", "checkpoint")][::stride]
+        last = max(n for n, (phase, _) in enumerate(moments, 1) if phase == "erasure")
+        places = chosen(moments[:last])[::stride]  # with the clean checkpoint that comes first
         for number in places:
             folder = base / str(number)
             shutil.copytree(base / "first", folder)
@@ -144,4 +156,4 @@ def test_killed_at_some_points_of_the_erasure_likewise(monkeypatch, case):
 @pytest.mark.slow
 @pytest.mark.parametrize("case", KILLED, ids=str)
 def test_killed_at_every_point_of_the_erasure_likewise(monkeypatch, case):
-    assert killed_in_the_erasure(monkeypatch, case, stride=1) > 40
+    assert killed_in_the_erasure(monkeypatch, case, stride=1) > 30
