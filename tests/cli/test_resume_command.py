@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 from unknot.cli import app
 from unknot.engine.stacked import StackedEngine
-from unknot.experiments import kept
+from unknot.experiments import Experiment, kept
 
 pytest.importorskip("cryptography")
 
@@ -171,3 +171,16 @@ def test_an_error_that_nobody_thought_of_is_told_in_a_line_and_shown_where_on_de
     assert "cannot be gone on with (ZeroDivisionError: 'of all\\nthings')" in told
     monkeypatch.setenv("UNKNOT_TRACEBACK", "1")
     assert isinstance(call("resume", tmp_path / "run", code=1).exception, ZeroDivisionError)
+
+
+def test_a_run_that_was_broken_off_leaves_the_experiment_that_one_leaves_which_was_not(file, tmp_path):
+    experiment = Experiment.read(file)
+    fed = kept.begin(experiment, tmp_path / "broken")
+    fed.step()
+    fed.keeper.checkpoint(fed)
+    fed.keeper.close()
+    call("resume", tmp_path / "broken", "--quiet")
+    call("run", file, "--out", tmp_path / "whole", "--quiet")
+    records = [tmp_path / name / "record.json" for name in ("broken", "whole")]
+    broken, whole = (json.loads(record.read_text()) for record in records)
+    assert broken["experiment"] == whole["experiment"] != {}

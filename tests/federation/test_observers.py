@@ -86,9 +86,10 @@ def test_an_observer_that_raises_is_set_aside_and_named_and_the_run_goes_on(at, 
     assert len(diary.told) == 1 + 5 + 1
     (aside,) = history.set_aside_observers
     assert (aside.observer, aside.when) == ("Clumsy", when)
-    assert aside.error.startswith("ZeroDivisionError: of all things (test_observers.py:")
+    said = "" if at in (Begun, Round) else ": of all things"  # words from before an erasure go with it
+    assert aside.error.startswith(f"ZeroDivisionError{said} (test_observers.py:")
     assert str(aside) in repr(history)
-    assert str(aside) in caplog.text
+    assert str(aside).partition(": ")[0] in caplog.text
     assert history.warnings == []
 
 

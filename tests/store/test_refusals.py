@@ -27,7 +27,8 @@ def refused(tmp_path):
 
 
 def test_who_was_erased_before_is_a_number_also_under_the_key_of_another(refused):
-    assert refused(erase([0, 1])) == "client 1 was already erased"
+    assert refused(erase(1)) == "client 1 was already erased"
+    assert refused(erase({0: [99], 1: [0]})).startswith(f"{NAMES[0]} holds no sample 99 ")
     assert refused(join([1])) == "client 1 cannot join again: its data was erased"
 
 

@@ -35,6 +35,7 @@ from unknot.federation.describe import describe, members_of, nodes_of
 from unknot.federation.environment import environment
 from unknot.federation.history import NOBODY_LEFT, Event, History, Served
 from unknot.federation.inbox import Waiting, concerned_by
+from unknot.federation.interrupts import between_steps
 from unknot.federation.lanes import Lane
 from unknot.federation.length import Length, LengthParts
 from unknot.federation.letterbox import Keeper, Letterbox
@@ -104,6 +105,7 @@ class Federation(View):
         self._stint: Stint | None = None
         self._done: list[tuple[int, Served]] = []
         self._running = threading.Lock()
+        self._broken = False
         self.inbox = Letterbox()
         """Where requests come in from other threads: ``fed.inbox.put(unknot.erase("Graz"))``."""
         self.keeper: Keeper | None = None
@@ -175,6 +177,7 @@ class Federation(View):
         with self._alone():
             if self._stint is None or self.history is None:
                 raise UnknotError("there is nothing to go on with: this federation has not been run")
+            self.history.experiment = dict(self.experiment)
             return self._go_on(self.history, time.perf_counter())
 
     @contextmanager
@@ -185,6 +188,7 @@ class Federation(View):
                 "the federation is running: an observer or another thread may look on, but not run it as well"
             )
         try:
+            self._check_whole()
             yield
         finally:
             self._running.release()
@@ -219,8 +223,10 @@ class Federation(View):
     def _go_on(self, history: History, started: float) -> History:
         assert self._stint is not None
         with self.work.observers.during(history):
-            while not self._stint.stopped:
-                self.step()
+            with between_steps() as check:
+                while not self._stint.stopped:
+                    self.step()
+                    check()
             self._finish(history, started)
             if self.keeper is not None:
                 self.keeper.ended(self, history)
@@ -234,20 +240,37 @@ class Federation(View):
         stint, history = self._stint, self.history
         if stint is None or history is None or stint.stopped:
             raise UnknotError("there is nothing to go on with: call run, and steps come of it")
+        self._check_whole()
         self._take_in()
         rounds, served = len(history.rounds), len(history.served)
-        with no_garbage_search():
-            stint.stopped = self._turn(history, stint)
-        if stint.stopped:
-            self._conclude(history, stint)
-        self.steps += 1
+        try:
+            with no_garbage_search():
+                stint.stopped = self._turn(history, stint)
+            if stint.stopped:
+                self._conclude(history, stint)
+            self.steps += 1
+        except Exception:  # of a method or an engine, which leaves what was before
+            raise
+        except BaseException:
+            self._broken = True
+            raise
         events: tuple[Event, ...] = (*history.served[served:], *history.rounds[rounds:])
         done, self._done = self._done, []
         if self.keeper is not None:
             self.keeper.stepped(self, events, done)
         for number, record in done:
             self.inbox.close(number, "served", served=record)
+        self.work.observers.heard()
         return events
+
+    def _check_whole(self) -> None:
+        """Refuse to go on from the middle of a step."""
+        if self._broken:
+            where = ", which goes on from its folder" if self.keeper else ""
+            raise UnknotError(
+                "the last step was broken off in its middle, and what is in memory is neither what was before"
+                f" it nor what comes after: build the federation again{where}"
+            )
 
     def _take_in(self) -> None:
         """Take up what was asked from outside; what cannot be served is refused there."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
@@ -194,6 +195,12 @@ class SetAside:
     def __str__(self) -> str:
         return f"the observer {self.observer} was set aside at {self.when}: {self.error}"
 
+    @property
+    def wordless(self) -> SetAside:
+        """The same, without what the error said: its words may be about anybody."""
+        place = re.search(r" \([\w.]+:\d+\)$", self.error)
+        return replace(self, error=self.error.partition(":")[0] + (place[0] if place else ""))
+
 
 @dataclass(repr=False)
 class History:
@@ -243,6 +250,11 @@ class History:
     """Where what is served is a choice: how each of the models that could be did, at the end."""
     model: Model | None = None
     """What is served at the end."""
+
+    def forget(self) -> None:
+        """Something is erased: keep no model from before, and no words that somebody else chose."""
+        self.model = None
+        self.set_aside_observers = [aside.wordless for aside in self.set_aside_observers]
 
     def __repr__(self) -> str:
         scores = [f"{split} {self.metric.name} {score.value:.3f}" for split, score in self.scores.items()]

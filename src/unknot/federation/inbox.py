@@ -220,6 +220,10 @@ def check_requests(
                 rehearsal.take(request, strict=number > 0)
 
 
+class _Gone(RequestError):
+    """There is nothing left of what is to be erased."""
+
+
 @dataclass
 class _Rehearsal:
     """Who is there, and what of their data, if requests are served one after the other."""
@@ -232,17 +236,23 @@ class _Rehearsal:
     taken: dict[int, set[int]] = field(default_factory=dict)
 
     def take(self, request: Request, strict: bool) -> None:
-        """Raise for what cannot be done, if it is `strict`; otherwise leave that out."""
+        """Raise for what cannot be done, if it is `strict`; otherwise leave that out.
+
+        Of a request from outside what is gone already is left out, as long as there is something to do.
+        """
         steps = (
             [partial(self._join, client) for client in request.clients]
             if isinstance(request, Join)
             else [partial(self._erase, target.client, target.samples) for target in request.targets]
         )
+        gone = 0
         for step in steps:
             try:
                 step()
-            except RequestError:
-                if strict:
+            except RequestError as error:
+                gone += isinstance(error, _Gone)
+                spared = self.outside is not None and isinstance(error, _Gone) and gone < len(steps)
+                if strict and not spared:
                     raise
 
     def _who(self, client: int) -> str:
@@ -253,11 +263,13 @@ class _Rehearsal:
 
     def _erase(self, client: int, samples: Sequence[int] | None) -> None:
         who = self._who(client)
+        if self.outside is not None and samples is not None and client not in self.gone:
+            samples = self._left(client, samples)
         if client in self.data and client not in self.gone:
             self.data.check_erasable(client, samples)
         elif client in self.gone or client not in self.remembered:
             if client in self.gone or client in self.data.erased:
-                raise RequestError(f"{who} was already erased")
+                raise _Gone(f"{who} was already erased")
             raise RequestError(f"cannot erase {who}: this federation has {self._there()}")
         if samples is None:
             self.gone.add(client)
@@ -266,6 +278,14 @@ class _Rehearsal:
         if twice := sorted(taken & set(samples)):
             raise RequestError(f"{who} holds no sample {twice[0]} by then: it was already erased")
         taken.update(samples)
+
+    def _left(self, client: int, samples: Sequence[int]) -> Sequence[int]:
+        """Those samples that were not erased before, and are not about to be."""
+        gone = set(self.data.reduced.get(client, ())) | self.taken.get(client, set())
+        left = [sample for sample in samples if sample not in gone]
+        if samples and not left:
+            raise _Gone(f"these samples of {self._who(client)} were already erased")
+        return left
 
     def _join(self, client: int) -> None:
         who = self._who(client)

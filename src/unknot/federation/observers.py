@@ -114,6 +114,7 @@ class Observers:
 
     def __init__(self, observers: Sequence[Observer]) -> None:
         self._there = list(observers)
+        self._interruption: BaseException | None = None
 
     @contextmanager
     def during(self, history: History) -> Iterator[None]:
@@ -130,7 +131,16 @@ class Observers:
 
     def tell(self, event: Event, history: History) -> None:
         said = f"round {event.round} of {event.lane}" if isinstance(event, Round) else f"'{event.request}'"
-        self._each("__call__", said, lambda: _copy(event), history)
+        try:
+            self._each("__call__", said, lambda: _copy(event), history)
+        except (KeyboardInterrupt, SystemExit) as error:  # heard when the step is made
+            self._interruption = self._interruption or error
+
+    def heard(self) -> None:
+        """Between two steps: raise what an observer interrupts the run with."""
+        error, self._interruption = self._interruption, None
+        if error is not None:
+            raise error
 
     def _end(self, history: History, error: str) -> None:
         """Tell all of the end: one that interrupts is heard when the others have been told."""

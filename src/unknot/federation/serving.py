@@ -102,7 +102,7 @@ class Serving(View):
             self.work.engine.wipe()
             self.work.scores.forget()
             if self.work.history:
-                self.work.history.model = None
+                self.work.history.forget()
             self.uncovered.erased = True
         assert waiting.left is not None
         if not waiting.idle:

@@ -95,6 +95,20 @@ def lost_end(db: Database, folder: Path, named: Iterable[Named]) -> list[str]:
     return []
 
 
+def lost_requests(db: Database) -> list[str]:
+    """Requests that the log knows of, and the inbox has no more."""
+    there = [asked.number for asked in db.asked()]
+    found = []
+    for entry in db.entries(kind="asked"):
+        told = read_begun(entry.body)
+        if (number := told.get("request")) not in there:
+            found.append(
+                f"request {_told(number)} ({_told(told.get('kind'))}, asked by {_told(told.get('by'))} at "
+                f"{_told(entry.at)}) is not in the inbox any more: it must be asked again"
+            )
+    return found
+
+
 def _told(value: object) -> str:
     """In a line, without what would steer a terminal; of an engine, what decides bits."""
     if isinstance(value, Mapping):

@@ -248,19 +248,23 @@ class Database:
     # The inbox.
 
     def ask(self, kind: str, body: bytes, by: str) -> int:
-        """Leave a request, from any process; its number.
-
-        It is brought into the file itself: of a write-ahead log that is damaged, SQLite drops the end, and
-        nobody could compute a request again.
-        """
+        """Leave a request, from any process; its number."""
         if kind not in KINDS:
             raise StoreError(f"{kind!r} cannot be asked for; these can: {', '.join(KINDS)}")
         with self.transaction():
             number = self._all("SELECT coalesce(max(number), 0) + 1 FROM inbox")[0][0]
             self._put(Asked(number, kind, body, by, _now()))
-        with suppress(StoreError):  # it is written; a disk that is full, or a reader, is no reason to say no
-            self.truncate(_SOON)
+        self.bring_in()
         return int(number)
+
+    def bring_in(self) -> None:
+        """Bring what was asked into the file itself, unless within a transaction: it is its turn after that.
+
+        Of a write-ahead log that is damaged, SQLite drops the end, and nobody could compute a request again.
+        """
+        if not self._inside:
+            with suppress(StoreError):  # it is written; a full disk, or a reader, is no reason to say no
+                self.truncate(_SOON)
 
     def asked(self) -> list[Asked]:
         """Every request, in order."""
@@ -292,6 +296,17 @@ class Database:
             if asked.state == WAITING:
                 raise StoreError(f"{self.path}: request {number} was not taken yet")
             self._put(replace(asked, outcome=outcome, state=state, done_at=asked.done_at or _now()))
+
+    def hold(self, number: int, outcome: bytes) -> None:
+        """What comes of a request that was taken is known, but it does not count as served yet."""
+        with self.transaction():
+            self._put(replace(self._request(number), outcome=outcome))
+
+    def release(self, number: int) -> None:
+        """A request of which the outcome was held counts as served; said again, its first time stays."""
+        with self.transaction():
+            for asked in self._asked("WHERE number = ? AND state = ?", number, TAKEN):
+                self.done(number, asked.outcome, "served")
 
     def blank(self, numbers: Collection[int]) -> None:
         """Empty what these requests asked for and what came of them; that they were stays."""

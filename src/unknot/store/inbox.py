@@ -15,6 +15,7 @@ from unknot.core.written import Reader, Unreadable, Writer
 from unknot.federation.history import Served
 from unknot.federation.letterbox import Letter, Letterbox, Ticket
 from unknot.store.database import Database
+from unknot.store.entries import plain
 from unknot.store.keyring import Keyring
 from unknot.store.rows import Asked
 
@@ -36,7 +37,12 @@ def leave(db: Database, request: Request, keyring: Keyring, reason: str = "", by
     if reason and not keyring.holds(first):
         raise StoreError(f"there is no key of client {first} to seal the reason under: leave it out")
     sealed = keyring.seal(first, reason.encode(), b"reason") if reason else b""
-    return db.ask(kind, body_of(told, sealed), by or asker())
+    who = by or asker()
+    with db.transaction():
+        number = db.ask(kind, body_of(told, sealed), who)
+        db.append([("asked", plain({"request": number, "kind": kind, "by": who}))])
+    db.bring_in()
+    return number
 
 
 def body_of(told: list[tuple[int, tuple[int, ...] | None]], sealed: bytes) -> bytes:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import time
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
@@ -26,7 +26,7 @@ from unknot.federation.history import Event, History, Served
 from unknot.federation.letterbox import Letter
 from unknot.store import erasing
 from unknot.store.checkpoint import STATE, Checkpoint, Named, check_marks, mark_of, marks_of
-from unknot.store.compare import check_setup, differences, lost_end, noted
+from unknot.store.compare import check_setup, differences, lost_end, lost_requests, noted
 from unknot.store.database import Database
 from unknot.store.entries import plain, read_named, read_plain
 from unknot.store.erasing import Scrubbing
@@ -48,6 +48,8 @@ from unknot.store.post import Post
 from unknot.store.vault import Item, Vault
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from unknot.federation import Federation
 
 WEIGHTS = "weights"
@@ -88,7 +90,7 @@ class RunKeeper:
         self._rounds = self._served = 0  # how many the log has, with those
         self._erased: list[Served] = []  # that have not reached the disk
         self._done: list[tuple[int, Served]] = []
-        self._unfinished = self._untruncated = False
+        self._unfinished = False
         self._due = 0.0
         self._open: list[tuple[Named, frozenset[str]]] = []
         self._tried: tuple[Named, frozenset[str]] | None = None
@@ -209,7 +211,8 @@ class RunKeeper:
             raise StoreError(
                 f"{self.folder} was begun, and nothing was kept yet: begin it again, in the same folder"
             )
-        said = [*lost_end(self.db, self.folder, checkpoints), *differences(fed, self.db, self.folder)]
+        said = [*lost_end(self.db, self.folder, checkpoints), *lost_requests(self.db)]
+        said += differences(fed, self.db, self.folder)
         built = describe(fed.method, fed.state, fed.metrics, fed.called)
         troubles: list[str] = []
         for named in reversed(checkpoints):
@@ -225,7 +228,7 @@ class RunKeeper:
             )
         bodies = [entry.body for entry in self.db.entries(kind="event")]
         try:
-            form.restore(fed, found.content, tensors.__getitem__, bodies)
+            form.restore(fed, found.content, _each_its_own(tensors), bodies)
             check_marks(fed.data, found.marks, self.folder)
             check_setup(fed, built, self.db, self.folder)
         except (KeyError, Unreadable) as error:
@@ -293,8 +296,13 @@ class RunKeeper:
         self._done = []
 
     def _note_done(self, fed: Federation) -> None:
+        """What was asked was done; where something was erased, it counts as served once the disk is clean."""
         for number, record in self._done:
-            self.db.done(number, form.write_event(fed, record), "served")
+            outcome = form.write_event(fed, record)
+            if self._erased:
+                self.db.hold(number, outcome)
+            else:
+                self.db.done(number, outcome, "served")
 
     def ended(self, fed: Federation, history: History) -> None:
         """Note what is served at the end, for who looks at the folder; by numbers, not by names."""
@@ -340,7 +348,7 @@ class RunKeeper:
         else:
             sweep(self.folder / STATE, {f"{one.state}.state" for one, _ in self._open})
             self.vault.retain(frozenset().union(*(digests for _, digests in self._open)), SLACK)
-        self._untruncated &= not self.db.truncate()  # always: what lies in the file itself is safer
+        self.db.truncate()  # what lies in the file itself is safer; a reader may be in the way till the next
         self._due = time.monotonic() + self.every
 
     def _logged(self) -> None:
@@ -406,9 +414,25 @@ class RunKeeper:
             newest = self.db.last("checkpoint") or clean
             named = read_named(newest.body)
             found = erasing.scrub(self, Checkpoint.read(self.folder, named.state), named.state, told)
-            self._untruncated = not found["truncated"]
-            self.db.append([("erased", plain(found))])
+            with self.db.transaction():
+                for number in told.requests:
+                    self.db.release(number)
+                self.db.append([("erased", plain(found))])
         self._unfinished = False
+
+
+def _each_its_own(tensors: Mapping[str, Tensor]) -> Callable[[str], Tensor]:
+    """Tensors by digest: two that were equal, but not one, are two again, and may change apart."""
+    given: set[str] = set()
+
+    def get(digest: str) -> Tensor:
+        found = tensors[digest]
+        if digest in given:
+            return found.clone()
+        given.add(digest)
+        return found
+
+    return get
 
 
 def begun(folder: Path) -> bool:

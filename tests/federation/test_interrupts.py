@@ -1,0 +1,101 @@
+"""A run that is interrupted can be gone on with, or says that it cannot."""
+
+import os
+import signal
+import threading
+
+import pytest
+
+from support import ToyEngine, toy_federation
+from unknot.core.errors import UnknotError
+from unknot.core.requests import erase
+from unknot.unlearn import RFS
+
+REQUESTS = [erase(2, round=2)]
+
+
+@pytest.fixture
+def ctrl_c():
+    """Ctrl-C, as Python hears it."""
+    if threading.current_thread() is not threading.main_thread():
+        pytest.skip("signals reach the main thread alone")
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield lambda: os.kill(os.getpid(), signal.SIGINT)
+    signal.signal(signal.SIGINT, before)
+
+
+class Pressing(ToyEngine):
+    """Calls something while it trains, once."""
+
+    def __init__(self, press, at=2):
+        super().__init__()
+        self._press, self._at = press, at
+
+    def train(self, jobs, data):
+        if len(self.calls) == self._at and self._press is not None:
+            press, self._press = self._press, None
+            press()
+        return super().train(jobs, data)
+
+
+def test_ctrl_c_is_heard_between_two_steps_and_the_run_goes_on_to_the_same_bits(ctrl_c):
+    whole = toy_federation(RFS()).run(5, requests=REQUESTS)
+    for at in range(1, 5):
+        fed = toy_federation(RFS(), engine=Pressing(ctrl_c, at))
+        with pytest.raises(KeyboardInterrupt):
+            fed.run(5, requests=REQUESTS)
+        history = fed.resume()
+        assert history.model.equal(whole.model)
+        assert [r.clients for r in history.rounds] == [r.clients for r in whole.rounds]
+        assert history.rounds[-1].costs == whole.rounds[-1].costs
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_ctrl_c_twice_is_heard_at_once_and_the_broken_step_is_not_gone_on_from(ctrl_c):
+    fed = toy_federation(RFS(), engine=Pressing(lambda: (ctrl_c(), ctrl_c())))
+    with pytest.raises(KeyboardInterrupt):
+        fed.run(5)
+    for again in (fed.resume, fed.step, lambda: fed.run(1)):
+        with pytest.raises(UnknotError, match="broken off in its middle"):
+            again()
+
+
+def test_a_handler_of_ones_own_is_left_alone(ctrl_c):
+    heard = []
+    signal.signal(signal.SIGINT, lambda *_: heard.append(1))
+    toy_federation(RFS(), engine=Pressing(ctrl_c)).run(4)
+    assert heard == [1]
+
+
+def test_an_engine_that_fails_may_be_asked_again():
+    def fail():
+        raise UnknotError("out of order")
+
+    fed = toy_federation(RFS(), engine=Pressing(fail))
+    with pytest.raises(UnknotError, match="out of order"):
+        fed.run(4)
+    assert fed.resume().model.equal(toy_federation(RFS()).run(4).model)
+
+
+@pytest.mark.parametrize("kind", [KeyboardInterrupt, SystemExit])
+def test_an_observer_that_interrupts_is_heard_when_the_step_is_made(kind):
+    def rude(event):
+        if event.round == 2 and not fed.done:
+            fed.done = True
+            raise kind
+
+    fed = toy_federation(RFS(), observers=[rude])
+    fed.done = False
+    with pytest.raises(kind):
+        fed.run(4, requests=REQUESTS)
+    assert fed.resume().model.equal(toy_federation(RFS()).run(4, requests=REQUESTS).model)
+
+
+def test_words_that_an_observer_raised_before_an_erasure_are_kept_no_more():
+    def gossip(event):
+        raise ValueError("no bed left in Graz")
+
+    history = toy_federation(RFS(), observers=[gossip]).run(4, requests=REQUESTS)
+    (aside,) = history.set_aside_observers
+    assert aside.observer == "gossip"
+    assert aside.error.startswith("ValueError (test_interrupts.py:")

@@ -1,0 +1,134 @@
+"""A request counts as served when the disk is clean, and not before; nothing of it is lost on the way."""
+
+import os
+import signal
+
+import pytest
+import torch
+from kept_runs import NAMES, build, dies, go, story
+
+from support import small_data, toy_federation
+from unknot.core.requests import erase
+from unknot.federation import FedAvg
+from unknot.store import Database, erasing, files
+from unknot.store.inbox import leave, outcome_of
+from unknot.store.keeper import DATABASE, KEYS, RunKeeper
+from unknot.store.keyring import Keyring
+from unknot.unlearn import RFS
+
+
+def ask(folder, request):
+    with Database.open(folder / DATABASE) as db:
+        return leave(db, request, Keyring(folder / KEYS), by="somebody")
+
+
+def state_of(folder, number=1):
+    with Database.open(folder / DATABASE, readonly=True) as db:
+        return next(asked for asked in db.asked() if asked.number == number)
+
+
+@pytest.fixture
+def over(tmp_path):
+    """A run that is over, and was asked to forget client 1."""
+    go(build("federaser"), tmp_path / "run", requests=())
+    ask(tmp_path / "run", erase(1))
+    return tmp_path / "run"
+
+
+def test_while_the_disk_is_not_clean_the_request_is_not_served(over, monkeypatch):
+    seen = []
+    scrub = erasing.scrub
+
+    def looked_at(*args):
+        seen.append((state_of(over).state, Keyring(over / KEYS).holds(1)))
+        found = scrub(*args)
+        seen.append((state_of(over).state, Keyring(over / KEYS).holds(1)))
+        return found
+
+    monkeypatch.setattr(erasing, "scrub", looked_at)
+    fed = build("federaser")
+    keeper = RunKeeper.go_on(fed, over)
+    fed.run(2)
+    keeper.close()
+    assert seen == [("taken", True), ("taken", False)]
+    assert state_of(over).state == "served"
+    assert outcome_of(state_of(over)).leavers == (1,)
+
+
+def test_killed_before_the_disk_is_clean_it_is_served_when_it_is(over):
+    def run():
+        fed = build("federaser")
+        RunKeeper.go_on(fed, over)
+        files.hook = lambda name: name == "keyring:aside" and os.kill(os.getpid(), signal.SIGKILL)
+        fed.run(2)
+
+    assert dies(0, run)
+    assert state_of(over).state == "taken"
+    keeper = RunKeeper.go_on(build("federaser"), over)
+    try:
+        assert state_of(over).state == "served"
+        assert outcome_of(state_of(over)).leavers == (1,)
+        assert not Keyring(over / KEYS).holds(1)
+    finally:
+        keeper.close()
+
+
+def test_who_was_erased_before_is_left_out_and_the_others_are_erased(over):
+    fed = build("federaser")
+    RunKeeper.go_on(fed, over)
+    number = fed.inbox.put(erase([1, 2])).number
+    samples = [fed.inbox.put(erase({3: ids})) for ids in ([0, 1], [1, 2], [0, 2])]
+    history = fed.run(2)
+    fed.keeper.close()
+    assert state_of(over, number).state == "served"
+    assert {1, 2}.isdisjoint(history.model.lineage.clients)
+    assert [ticket.state for ticket in samples] == ["served", "served", "refused"]
+    assert samples[2].why == f"these samples of {NAMES[3]} were already erased"
+
+
+def test_a_request_that_is_gone_from_the_inbox_is_said(over):
+    with Database.open(over / DATABASE) as db:
+        db._connection.execute("DELETE FROM inbox")
+    fed = build("federaser")
+    keeper = RunKeeper.go_on(fed, over)
+    keeper.close()
+    assert any(text.startswith("request 1 (erase, asked by somebody at 2") for text in keeper.said)
+
+
+class Moments(FedAvg):
+    """Keeps two moments, which begin as equals and are changed in place."""
+
+    def __init__(self) -> None:
+        self.first = self.second = None
+
+    def fresh(self):
+        return Moments()
+
+    def __call__(self, current, updates, version, ledger):
+        if self.first is None:
+            self.first = torch.zeros_like(current.vector)
+            self.second = torch.zeros_like(current.vector)
+            return super().__call__(current, updates, version, ledger)
+        after = super().__call__(current, updates, version, ledger)
+        self.first.mul_(0.5).add_(after.vector)
+        self.second.mul_(0.9).add_(after.vector**2)
+        return after * (1 + float(self.first.sum()) * 1e-3)
+
+
+def test_tensors_that_are_equal_and_two_are_two_again(tmp_path):
+    def made():
+        return toy_federation(RFS(), small_data(), aggregate=Moments())
+
+    whole = story(made().run(4))
+    for cut in range(1, 4):
+        fed = made()
+        keeper = RunKeeper.create(fed, tmp_path / str(cut))
+        fed.begin(4)
+        for _ in range(cut):
+            fed.step()
+        keeper.checkpoint(fed)
+        keeper.close()
+        again = made()
+        RunKeeper.go_on(again, tmp_path / str(cut))
+        assert story(again.resume())["model"] == whole["model"], cut
+        again.keeper.close()
