@@ -1,0 +1,157 @@
+"""A run that comes back to an earlier moment: it takes up what was, once, and nothing that is to be gone."""
+
+import shutil
+import sqlite3
+
+import pytest
+from kept_runs import build
+
+import unknot
+from support import small_data
+from unknot.core.errors import StoreError
+from unknot.core.requests import erase, join
+from unknot.store import Database
+from unknot.store.entries import read_named, read_plain
+from unknot.store.inbox import leave
+from unknot.store.keeper import RunKeeper
+
+
+class Gone(BaseException):
+    """The process is gone."""
+
+
+def ask(keeper, request):
+    """Leave a request, as another process would."""
+    with Database.open(keeper.folder / "run.db") as db:
+        return leave(db, request, keeper.keyring)
+
+
+def spoil(path):
+    path.write_bytes(b"x" + path.read_bytes()[1:])
+
+
+def test_before_an_erasure_the_run_is_kept_and_the_erasure_logged(tmp_path, monkeypatch):
+    fed = build("mmt")
+    keeper = RunKeeper.create(fed, tmp_path / "run", every=1e9)
+
+    def gone(*_):
+        raise Gone
+
+    monkeypatch.setattr(type(fed.method), "forget", gone)
+    with pytest.raises(Gone):
+        fed.run(4, requests=[erase({1: None, 3: [1, 2]}, round=2)])
+    step = fed.steps
+    assert step > 1
+    kept, last = list(keeper.db.entries())[-2:]
+    assert (kept.kind, read_named(kept.body).step) == ("checkpoint", step)
+    assert last.kind == "erasing"
+    assert read_plain(last.body) == {"step": step, "targets": [[1, True], [3, False]]}
+    keeper.close()
+    monkeypatch.undo()
+    fed = build("mmt")
+    keeper = RunKeeper.go_on(fed, tmp_path / "run")
+    assert fed.steps == step
+    keeper.close()
+
+
+def test_what_is_new_is_not_taken_up_sooner_than_at_the_last_step_that_the_log_knows_of(tmp_path):
+    folder = tmp_path / "run"
+    fed = build()
+    keeper = RunKeeper.create(fed, folder, every=0.0)
+    fed.begin(8)
+    for _ in range(2):
+        fed.step()
+    first = ask(keeper, erase({2: [0]}))
+    for _ in range(4):
+        fed.step()
+    newest = read_named(keeper.db.last("checkpoint").body)
+    new = ask(keeper, join([3]))
+    keeper.close()
+    spoil(folder / "state" / f"{newest.state}.state")
+    fed = build()
+    keeper = RunKeeper.go_on(fed, folder, every=1e9)
+    assert fed.steps < newest.step
+    while fed.steps < newest.step:
+        assert [asked.number for asked in keeper.db.waiting()] == [new]
+        fed.step()
+    fed.step()
+    steps = {asked.number: asked.step for asked in keeper.db.asked()}
+    assert steps == {first: 2, new: newest.step}
+    keeper.close()
+
+
+def test_a_checkpoint_from_before_an_erasure_that_is_put_back_is_not_gone_on_from(tmp_path):
+    folder, backup = tmp_path / "run", tmp_path / "backup"
+    fed = build()
+    keeper = RunKeeper.create(fed, folder, every=0.0)
+    fed.run(2)
+    shutil.copytree(folder, backup)
+    fed.run(1, requests=[erase(1, round=2)])
+    keeper.close()
+    for path in (folder / "state").iterdir():
+        spoil(path)
+    for part in ("state", "weights"):
+        shutil.copytree(backup / part, folder / part, dirs_exist_ok=True)
+    again = build()
+    with pytest.raises(StoreError, match=r"no checkpoint of .* can be read"):
+        RunKeeper.go_on(again, folder)
+    assert 1 in again.data
+    assert again.keeper is None
+
+
+def less_an_entry(folder):
+    """Somebody takes an entry out of the log that nobody would miss."""
+    with Database.open(folder / "run.db", readonly=True) as db:
+        number = db.last("resumed").number
+    with sqlite3.connect(folder / "run.db") as connection:
+        assert connection.execute("DELETE FROM log WHERE number = ?", (number,)).rowcount == 1
+    connection.close()
+
+
+def test_a_log_that_an_entry_was_taken_out_of_is_refused(tmp_path):
+    folder = tmp_path / "run"
+    for take in (RunKeeper.create, RunKeeper.go_on):
+        fed = build()
+        keeper = take(fed, folder)
+        fed.run(1)
+        keeper.close()
+    less_an_entry(folder)
+    with pytest.raises(StoreError, match="of the log does not fit entry"):
+        RunKeeper.go_on(build(), folder)
+
+
+def test_by_a_federation_from_python_too(tmp_path):
+    folder = tmp_path / "run"
+
+    def simulated():
+        return unknot.simulate("mlp", small_data((5, 8, 3, 6)), store=folder)
+
+    for _ in range(2):
+        fed = simulated()
+        fed.run(1)
+        fed.keeper.close()
+    less_an_entry(folder)
+    with pytest.raises(StoreError, match="of the log does not fit entry"):
+        simulated()
+
+
+def test_what_was_refused_before_a_crash_is_not_refused_again(tmp_path):
+    folder = tmp_path / "run"
+    fed = build()
+    keeper = RunKeeper.create(fed, folder, every=1e9)
+    fed.begin(4)
+    fed.step()
+    number = ask(keeper, join([3]))
+    fed.step()
+    (before,) = keeper.db.asked()
+    assert before.state == "refused"
+    assert keeper.post.refused == [number]
+    keeper.close()
+    fed = build()
+    keeper = RunKeeper.go_on(fed, folder, every=1e9)
+    assert fed.steps <= before.step
+    fed.resume()
+    assert keeper.db.asked() == [before]
+    assert keeper.post.refused == []
+    assert [read_plain(entry.body) for entry in keeper.db.entries(kind="refused")] == [{"request": number}]
+    keeper.close()

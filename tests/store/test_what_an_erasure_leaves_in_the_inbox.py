@@ -1,0 +1,113 @@
+"""What a run's database has of a client once it is erased, or once some of its samples are."""
+
+import shutil
+
+import pytest
+from kept_runs import NAMES, build
+
+from unknot.core.errors import StoreError
+from unknot.core.requests import erase, join
+from unknot.store import Database, Keyring
+from unknot.store import keeper as keeping
+from unknot.store.inbox import leave, outcome_text, told_of
+from unknot.store.keeper import RunKeeper
+
+LEAVER = 1
+
+
+@pytest.fixture
+def kept(tmp_path):
+    """A run that has gone on for a round, kept; what asks it and serves that."""
+    fed = build()
+    keeper = RunKeeper.create(fed, tmp_path / "run", every=0.0)
+    fed.run(1)
+
+    def ask(request, reason=""):
+        number = left(keeper, request, reason)
+        fed.run(1)
+        return number
+
+    yield keeper, ask
+    keeper.close()
+
+
+def left(keeper, request, reason=""):
+    """A request, asked as another process would."""
+    with Database.open(keeper.folder / "run.db") as db:
+        return leave(db, request, keeper.keyring, reason)
+
+
+def rows(keeper):
+    return {asked.number: asked for asked in keeper.db.asked()}
+
+
+def test_of_an_erased_client_no_request_that_is_over_and_no_sealed_name_is_left(kept):
+    keeper, ask = kept
+    served = ask(erase({LEAVER: [0]}), "by post")
+    refused = ask(join([LEAVER]))
+    shared = ask(erase({LEAVER: [1], 2: [0]}))
+    another = ask(erase({2: [1]}))
+    assert [rows(keeper)[number].state for number in (served, refused, shared, another)] == [
+        "served",
+        "refused",
+        "served",
+        "served",
+    ]
+    before = rows(keeper)[another]
+    last = ask(erase(LEAVER))
+    found = rows(keeper)
+    for number in (served, refused, shared):
+        assert (found[number].body, found[number].outcome) == (b"", b"")
+    assert found[another] == before
+    assert found[last].state == "served"
+    assert told_of(found[last])[0] == [(LEAVER, None)]
+    assert set(keeper.db.client_names()) == set(NAMES) - {LEAVER}
+
+
+def test_what_is_still_to_be_served_stays_when_a_client_goes(kept, monkeypatch):
+    keeper, ask = kept
+    scrub, found = keeping.erasing.scrub, []
+
+    def asked_meanwhile(*told):
+        found.append(left(keeper, erase([LEAVER, 2])))
+        return scrub(*told)
+
+    monkeypatch.setattr(keeping.erasing, "scrub", asked_meanwhile)
+    ask(erase(LEAVER))
+    assert told_of(rows(keeper)[found[0]])[0] == [(LEAVER, None), (2, None)]
+
+
+def test_reasons_and_refusals_of_whose_samples_are_erased_are_read_with_the_new_key_alone(kept, tmp_path):
+    keeper, ask = kept
+    refused = ask(join([LEAVER]), "let me in")
+    before = told_of(rows(keeper)[refused])[1]
+    shutil.copy(tmp_path / "run" / "keys", tmp_path / "old")
+    last = ask(erase({LEAVER: [0]}), "by post")
+    old, new = Keyring(tmp_path / "old"), Keyring(tmp_path / "run" / "keys")
+    found = rows(keeper)
+    assert [found[number].state for number in (refused, last)] == ["refused", "served"]
+    for number, reason in ((refused, b"let me in"), (last, b"by post")):
+        sealed = told_of(found[number])[1]
+        assert new.open(LEAVER, sealed, b"reason") == reason
+        with pytest.raises(StoreError, match="sealed under another key"):
+            old.open(LEAVER, sealed, b"reason")
+    assert old.open(LEAVER, before, b"reason") == b"let me in"
+    with pytest.raises(StoreError, match="sealed under another key"):
+        new.open(LEAVER, before, b"reason")
+    assert outcome_text(found[refused], new) == f"{NAMES[LEAVER]} is a member already"
+    assert outcome_text(found[refused], old) == ""
+
+
+def test_the_write_ahead_log_is_empty_before_an_erasure_counts_as_done(kept, tmp_path, monkeypatch):
+    keeper, ask = kept
+    sizes, append = [], keeper.db.append
+
+    def looked_at(entries):
+        if "erased" in [kind for kind, _ in entries]:
+            sizes.append((tmp_path / "run" / "run.db-wal").stat().st_size)
+        return append(entries)
+
+    monkeypatch.setattr(keeper.db, "append", looked_at)
+    ask(erase(LEAVER))
+    ask(erase({2: [0]}))
+    assert sizes == [0, 0]
