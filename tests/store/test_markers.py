@@ -91,7 +91,11 @@ class Markers:
         return searched(folder, self.fixed | self.engine.marks.get(LEAVER, set()) | models)
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
+@pytest.mark.parametrize(
+    "case",
+    [c if i % 3 == 0 else pytest.param(c, marks=pytest.mark.slow) for i, c in enumerate(CASES)],
+    ids=str,
+)
 def test_none_is_left_though_somebody_reads_and_others_keep_theirs(monkeypatch, tmp_path, case):
     monkeypatch.setattr(erasing, "PATIENCE", 0.05)
     items, engine, folder = kept_items(monkeypatch), Marking(), tmp_path / "run"
