@@ -38,7 +38,8 @@ def test_a_run_that_is_over_is_finished_also_while_a_process_holds_it(tmp_path):
         told = call(command, out, "--client", "1", "--wait", code=2).stderr
         assert f"{idle}: {served} (fed.keeper.close())" in told
     assert shown(out)["requests"] == []
-    assert f"{idle}: {served} (fed.keeper.close())" in call("forget", out, "--client", "1").stdout
+    left = call("forget", out, "--client", "1").stdout
+    assert f"erase client 1. P{idle[1:]}: {served} (fed.keeper.close())" in left
     for word in ("pause", "stop"):
         assert f"there is nothing to {word}" in call(word, out, code=2).stderr
     assert idle in call("resume", out, code=2).stderr

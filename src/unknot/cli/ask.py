@@ -142,7 +142,7 @@ def _ask(
         number = leave(db, request, naming.keyring_of(folder, keys), reason)
     told = request.told(lambda one: names.get(one, f"client {one}"))
     when = _idle(runner, folder, again) if runner and idle else _when(runner, folder, word, again)
-    screen().print(Text(f"request {number}: {told}. {when}"), soft_wrap=True)
+    screen().print(Text(f"request {number}: {told}. {when[0].upper()}{when[1:]}"), soft_wrap=True)
     if wait:
         _wait(folder, number, keys)
 
