@@ -6,11 +6,9 @@ import sys
 from importlib.util import find_spec
 
 import pytest
-from typer.testing import CliRunner
+from kept_commands import NAMES, break_off, call, shown
 
-from unknot.cli import app
 from unknot.core.requests import erase
-from unknot.engine.stacked import StackedEngine
 from unknot.experiments.results import FILES
 from unknot.store.database import Database
 from unknot.store.inbox import leave
@@ -19,67 +17,6 @@ from unknot.store.keyring import Keyring
 from unknot.store.lock import Lock
 
 pytest.importorskip("cryptography")
-
-FILE = """
-[data]
-partition = "iid"
-clients = 4
-samples = 12
-validation = 20
-test_samples = 20
-[train]
-batch_size = 10
-[federation]
-rounds = 3
-"""
-NAMES = ("Graz-on-Mur", "Linz-on-Danube", "Wels-on-Traun", "Wien-on-Danube")
-"""In the order of their numbers."""
-
-
-def call(*args, code=0):
-    result = CliRunner().invoke(app, [str(arg) for arg in args], env={"COLUMNS": "300"})
-    assert result.exit_code == code, (result.output, result.exception)
-    return result
-
-
-def shown(folder, *more):
-    return json.loads(call("show", folder, "--json", *more).stdout)
-
-
-@pytest.fixture
-def file(tmp_path):
-    path = tmp_path / "small.toml"
-    path.write_text(FILE)
-    return path
-
-
-@pytest.fixture
-def towns(tmp_path):
-    """A run's file whose clients have names; one of them is asked for by name."""
-    place = tmp_path / "towns"
-    place.mkdir()
-    for i, name in enumerate((*NAMES, "test", "validation")):
-        rows = "".join(f"0.{i}{j},{j % 2}\n" for j in range(6))
-        (place / f"{name}.csv").write_text("age,ill\n" + rows)
-    path = tmp_path / "towns.toml"
-    request = f"[[request]]\nerase = '{NAMES[0]}'\nround = 1\n"
-    path.write_text(
-        f"[data]\nname = 'folder'\npath = '{place}'\ntarget = 'ill'\n[federation]\nrounds = 3\n{request}"
-    )
-    return path
-
-
-def break_off(monkeypatch, at):
-    """As if the process were interrupted in the middle of this training."""
-    train, calls = StackedEngine.train, []
-
-    def stopped(self, *args, **options):
-        calls.append(1)
-        if len(calls) == at:
-            raise KeyboardInterrupt
-        return train(self, *args, **options)
-
-    monkeypatch.setattr(StackedEngine, "train", stopped)
 
 
 def holding(folder, name):
@@ -130,7 +67,7 @@ def test_no_erased_name_is_in_any_byte_of_the_folder(towns, tmp_path):
     assert (outside["request"], outside["state"]) == ("erase client 1", "served")
     assert outside["asked"] < outside["served"]
     assert shown(out)["lineage"] == list(NAMES[2:])
-    assert "was erased" in call("forget", out, "--client", "1", code=2).output
+    assert "was erased" in call("forget", out, "--client", "#1", code=2).output
 
 
 def test_once_a_client_is_erased_its_file_may_go_too(towns, tmp_path):
@@ -193,7 +130,7 @@ def test_keys_may_lie_apart(towns, tmp_path):
     assert not (out / "keys").exists()
     assert shown(out)["lineage"] == ["client 1", "client 2", "client 3"]
     assert shown(out, "--keys", keys)["lineage"] == list(NAMES[1:])
-    assert "without the keys" in call("forget", out, "--client", NAMES[1], code=2).output
+    assert "names are sealed: add --keys FILE" in call("forget", out, "--client", NAMES[1], code=2).output
     call("forget", out, "--client", NAMES[1], "--keys", keys)
     assert f"in {keys}: name them with --keys" in call("resume", out, code=2).output
     call("resume", out, "--keys", keys, "--quiet")
@@ -205,10 +142,10 @@ def test_keys_may_lie_apart(towns, tmp_path):
 def test_force_takes_a_run_away_unless_somebody_runs_it(file, tmp_path):
     out = tmp_path / "run"
     call("run", file, "--out", out, "--quiet")
-    assert f"unknot resume {out} goes on with it" in call("run", file, "--out", out, code=2).output
+    assert f"to go on with it: unknot resume {out}" in call("run", file, "--out", out, code=2).output
     with Lock(out):
-        assert "stop it first" in call("run", file, "--out", out, "--force", code=2).output
-        assert "is being run by process" in call("resume", out, code=2).output
+        assert "let go of it there first" in call("run", file, "--out", out, "--force", code=2).output
+        assert "and is idle, for the run is over" in call("resume", out, code=2).output
     first = shown(out)
     call("run", file, "--out", out, "--force", "--seed", "7", "--quiet")
     assert shown(out)["model"] != first["model"]
@@ -342,7 +279,7 @@ def test_a_run_that_was_broken_off_before_it_was_kept_is_begun_again_by_the_same
     assert keys.exists()
     told = call("forget", out, "--client", "1", "--keys", keys, code=2).stderr
     assert f"unknot run FILE.toml --out {out}" in told
-    assert "begin it again, in the same folder" in call("resume", out, "--keys", keys, code=2).stderr
+    assert "begin it again with the same unknot run" in call("resume", out, "--keys", keys, code=2).stderr
     with Database.open(out / "run.db") as db:  # as while the process that began it was there
         leave(db, erase(1), Keyring(keys))
     call(*command)

@@ -77,13 +77,14 @@ def test_a_running_process_is_asked_from_outside(running):
     assert "refused: " in refused.output
     assert f"by process {process.pid}" in call("show", out).stdout
 
+    assert "pauses after its current step; its process stays in memory" in call("pause", out).stdout
     call("pause", out)
-    call("pause", out)
+    assert "stop it first" in call("run", out.parent / "long.toml", "--out", out, "--force", code=2).output
     until(lambda: shown(out)["paused"])
     told = call("forget", out, "--client", "3").stdout
     assert f"is paused: it takes it up once it goes on, with unknot resume {out}" in told
     assert f"paused; go on with: unknot resume {out}" in call("show", out).stdout
-    assert "its process goes on" in call("resume", out).output
+    assert f"{out} was paused; process {process.pid} goes on now" in call("resume", out).output
     until(lambda: not shown(out)["paused"])
     before = shown(out)["rounds"]
     until(lambda: shown(out)["rounds"] > before)

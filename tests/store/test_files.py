@@ -159,7 +159,7 @@ def test_only_plain_files_of_a_size_are_read(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "folder").mkdir()
     for name in ("pipe", "folder"):
-        with pytest.raises(StoreError, match="no plain file"):
+        with pytest.raises(StoreError, match=f"should be a plain file, and is a {name}: "):
             read_whole(tmp_path / name, 100)
     write_whole(tmp_path / NAME, b"x" * 101)
     with pytest.raises(StoreError, match="may have 100"):

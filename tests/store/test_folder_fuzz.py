@@ -161,7 +161,7 @@ def use(folder: Path, draw: random.Random, made_up: bool = False) -> list[bool]:
     """Look at the folder, ask it for something and go on with it: what of that could be done."""
     return [
         call("show", str(folder), *draw.choice(((), ("--json",)))),
-        call("forget", str(folder), "--client", draw.choice("47"), "--reason", "asked"),
+        call("forget", str(folder), "--client", f"#{draw.choice('47')}", "--reason", "asked"),
         told(lambda: kept.experiment_of(folder)),
         told(lambda: go_on(folder, made_up)),
     ]

@@ -157,7 +157,7 @@ def test_names_and_links_that_lead_outside_are_refused(tmp_path):
         Vault(folder, keyring)
     link.unlink()
     link.mkdir()
-    assert "no plain file" in Vault(folder, keyring).damaged[link.name]
+    assert "should be a plain file, and is a folder" in Vault(folder, keyring).damaged[link.name]
     (tmp_path / "way").symlink_to(folder)
     with pytest.raises(StoreError, match="symbolic link"):
         Vault(tmp_path / "way", keyring)

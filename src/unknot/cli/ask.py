@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -22,7 +23,13 @@ STATUSES = (
     "served; 130 stopped by Ctrl-C (the request stays)."
 )
 Clients = Annotated[
-    list[str], typer.Option("--client", metavar="NAME|NUMBER", help="Who. May be repeated: one request.")
+    list[str],
+    typer.Option(
+        "--client",
+        metavar="NAME|#NUMBER",
+        help="Who: by name, or by number ('#3'; where clients have no names, 3 will do). May be repeated: "
+        "one request.",
+    ),
 ]
 Wait = Annotated[bool, typer.Option("--wait", help="Wait until it was served, and say what it came to.")]
 Reason = Annotated[
@@ -64,13 +71,21 @@ def admit(
 @app.command(epilog=PLAIN)
 def pause(folder: Folder) -> None:
     """Have a run wait at its next step, kept, until unknot resume or unknot stop."""
-    _say(folder, "pause", f"waits at its next step, and holds its memory. Go on with: unknot resume {folder}")
+    _say(
+        folder,
+        "pause",
+        f"pauses after its current step; its process stays in memory. Go on with: unknot resume {folder}",
+    )
 
 
 @app.command(epilog=PLAIN)
 def stop(folder: Folder) -> None:
     """Have a run end at its next step, kept, to be gone on with by unknot resume."""
-    _say(folder, "stop", f"ends at its next step, and is kept. Go on with: unknot resume {folder}")
+    from unknot.store.naming import again_in
+
+    with errors_for_people():
+        again = again_in(folder)
+    _say(folder, "stop", f"ends at its next step, and is kept. To go on: {again}")
 
 
 def _say(folder: Path, word: str, so: str) -> None:
@@ -78,13 +93,18 @@ def _say(folder: Path, word: str, so: str) -> None:
     from unknot.store.database import Database
     from unknot.store.inbox import asker
     from unknot.store.lock import holder
-    from unknot.store.naming import database
+    from unknot.store.naming import database, over_in
 
     with errors_for_people():
         path = database(folder)
-        if holder(folder) is None:
+        if (held := holder(folder)) is None:
             raise StoreError(f"nobody runs {folder}: there is nothing to {word}")
         with Database.open(path) as db:
+            if over_in(db):
+                raise StoreError(
+                    f"process {held.pid} holds {folder} and is idle, for the run is over: there is nothing "
+                    f"to {word}"
+                )
             db.ask(word, b"", asker())
         screen().print(Text(f"{folder} {so}"), soft_wrap=True)
 
@@ -107,25 +127,51 @@ def _ask(
 
     path = naming.database(folder)
     naming.check_asked(folder, keys)
-    numbers = [naming.number_of(folder, who, keys) for who in clients]
+    names = naming.named_in(folder, keys)
+    numbers = _numbers(folder, clients, keys, names)
     request = look.request(kind, numbers, samples)
-    runner = holder(folder)
-    if wait and runner is None:
-        raise StoreError(
-            f"nobody runs {folder}, and nobody would serve it: leave --wait out, and then: "
-            f"unknot resume {folder}"
-        )
+    runner, again = holder(folder), naming.again_in(folder, keys)
     with Database.open(path) as db:
-        word = standing_of(db)
-        names = naming.client_names(db, folder, keys)
+        idle, word = naming.over_in(db), standing_of(db)
+        if wait and runner is None:
+            raise StoreError(
+                f"nobody runs {folder}, and nobody would serve it: leave --wait out, and then: {again}"
+            )
+        if wait and runner is not None and idle:
+            raise StoreError(f"{_idle(runner, folder, again)}; leave --wait out")
         number = leave(db, request, naming.keyring_of(folder, keys), reason)
     told = request.told(lambda one: names.get(one, f"client {one}"))
-    screen().print(Text(f"request {number}: {told}. {_when(runner, folder, word)}"), soft_wrap=True)
+    when = _idle(runner, folder, again) if runner and idle else _when(runner, folder, word, again)
+    screen().print(Text(f"request {number}: {told}. {when[0].upper()}{when[1:]}"), soft_wrap=True)
     if wait:
         _wait(folder, number, keys)
 
 
-def _when(runner: Holder | None, folder: Path, word: str) -> str:
+def _numbers(folder: Path, clients: list[str], keys: Path | None, names: Mapping[int, str]) -> list[int]:
+    """Who is meant; nobody twice, which is a slip, as in a file."""
+    from unknot.core.errors import RequestError
+    from unknot.store.naming import number_of
+
+    numbers: list[int] = []
+    for who in clients:
+        if (number := number_of(folder, who, keys)) in numbers:
+            raise RequestError(
+                f"{names.get(number, f'client {number}')} is named twice: name each client once"
+            )
+        numbers.append(number)
+    return numbers
+
+
+def _idle(runner: Holder, folder: Path, again: str) -> str:
+    """Of a run that is over, and still held, as by a notebook."""
+    return (
+        f"process {runner.pid} holds {folder} and is idle: it is served when that process goes on (fed.run "
+        f"or fed.resume), or once it has let go (fed.keeper.close()), "
+        f"{'with ' if again.startswith('unknot ') else 'when you '}{again}"
+    )
+
+
+def _when(runner: Holder | None, folder: Path, word: str, again: str) -> str:
     if runner is not None and word:
         return (
             f"Process {runner.pid} runs {folder}, and is {word}: it takes it up once it goes on, "
@@ -133,27 +179,27 @@ def _when(runner: Holder | None, folder: Path, word: str) -> str:
         )
     if runner is not None:
         return f"Process {runner.pid} runs {folder}, and takes it up at its next step"
-    return f"Nobody runs {folder}: it is served with the next unknot resume {folder}"
+    return f"Nobody runs {folder}. To have it served: {again}"
 
 
 def _wait(folder: Path, number: int, keys: Path | None) -> None:
     """Until a request was served or refused, or nobody is left to do it; say what it came to."""
-    from unknot.store import look, naming
+    from unknot.store import inbox, look, naming
     from unknot.store.database import Database
-    from unknot.store.inbox import wait_for
     from unknot.store.lock import holder
     from unknot.store.words import standing_of
 
-    path, word, console = naming.database(folder), "", side()
+    path, word, console, looks = naming.database(folder), "", side(), 0
     with console.status("waiting until it is served"):
         while True:
             there = holder(folder) is not None  # before the look: what it did last is seen then
             with Database.open(path, readonly=True) as db:
                 before, word = word, standing_of(db) if there else ""
+                looks = looks + 1 if naming.over_in(db) else 0  # once: it may be about to go on for this
             if word and not before:
                 console.print(Text(f"{folder} is {word}: it is served once you say unknot resume {folder}"))
-            asked = wait_for(path, number, timeout=1.0)
-            if asked.state in ("served", "refused") or not there:
+            asked = inbox.wait_for(path, number, timeout=1.0)
+            if asked.state in ("served", "refused") or not there or looks > 1:
                 break
     found = look.outcome(folder, asked, keys)
     if found.state == "served":
@@ -163,7 +209,7 @@ def _wait(folder: Path, number: int, keys: Path | None) -> None:
         return
     why = f"refused: {found.why or 'why is sealed; name the keys with --keys'}"
     if found.state != "refused":
-        why = f"the run ended before it was served: it is, with unknot resume {folder}"
+        why = f"the run ended before it was served. To have it served: {naming.again_in(folder, keys)}"
     side().print(Text(why))
     raise typer.Exit(NOT_SERVED)
 

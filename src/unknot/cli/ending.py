@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -32,7 +33,7 @@ class Asked:
     force: bool = False
     tracked: Tracked = field(default_factory=Tracked)
     keep: bool = False
-    """Whether the run itself is kept in the folder, and not what it leaves alone."""
+    """Whether the run itself is kept in the folder, and not only what it leaves."""
     keys: Path | None = None
     checkpoint: float | None = None
 
@@ -44,35 +45,79 @@ class Asked:
     def check(self) -> None:
         """What cannot be written is found before a long run rather than after it."""
         from unknot.core.errors import ConfigError, StoreError
-        from unknot.experiments.results import FILES, check_folder
+        from unknot.experiments.results import check_folder
         from unknot.report import timeline
+        from unknot.store.database import Database
         from unknot.store.files import check_ours
         from unknot.store.lock import holder
-        from unknot.store.naming import DATABASE, check_new
+        from unknot.store.naming import DATABASE, again_in, check_new, over_in
 
         if self.plot is not None:
             timeline.check(self.plot)
+        for option, given in {
+            "--force": self.force and self.out is None,
+            "--keys": self.keys,
+            "--checkpoint": self.checkpoint,
+        }.items():
+            if given and self.out is None:
+                raise ConfigError(f"{option} is for a folder of --out: name it, or leave {option} out")
+            if given and not self.keep:
+                raise ConfigError(f"{option} is for a run that is kept: leave it out, or --no-keep")
         if self.out is None:
-            for option, given in {
-                "--force": self.force,
-                "--keys": self.keys,
-                "--checkpoint": self.checkpoint,
-            }.items():
-                if given:
-                    raise ConfigError(f"{option} is for a folder of --out: name it, or leave {option} out")
             return
-        again = self.keep and not self.force and _half_begun(self.out)
-        check_folder(self.out, self.force, FILES if again else (*FILES, DATABASE))
         if (self.out / DATABASE).exists() and (held := holder(self.out)):
+            with Database.open(self.out / DATABASE, readonly=True) as db:
+                idle = over_in(db)
+            does, first = "runs", f"stop it first: unknot stop {self.out}"
+            if idle:
+                does, first = "holds", "let go of it there first (fed.keeper.close())"
             raise StoreError(
-                f"{self.out} holds a run that process {held.pid} on {held.host} runs: name another folder, "
-                f"or stop it first: unknot stop {self.out}"
+                f"{self.out} holds a run that process {held.pid} on {held.host} {does}: name another folder, "
+                f"or {first}"
             )
         if self.keep:
             check_ours(self.out)
-            check_store("--no-keep leaves its results alone, in a folder that cannot be gone on with")
+        again = self.keep and not self.force and _half_begun(self.out)
+        if (self.out / DATABASE).exists() and not (self.force or again):
+            how = ""
+            with suppress(StoreError):  # damaged: there may be no going on with it
+                how = f"; to go on with it: {again_in(self.out, self.keys)}"
+            raise ConfigError(
+                f"{self.out} holds a run already: name another folder, or write over it with --force{how}"
+            )
+        check_folder(self.out, self.force)
+        if self.keep:
+            self._check_own(self.out)
+            check_store("--no-keep writes only its results, into a folder that cannot be gone on with")
         if self.keep or self.force:
             check_new(self.out, self.keys, instead=self.force)
+
+    def _check_own(self, out: Path) -> None:
+        """A folder that has other things in it is not taken: it would be closed, and a run's from then on.
+
+        Once it is a run's, what else is put there is its owner's business.
+        """
+        from unknot.core.errors import ConfigError
+        from unknot.store.files import PART
+        from unknot.store.look import PARTS
+        from unknot.store.naming import DATABASE
+
+        if not out.is_dir() or (out / DATABASE).exists():
+            return
+        said = (self.plot, self.tracked.csv, self.tracked.tensorboard, self.tracked.mlflow)
+        written = [Path(path).absolute() for path in said if path is not None]
+        own = {
+            path.relative_to(out.absolute()).parts[0] for path in written if out.absolute() in path.parents
+        }
+        own |= set(PARTS)
+        if others := sorted(
+            p.name for p in out.iterdir() if p.name not in own and not p.name.startswith(PART)
+        ):
+            more = f" and {len(others) - 1} more" if len(others) > 1 else ""
+            raise ConfigError(
+                f"{out} has other things in it ({others[0]!r}{more}), and a run's folder is the run's alone: "
+                f"name a folder of its own, such as {out / 'NAME'}"
+            )
 
     def write(self, history: History, experiment: Experiment) -> list[Path]:
         """The picture and the folder, and where they are."""

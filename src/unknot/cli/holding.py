@@ -22,7 +22,7 @@ Keep = Annotated[
     typer.Option(
         "--keep/--no-keep",
         metavar="",
-        help="Of --out: keep the run itself there, to go on with; or leave its results alone.",
+        help="Of --out: keep the run itself there, to go on with; or write only the results.",
     ),
 ]
 Checkpoint = Annotated[
@@ -50,19 +50,20 @@ def is_kept(folder: Path) -> bool:
 
 
 @contextmanager
-def held(fed: Federation, folder: Path) -> Iterator[None]:
+def held(fed: Federation, folder: Path, keys: Path | None = None) -> Iterator[None]:
     """Within: the first Ctrl-C or SIGTERM ends the run after this step, kept; a second one at once.
 
     A stop that was asked for ends the command, and all is well. The folder is let go of at the end.
     """
     from unknot.core.errors import RunStopped
+    from unknot.store.naming import again_in
 
     keeper: Any = fed.keeper
     try:
         with _signals(keeper):
             yield
     except RunStopped:
-        side().print(Text(f"stopped, as it was asked to. Go on with: unknot resume {folder}"))
+        side().print(Text(f"stopped, as it was asked to. Go on with: {again_in(folder, keys)}"))
         raise typer.Exit(0) from None
     finally:
         keeper.close()
@@ -97,4 +98,4 @@ def plain_alone() -> Iterator[None]:
     try:
         yield
     except NotPlain as error:
-        raise ConfigError(f"{error}; or leave the results of a run alone, with --no-keep") from None
+        raise ConfigError(f"{error}; or write only the results, with --no-keep") from None

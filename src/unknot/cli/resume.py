@@ -31,13 +31,14 @@ from unknot.cli.tracking import CSVFile, MLflowPlace, TensorBoardDir, Tracked, W
 
 if TYPE_CHECKING:
     from unknot.report.progress import Live
+    from unknot.store.lock import Holder
 
 
 @app.command(epilog=STATUSES.replace("before it came;", "before it came, or one was refused;"))
 def resume(
     folder: Folder,
     rounds: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="When it is over, so many more rounds.")
+        int | None, typer.Option(metavar="N", min=1, help="If the run is over: train N more rounds.")
     ] = None,
     device: Device = None,
     engine: Engine = None,
@@ -65,20 +66,28 @@ def resume(
 
 def _resume(folder: Path, rounds: int | None, overrides: list[str], own_code: bool, asked: Asked) -> int:
     """Go on; what to exit with."""
+    from unknot.core.errors import StoreError
     from unknot.experiments import kept
     from unknot.report import timeline
     from unknot.report.progress import Live
     from unknot.store.look import look
-    from unknot.store.naming import one_line
+    from unknot.store.naming import begun, broken_off, one_line
 
     live: Live | None = None
-    with errors_for_people(lambda: _kept(live, folder)), _in_words(folder, own_code):
+    with errors_for_people(lambda: _kept(live, folder, asked.keys)), _in_words(folder, own_code):
         check_store()
         if asked.plot is not None:
             timeline.check(asked.plot)
         found = look(folder, asked.keys)
-        if found.paused or found.pausing:
-            _go(folder)
+        if found.holder is not None and (found.paused or found.pausing):
+            _go(folder, found.holder)
+        if found.holder is not None and found.idle:
+            raise StoreError(
+                f"process {found.holder.pid} holds {folder} and is idle, for the run is over: go on with it "
+                "there (fed.run or fed.resume), or let go of it first (fed.keeper.close())"
+            )
+        if found.kept is None and found.holder is None:
+            raise StoreError(broken_off(begun(folder), folder))
         over = rounds is None and found.settled
         trackers = [] if over else asked.tracked.trackers(onto=True)
         for path in kept.reads(kept.experiment_of(folder, overrides, own_code)):
@@ -94,7 +103,7 @@ def _resume(folder: Path, rounds: int | None, overrides: list[str], own_code: bo
                 own_code=own_code,
             )
         keeper: Any = fed.keeper
-        with held(fed, folder):
+        with held(fed, folder, asked.keys):
             for text in keeper.said:
                 warn(text)
             steps = fed.steps
@@ -102,7 +111,7 @@ def _resume(folder: Path, rounds: int | None, overrides: list[str], own_code: bo
             with warnings_told(), live, plain_alone():
                 history = kept.go_on(fed, rounds)
             if over and fed.steps == steps and _whole(folder):
-                asked = _left_alone(asked, folder, history.stopped)
+                asked = _left_alone(asked, found.again, history.stopped)
             leave(history, kept.to_leave(folder, overrides, own_code, asked.keys), asked, trackers)
         return PENDING if keeper.post.refused else status_of(history)
 
@@ -135,10 +144,10 @@ def _whole(folder: Path) -> bool:
     return all((folder / name).exists() for name in FILES)
 
 
-def _left_alone(asked: Asked, folder: Path, stopped: str) -> Asked:
+def _left_alone(asked: Asked, again: str, stopped: str) -> Asked:
     """A run that is over, and has nothing to do: that is said, and its results stay as they are."""
-    text = f"{folder} is over ({stopped}), and nothing was asked of it since: its results stay as they are"
-    side(asked.silent).print(Text(f"{text}. More of it: unknot resume {folder} --rounds N"))
+    text = f"{asked.out} is over ({stopped}), and nothing was asked of it since: its results stay as they are"
+    side(asked.silent).print(Text(f"{text}. More of it: {again} --rounds N"))
     return replace(asked, out=None, quiet=True)
 
 
@@ -154,7 +163,7 @@ class _Later:
         self.live(event)  # type: ignore[arg-type]
 
 
-def _go(folder: Path) -> None:
+def _go(folder: Path, runner: Holder) -> None:
     """A process that is paused is told to go on; there is nothing else to do then."""
     from unknot.store.database import Database
     from unknot.store.inbox import asker
@@ -162,10 +171,14 @@ def _go(folder: Path) -> None:
 
     with Database.open(database(folder)) as db:
         db.ask("go", b"", asker())
-    side().print(Text(f"{folder} was told to pause: its process goes on. See it with: unknot watch {folder}"))
+    side().print(
+        Text(f"{folder} was paused; process {runner.pid} goes on now. See it with: unknot watch {folder}")
+    )
     raise typer.Exit(0)
 
 
-def _kept(live: Live | None, folder: Path) -> str:
+def _kept(live: Live | None, folder: Path, keys: Path | None) -> str:
+    from unknot.store.naming import again_in
+
     when = f"after round {live.rounds}; " if live is not None and live.rounds else ""
-    return f"{when}the run is kept in {folder}. Go on with: unknot resume {folder}"
+    return f"{when}the run is kept in {folder}. Go on with: {again_in(folder, keys)}"

@@ -152,7 +152,7 @@ def _run_kept(
             every=asked.checkpoint,
             instead=asked.force,
         )
-    with held(fed, asked.out):
+    with held(fed, asked.out, asked.keys):
         with warnings_told(), live, plain_alone():
             history = kept.go_on(fed)
         experiment = kept.to_leave(asked.out, own_code=True, keys=asked.keys)
@@ -162,20 +162,22 @@ def _run_kept(
 
 def _kept(rounds: int, asked: Asked, trackers: list[Tracker]) -> str:
     """What there is of a run that was stopped, and how to go on."""
-    when = f"after round {rounds}" if rounds else "before the first round was done"
-    if there := asked.keep and asked.out is not None and is_kept(asked.out):
-        text = f"{when}; the run is kept in {asked.out}"
+    from unknot.store.naming import again_in
+
+    text = f"after round {rounds}" if rounds else "before the first round was done"
+    how = "The same command starts from the first round"
+    if asked.keep and asked.out is not None and is_kept(asked.out):
+        text += f"; the run is kept in {asked.out}"
+        how = f"Go on with: {again_in(asked.out, asked.keys)}"
     else:
-        text = f"{when}; no model is kept"
-        if asked.out is not None:
+        text += "; no model is kept"
+        if asked.keep and asked.out is not None and asked.out.is_dir() and any(asked.out.iterdir()):
+            text += f"; {asked.out} holds what was begun, and no checkpoint"
+        elif asked.out is not None:
             text += f"; nothing was written into {asked.out}"
     if rounds and trackers:
         text += f"; what happened until then is in {', '.join(tracker.where for tracker in trackers)}"
-    return (
-        f"{text}. Go on with: unknot resume {asked.out}"
-        if there
-        else (f"{text}. The same command starts from the first round")
-    )
+    return f"{text}. {how}"
 
 
 def too_late(experiment: Experiment) -> list[str]:

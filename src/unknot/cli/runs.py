@@ -46,7 +46,7 @@ def runs(
         if json_:
             sys.stdout.write(json.dumps(found) + "\n")
         elif found:
-            screen().print(table(found))
+            screen().print(table(found), crop=False)
         else:
             screen().print(f"no runs are kept in {folder} or below: unknot run FILE.toml --out DIR keeps one")
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import codecs
 import logging
 import os
+import re
 import sys
 import unicodedata
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from rich.console import Console
 from rich.text import Text
@@ -21,6 +23,7 @@ LIKE = {"±": "+-", "ε": "eps", "δ": "delta", "μ": "mu", "α": "alpha", "ψ":
 LIKE |= dict(zip("▾◂▸–—…·×≥≤≈←→⇒−‖‘’", "v<>--~.x><~<>>-|''", strict=True))
 LIKE |= dict(zip("▁▂▃▄▅▆▇█▏▎▍▌▋▊▉━╸╺│├└─", "_.-=+*%#||||###--_|+`-", strict=True))
 
+_ENDS = re.compile(r"[ \t]+$", re.MULTILINE)
 BRAILLE = 0x2800
 """Where the letters made of dots begin; each bit beyond is a dot."""
 
@@ -30,6 +33,17 @@ class Screen(Console):
 
     def on_broken_pipe(self) -> None:
         raise BrokenPipeError
+
+    def print(self, *objects: Any, **options: Any) -> None:
+        """As it is; where nobody looks at it, without the spaces that tables end their lines with."""
+        if self.is_terminal:
+            super().print(*objects, **options)
+            return
+        with self.capture() as printed:
+            super().print(*objects, **options)
+        if text := _ENDS.sub("", printed.get()):
+            self.file.write(text)
+            self.file.flush()
 
 
 def screen(quiet: bool = False) -> Console:

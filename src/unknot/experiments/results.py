@@ -46,10 +46,9 @@ def check_folder(folder: str | Path, force: bool = False, files: Sequence[str] =
     place = Path(folder)
     held = [name for name in files if (place / name).exists()]
     if held and not force:
-        more = f"; unknot resume {place} goes on with it" if "run.db" in held else ""
         raise ConfigError(
             f"{place} holds a run already ({', '.join(held)}): name another folder, or write over it "
-            f"with --force{more}"
+            "with --force"
         )
     there = next(path for path in (place, *place.absolute().parents) if path.exists())
     if not there.is_dir():

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from rich.console import Group, RenderableType
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
@@ -14,24 +15,47 @@ from unknot.report.words import counted, size
 
 Record = Mapping[str, Any]
 STYLES = {"running": "green", "finished": "bold", "stopped": "yellow"}
+WORDS = ("pause", "go", "stop")
+"""What is said to the process that runs a run, rather than asked of the run."""
 FEW = 12
 """So many clients of a lineage are named."""
 
 
 def table(runs: Sequence[Record]) -> RenderableType:
     """A line each: where, what, state, rounds, requests, when it was last kept, how much."""
-    found = Table(
-        "run", "method", "state", "rounds", "requests", "last kept", "size", box=None, pad_edge=False
-    )
-    for one in runs:
-        if "error" in one:
-            found.add_row(Text(one["folder"]), "", Text("cannot be read", style="red"), "", "", "", "")
-            continue
+    return _Listed(runs)
+
+
+class _Listed:
+    """Runs in a table; where a folder's name would be cut in it, which is to be copied, in lines."""
+
+    def __init__(self, runs: Sequence[Record]) -> None:
+        self._runs = [one for one in runs if "error" not in one]
+        self._wrong = [one for one in runs if "error" in one]
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        found = Table(box=None, pad_edge=False)
+        found.add_column("run", no_wrap=True)
+        for name in ("method", "state", "rounds", "requests", "last kept", "size"):
+            found.add_column(name)
+        for one in self._runs:
+            found.add_row(Text(one["folder"]), *self._cells(one))
+        for one in self._wrong:
+            found.add_row(Text(one["folder"]), "", Text("cannot be read", style="red"))
+        if found.__rich_measure__(console, options).minimum <= options.max_width:
+            yield found
+        else:
+            for one in self._runs:
+                method, state, rounds, requests, kept, much = self._cells(one)
+                told = (method, state, f"{rounds} rounds", f"requests {requests}", f"kept {kept}", much)
+                yield Text(one["folder"], style="bold", no_wrap=True, overflow="ignore")
+                yield Padding(Text(", ").join(Text.assemble(cell) for cell in told), (0, 0, 0, 2))
+        yield from (Text(f"{one['folder']}: {one['error']}", style="red") for one in self._wrong)
+
+    def _cells(self, one: Record) -> tuple[Text, ...]:
         state = Text(_word(one), style=STYLES.get(one["state"], ""))
-        rows = (one["folder"], one["method"], state, str(one["rounds"]), _asked(one), when(one["kept"]))
-        found.add_row(*(row if isinstance(row, Text) else Text(row) for row in (*rows, size(_all(one)))))
-    wrong = [Text(f"{one['folder']}: {one['error']}", style="red") for one in runs if "error" in one]
-    return Group(found, *wrong)
+        rest = (str(one["rounds"]), _asked(one), when(one["kept"]), size(_all(one)))
+        return (Text(one["method"]), state, *map(Text, rest))
 
 
 def sheet(run: Record) -> RenderableType:
@@ -52,7 +76,7 @@ def sheet(run: Record) -> RenderableType:
     row("requests", *([_request(one) for one in run["requests"]] or [Text("none")]))
     if run["erased"]:
         row("erased", *(line for one in run["erased"] for line in (_erased(one), *_stays(one))))
-    row("kept", ", ".join(f"{what} {size(count)}" for what, count in run["sizes"].items()))
+    row("kept", ", ".join(_kept(run, what, count) for what, count in run["sizes"].items()))
     return rows
 
 
@@ -73,27 +97,47 @@ def when(at: str | None) -> str:
 
 
 def _word(run: Record) -> str:
-    """``running``, or ``paused``, or ``pausing`` where it has not taken that up yet."""
-    return "paused" if run["paused"] else "pausing" if run["pausing"] else str(run["state"])
+    """``running``; ``pausing`` until it is ``paused``; ``finished``, and who holds it or what waits then."""
+    if run["paused"] or run["pausing"]:
+        return "paused" if run["paused"] else "pausing"
+    if run["state"] != "finished":
+        return str(run["state"])
+    many, held = len(_waiting(run)), run["holder"]
+    parts = ["finished"]
+    parts += [f"held by process {held['pid']}"] if held else []
+    parts += [f"{counted(many, 'request')} {'waits' if many == 1 else 'wait'}"] if many else []
+    return ", ".join(parts)
+
+
+def _waiting(run: Record) -> list[Record]:
+    """What was asked from outside, and is still to be served."""
+    asked = [one for one in run["requests"] if one["number"] is not None and one["request"] not in WORDS]
+    return [one for one in asked if one["state"] in ("waiting", "taken")]
 
 
 def _state(run: Record) -> list[str | Text]:
     standing = f"{counted(run['rounds'], 'round')}, {run['time']:.1f} simulated seconds"
-    state, folder = run["state"], run["folder"]
+    state, who, word = run["state"], run["holder"], _word(run)
     if state == "running":
-        who = run["holder"]
-        word = _word(run)
-        paused = "" if word == "running" else f"; go on with: unknot resume {folder}"
+        paused = "" if word == "running" else f"; go on with: unknot resume {run['folder']}"
         return [f"{word}{paused} ({standing} when last kept)", f"by process {who['pid']} on {who['host']}"]
-    waits = any(one["number"] is not None and one["state"] in ("waiting", "taken") for one in run["requests"])
-    if state == "finished" and not waits:
-        return [f"finished ({run['stopped']}): {standing}"]
-    why = "finished, and asked for something since" if state == "finished" else "stopped"
-    return [f"{why}: {standing}", f"go on with: unknot resume {folder}"]
+    if state == "finished" and not _waiting(run):
+        return [f"{word} ({run['stopped']}): {standing}"]
+    if who is not None:
+        return [
+            f"{word}: {standing}",
+            f"to go on: in process {who['pid']} (fed.run or fed.resume); or once it has let go "
+            f"(fed.keeper.close()): {run['again']}",
+        ]
+    return [f"{word}: {standing}", f"to go on: {run['again']}"]
+
+
+def _kept(run: Record, what: str, count: int) -> str:
+    return "keys kept apart" if what == "keys" and run["apart"] and not count else f"{what} {size(count)}"
 
 
 def _asked(run: Record) -> str:
-    wanted = [one for one in run["requests"] if one["request"] not in ("pause", "stop", "go")]
+    wanted = [one for one in run["requests"] if one["request"] not in WORDS]
     served = sum(one["state"] == "served" for one in wanted)
     refused = sum(one["state"] == "refused" for one in wanted)
     text = f"{served} of {len(wanted)} served" if wanted else "none"
@@ -115,17 +159,13 @@ def _request(one: Record) -> Text:
 def _erased(one: Record) -> str:
     whole = [f"client {client}" for client in one["whole"]]
     parts = [f"samples of client {client}" for client in one["parts"]]
-    gone = [
-        counted(one["keys"], "key") if one["keys"] else "",
-        counted(one["checkpoints"], "checkpoint"),
-        f"{counted(one['tensors'], 'tensor')} of {counted(one['packs'], 'pack')}",
-        ", ".join(one["results"]),
-    ]
+    gone = [counted(one[f"{what}s"], what) for what in ("key", "checkpoint", "tensor") if one[f"{what}s"]]
+    gone += one["results"]
     open_ = (
         "" if one["truncated"] else "; a reader held the database's log open: it is emptied at the next one"
     )
-    told = ", ".join(filter(None, gone))
-    return f"{when(one['at'])}: {', '.join([*whole, *parts])}; removed {told} ({size(one['bytes'])}){open_}"
+    told = f"removed {', '.join(gone)} ({size(one['bytes'])})" if gone else "there was nothing to remove"
+    return f"{when(one['at'])}: {', '.join([*whole, *parts])}; {told}{open_}"
 
 
 def _stays(one: Record) -> list[str]:

@@ -31,7 +31,11 @@ ENGINE = ("engine", "device", "dtype")
 def noted(fed: Federation) -> dict[str, Any]:
     """What is put down when a run is begun, to be compared when it is gone on with."""
     measured = [fed.given.evaluate_every, list(fed.given.evaluate_on)]
-    return {"environment": settings(environment(fed.engine)), "evaluate": measured}
+    return {
+        "environment": settings(environment(fed.engine)),
+        "evaluate": measured,
+        "method": fed.method.name,
+    }
 
 
 def check_setup(fed: Federation, now: Mapping[str, Any], db: Database, folder: Path) -> None:

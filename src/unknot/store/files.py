@@ -92,14 +92,35 @@ def make_folder(path: Path) -> None:
 
 
 def check_ours(path: Path) -> None:
-    """Whether a folder, if it is there, can be made ours alone: not if it is another user's, or shared."""
+    """Whether a folder, if it is there, can be made ours alone: not if it is another user's, or shared.
+
+    Nor if it is one that people live in: it would be closed to everybody else, with all that lies below it.
+    """
     if not os.path.lexists(path):
         return
+    if what := _lived_in(path):
+        raise StoreError(
+            f"{path.absolute()} is {what}, and a run's folder is its owner's alone: name a folder of its "
+            "own, such as runs/NAME"
+        )
     with told("look at", path):
         found = os.stat(path, follow_symlinks=False)
     if found.st_uid != os.geteuid() or found.st_mode & stat.S_ISVTX:
         whose = "is shared" if found.st_uid == os.geteuid() else f"belongs to user {found.st_uid}"
         raise StoreError(f"{path} {whose}, and a run's folder is its owner's alone: name another one")
+
+
+def _lived_in(path: Path) -> str:
+    """What a folder is that nobody means by the folder of a run; nothing where it is no such."""
+    place = path.resolve()
+    if place == place.parent:
+        return "the root of the file system"
+    for find, what in ((Path.home, "your home folder"), (Path.cwd, "the folder that you are in")):
+        with suppress(RuntimeError, OSError):  # there may be no home, and the folder may be gone
+            found = find().resolve()
+            if place in (found, *found.parents):
+                return what if place == found else f"above {what}"
+    return ""
 
 
 def make_private(path: Path) -> None:
@@ -171,7 +192,9 @@ def read_whole(path: Path, most: int) -> bytes:
     """The bytes of a file, which may be `most` at the most."""
     with opened(path) as (descriptor, size), told("read", path):
         if size > most:
-            raise StoreError(f"{path} has {size} bytes, and may have {most}: it is none of ours; remove it")
+            raise StoreError(
+                f"{path} has {size} bytes, and may have {most}: this is not how unknot left it; look at it"
+            )
         return read_at(descriptor, 0, size, path)
 
 
@@ -179,14 +202,37 @@ def read_whole(path: Path, most: int) -> bytes:
 def opened(path: Path) -> Iterator[tuple[int, int]]:
     """A file's descriptor, for reading, and its size; only a plain file is opened."""
     with told("read", path), _folder(path.parent) as folder:
-        descriptor = os.open(path.name, _READ, dir_fd=folder)
+        try:
+            descriptor = os.open(path.name, _READ, dir_fd=folder)
+        except OSError as error:
+            if error.errno in (errno.ELOOP, errno.ENXIO):  # a link; a socket
+                raise StoreError(_no_file(path, os.lstat(path.name, dir_fd=folder).st_mode)) from None
+            raise
     try:
         found = os.fstat(descriptor)
         if not stat.S_ISREG(found.st_mode):
-            raise StoreError(f"{path} is no plain file: remove it")
+            raise StoreError(_no_file(path, found.st_mode))
         yield descriptor, found.st_size
     finally:
         os.close(descriptor)
+
+
+def kind(mode: int) -> str:
+    """What a file is, by its mode, in words."""
+    for is_one, words in (
+        (stat.S_ISREG, "a plain file"),
+        (stat.S_ISDIR, "a folder"),
+        (stat.S_ISLNK, "a symbolic link"),
+        (stat.S_ISFIFO, "a pipe"),
+        (stat.S_ISSOCK, "a socket"),
+    ):
+        if is_one(mode):
+            return words
+    return "a device"
+
+
+def _no_file(path: Path, mode: int) -> str:
+    return f"{path} should be a plain file, and is {kind(mode)}: this is not how unknot left it; look at it"
 
 
 def read_at(descriptor: int, start: int, size: int, path: Path) -> bytes:

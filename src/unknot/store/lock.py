@@ -73,7 +73,7 @@ class Lock:
         holder = _noted(self.folder / _NAME)
         return (
             f"run {self.folder} is being run by process {holder.pid} on {holder.host} since {holder.since}; "
-            f"stop it with unknot stop {self.folder}"
+            f"stop it with unknot stop {self.folder}, or, in Python, let go of it (fed.keeper.close())"
         )
 
 

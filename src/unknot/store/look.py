@@ -29,6 +29,7 @@ from unknot.store.lock import Holder, Lock, holder
 from unknot.store.naming import (
     DATABASE,
     KEYS,
+    again,
     begun_in,
     check_new,
     client_names,
@@ -42,6 +43,8 @@ from unknot.store.rows import REFUSED, SERVED, Asked
 from unknot.store.words import PAUSED, PAUSING, WORDS, standing
 
 RUNNING, STOPPED, FINISHED = "running", "stopped", "finished"
+PARTS = (DATABASE, f"{DATABASE}-wal", f"{DATABASE}-shm", KEYS, "lock", STATE, WEIGHTS, *RESULTS)
+"""What lies in the folder of a run."""
 RARE = ("resumed", "stopped", "erased", "ended")
 """Entries of the log of which there are few."""
 
@@ -76,6 +79,7 @@ class Look:
     name: str
     method: str
     state: str
+    """Finished also while a process holds it that has nothing to do with it any more."""
     paused: bool
     pausing: bool
     """Whether it was told to pause, and has not taken that up yet."""
@@ -85,6 +89,10 @@ class Look:
     """Simulated seconds."""
     clients: int
     """When it was begun."""
+    apart: bool
+    """Whether its keys lie elsewhere."""
+    again: str
+    """How it is gone on with: a command, or what to do in Python."""
     begun: str
     """When (UTC)."""
     kept: str | None
@@ -101,6 +109,11 @@ class Look:
     """What is kept, in bytes."""
     resumed: int = 0
     """How often it was gone on with."""
+
+    @property
+    def idle(self) -> bool:
+        """Whether a process holds it although it is over."""
+        return self.state == FINISHED and self.holder is not None
 
     @property
     def settled(self) -> bool:
@@ -132,27 +145,29 @@ def _look(folder: str | Path, keys: str | Path | None) -> Look:
         named = None if last is None else read_named(last.body)
         table = table_in(noted.get("table") or {})
         served = _served(db) if table.get("request") else []
-    again = [entry for entry in rare if entry.kind == "resumed"]
+    resumed = [entry for entry in rare if entry.kind == "resumed"]
     gone = [(removed_in(entry), entry.at) for entry in rare if entry.kind == "erased"]
     ended = next((entry for entry in reversed(rare) if entry.kind == "ended"), None)
     since = max((entry.at for entry in rare if entry.kind in ("resumed", "stopped")), default="")
     word = standing(asked, since) if held else ""
     over = ended is not None and last is not None and ended.number > last.number
     told = table_in(read_plain(ended.body)) if over and ended is not None else {}
-    method = table_in(table.get("method") or {}).get("name", "rfs" if table else "–")
+    method = noted.get("method", "–")
     done = "" if named is None else named.stopped
     keyring = keyring_of(folder, keys)
     return Look(
         folder=str(folder),
         name=one_line(table.get("name", Path(folder).name)),
         method=one_line(method),
-        state=RUNNING if held else FINISHED if done else STOPPED,
+        state=RUNNING if held and not (done and over) else FINISHED if done else STOPPED,
         paused=word == PAUSED,
         pausing=word == PAUSING,
         holder=held,
         rounds=0 if named is None else named.rounds,
         time=0.0 if named is None else named.time,
         clients=int(noted.get("clients", 0)),
+        apart=noted.get("keys") is not None,
+        again=again(noted, folder, keys),
         begun=when,
         kept=None if last is None else last.at,
         stopped=done,
@@ -161,7 +176,7 @@ def _look(folder: str | Path, keys: str | Path | None) -> Look:
         requests=[*_of_file(table, when, served, asked), *(_of(one, names, keyring) for one in asked)],
         erased=[{**one, "at": at, "stays": [one_line(line) for line in stays(one)]} for one, at in gone],
         sizes=sizes(folder, keys),
-        resumed=len(again),
+        resumed=len(resumed),
     )
 
 
@@ -181,7 +196,7 @@ def event_of(body: bytes) -> Event | None:
 
 def request(kind: str, numbers: Iterable[int], samples: list[int] | None) -> Erase | Join:
     """What is left in the inbox of a run."""
-    clients = list(dict.fromkeys(numbers))
+    clients = list(numbers)
     if kind == "join":
         return Join(tuple(clients), Moment())
     if samples is not None and len(clients) != 1:
@@ -199,6 +214,8 @@ def outcome(folder: str | Path, asked: Asked, keys: str | Path | None = None) ->
 def runs(folder: str | Path, deep: int = 4) -> list[Path]:
     """The folders of runs in and below a folder, a few levels deep; no symbolic link is followed."""
     place, found = Path(folder), []
+    if place.exists() and not place.is_dir():
+        raise ConfigError(f"{place} is a file: name the folder in which runs are kept")
     if not place.is_dir():
         raise ConfigError(f"there is no folder {place}")
     if (place / DATABASE).exists():
@@ -258,10 +275,12 @@ def _of(asked: Asked, names: Mapping[int, str], keyring: Keyring | None) -> Want
         made = Erase(tuple(Target(*one) for one in told), Moment()) if what == "erase" else None
         what = made.told(label) if made else Join(tuple(c for c, _ in told), Moment()).told(label)
     elif asked.kind in ("erase", "join"):
-        what = f"{asked.kind} (emptied: of a client that was erased since)"
+        what = f"{asked.kind} …"
     event = event_of(asked.outcome) if asked.state == "served" and asked.outcome else None
     refused = asked.state == "refused"
-    why = _opened(keyring, told[0][0], asked.outcome if refused else reason, refused) if told else ""
+    why = "" if told or asked.kind in WORDS else "whom it named is not kept, for a client in it was erased"
+    if told:
+        why = _opened(keyring, told[0][0], asked.outcome if refused else reason, refused)
     return Wanted(
         request=what,
         asked=asked.asked_at,

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from unknot.core.errors import RequestError, StoreError, UnknotError, nearest
+from unknot.core.ids import one_way
 from unknot.store import files
 from unknot.store.checkpoint import Checkpoint
 from unknot.store.database import Database
@@ -18,20 +20,60 @@ from unknot.store.lock import holder
 from unknot.store.rows import Entry
 
 DATABASE, KEYS = "run.db", "keys"
+RECORD = "record.json"
+"""What every run leaves at its end, kept or not."""
 
 
 def database(folder: str | Path) -> Path:
     """Where the database of the run in a folder is."""
     path = Path(folder) / DATABASE
-    if not os.path.lexists(path):
-        raise StoreError(f"{folder} holds no run: name the folder of one (unknot runs shows them)")
-    return path
+    if os.path.lexists(path):
+        return path
+    if (Path(folder) / RECORD).exists():
+        raise StoreError(
+            f"{folder} holds results, but no run was kept there (--no-keep): name another folder"
+        )
+    raise StoreError(f"{folder} holds no run: name the folder of one (unknot runs shows them)")
 
 
 def begun(folder: str | Path) -> Mapping[str, Any]:
     """What was noted when the run was begun."""
     with Database.open(database(folder), readonly=True) as db:
         return begun_in(db, folder)[0]
+
+
+def again(noted: Mapping[str, Any], folder: str | Path, keys: str | Path | None = None) -> str:
+    """How a run is gone on with, by what was `noted` at its beginning: a command, or what to do in Python."""
+    if not isinstance(noted.get("table"), Mapping):
+        store = one_line(repr(str(folder)))
+        return f"build the federation again in Python, unknot.simulate(..., store={store}), and call resume()"
+    apart = noted.get("keys") if keys is None else keys
+    more = "" if apart is None else f" --keys {shlex.quote(one_line(apart))}"
+    return f"unknot resume {shlex.quote(str(folder))}{more}"
+
+
+def again_in(folder: str | Path, keys: str | Path | None = None) -> str:
+    """The same of the run in a folder."""
+    return again(begun(folder), folder, keys)
+
+
+def over_in(db: Database) -> bool:
+    """Whether a run is over, and whoever may still hold it is idle."""
+    last, ended = db.last("checkpoint"), db.last("ended")
+    return (
+        last is not None
+        and ended is not None
+        and ended.number > last.number
+        and bool(read_named(last.body).stopped)
+    )
+
+
+def broken_off(noted: Mapping[str, Any], folder: str | Path) -> str:
+    """What is said of a run that has no checkpoint."""
+    how = "with the same unknot run"
+    if not isinstance(noted.get("table"), Mapping):
+        how = f"in Python, unknot.simulate(..., store={one_line(repr(str(folder)))}), and call run(...)"
+    return f"{folder} was broken off before its first checkpoint: begin it again {how}"
 
 
 def check_keys(folder: str | Path, keys: str | Path | None) -> None:
@@ -82,33 +124,43 @@ def named_in(folder: str | Path, keys: str | Path | None = None) -> dict[int, st
 
 
 def number_of(folder: str | Path, who: str, keys: str | Path | None = None) -> int:
-    """The number of a client that is called so, or has that number; who cannot be known is refused."""
+    """The number of a client that is called so, or that ``#3`` gives; who cannot be known is refused.
+
+    Where clients have names, a plain number is a name as well: nobody is taken for somebody else.
+    """
     with Database.open(database(folder), readonly=True) as db:
         sealed, names = db.client_names(), client_names(db, folder, keys)
+        named = bool(sealed or begun_in(db, folder)[0].get("named"))
         gone = erased_in(db)
         last = db.last("checkpoint")
     for client, name in names.items():
-        if name == who:
+        if one_way(name) == one_way(who):
             return client
     there: set[int] = set()
     with suppress(StoreError):  # one that is swept away meanwhile: then the run itself says who is not there
         there = (
             set() if last is None else set(Checkpoint.read(Path(folder), read_named(last.body).state).marks)
         )
-    if who.isascii() and who.isdigit() and len(who) < 19:
-        number = int(who)
+    digits = who.removeprefix("#")
+    if digits.isascii() and digits.isdigit() and len(digits) < 19 and (who != digits or not named):
+        number = int(digits)
         if number in gone:
             raise RequestError(f"client {number} was erased from {folder}: there is nothing left of it")
         if not there or number in there:
             return number
         raise RequestError(f"there is no client {number} in {folder}: it has {_span(there)}")
+    if not named:
+        raise RequestError(f"clients of {folder} have no names: give a number, such as 3, not {who!r}")
     if sealed and not names:
         raise RequestError(
-            f"who {who!r} is cannot be known without the keys: name their file with --keys, or give a number"
+            f"who {who!r} is in {folder} cannot be said, for names are sealed: add --keys FILE, or give the "
+            "client's number (#3)"
         )
-    if not sealed:
-        raise RequestError(f"clients of {folder} have no names: give a number, such as 3, not {who!r}")
-    raise RequestError(f"there is no client {who!r} in {folder}.{nearest(who, names.values())}")
+    number_too = f"; a number is written '#{digits}'" if digits.isascii() and digits.isdigit() else ""
+    raise RequestError(
+        f"there is no client {who!r} in {folder} (never there, or erased: names of erased clients are not "
+        f"kept){number_too}.{nearest(who, names.values())}"
+    )
 
 
 def keyring_of(folder: str | Path, keys: str | Path | None = None) -> Keyring:
@@ -126,11 +178,13 @@ def own_keyring(db: Database, folder: str | Path, keys: str | Path | None = None
     They are not looked for where the log says: it may be anybody's.
     """
     noted = begun_in(db, folder)[0]
-    path, apart = Path(folder) / KEYS if keys is None else Path(keys), ""
+    path, apart = Path(folder) / KEYS if keys is None else _given(keys), ""
     if keys is None and noted.get("keys") is not None:
         apart = f"the keys of {folder} are kept apart from it, at first in {one_line(noted['keys'])}: name "
         apart += "them with --keys"
     if not os.path.lexists(path):
+        if db.last("checkpoint") is None:
+            raise StoreError(broken_off(noted, folder))
         if keys is not None:
             raise StoreError(f"there are no keys in {path}: name the file that the run was begun with")
         raise StoreError(
@@ -172,7 +226,7 @@ def check_new(folder: str | Path, keys: str | Path | None = None, instead: bool 
     place, known = Path(folder) / KEYS, None
     with suppress(UnknotError):
         known = begun(folder).get("mark")
-    for path in dict.fromkeys((place, Path(keys or place))):
+    for path in dict.fromkeys((place, place if keys is None else _given(keys))):
         if not os.path.lexists(path):
             continue
         mark = None
@@ -185,6 +239,15 @@ def check_new(folder: str | Path, keys: str | Path | None = None, instead: bool 
         above = next(one for one in Path(keys).absolute().parents if os.path.lexists(one))
         if not above.is_dir() or not os.access(above, os.W_OK | os.X_OK):
             raise StoreError(f"cannot write the keys {keys}: {above} is no folder that you may write into")
+
+
+def _given(keys: str | Path) -> Path:
+    """The file that somebody named for keys; what is there must be one."""
+    path = Path(keys)
+    with suppress(OSError, ValueError):
+        if (what := files.kind(os.stat(path, follow_symlinks=False).st_mode)) != "a plain file":
+            raise StoreError(f"--keys must name a file of keys; {path} is {what}: name another file")
+    return path
 
 
 def begun_in(db: Database, folder: str | Path) -> tuple[Mapping[str, Any], str]:

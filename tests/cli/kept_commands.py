@@ -1,0 +1,46 @@
+"""Commands on runs that are kept, as tests give them."""
+
+import json
+
+from typer.testing import CliRunner
+
+from unknot.cli import app
+from unknot.engine.stacked import StackedEngine
+
+FILE = """
+[data]
+partition = "iid"
+clients = 4
+samples = 12
+validation = 20
+test_samples = 20
+[train]
+batch_size = 10
+[federation]
+rounds = 3
+"""
+NAMES = ("Graz-on-Mur", "Linz-on-Danube", "Wels-on-Traun", "Wien-on-Danube")
+"""In the order of their numbers."""
+
+
+def call(*args, code=0):
+    result = CliRunner().invoke(app, [str(arg) for arg in args], env={"COLUMNS": "300"})
+    assert result.exit_code == code, (result.output, result.exception)
+    return result
+
+
+def shown(folder, *more):
+    return json.loads(call("show", folder, "--json", *more).stdout)
+
+
+def break_off(monkeypatch, at):
+    """As if the process were interrupted in the middle of this training."""
+    train, calls = StackedEngine.train, []
+
+    def stopped(self, *args, **options):
+        calls.append(1)
+        if len(calls) == at:
+            raise KeyboardInterrupt
+        return train(self, *args, **options)
+
+    monkeypatch.setattr(StackedEngine, "train", stopped)

@@ -1,0 +1,192 @@
+"""What commands say of kept runs: who is meant, who holds one, and how it is gone on with."""
+
+import json
+import os
+import unicodedata
+
+import pytest
+from kept_commands import NAMES, break_off, call, shown
+from typer.testing import CliRunner
+
+from support import ToyEngine, small_data, toy_federation
+from unknot.cli import app
+from unknot.store.keeper import RunKeeper
+from unknot.unlearn import RFS
+
+pytest.importorskip("cryptography")
+
+
+def in_python(folder, rounds=2, names=None):
+    """A federation that was run, and is still held, as in a notebook."""
+    data = small_data((5, 8, 3, 6))
+    fed = toy_federation(RFS(), data if names is None else data.replaced(names=names), ToyEngine())
+    RunKeeper.create(fed, folder)
+    fed.run(rounds)
+    return fed
+
+
+def test_a_run_that_is_over_is_finished_also_while_a_process_holds_it(tmp_path):
+    out = tmp_path / "run"
+    fed = in_python(out)
+    found = shown(out)
+    assert (found["state"], found["holder"]["pid"]) == ("finished", os.getpid())
+    for words in (["show", out], ["runs", tmp_path]):
+        assert f"finished, held by process {os.getpid()}" in call(*words).stdout
+    idle = f"process {os.getpid()} holds {out} and is idle"
+    served = "it is served when that process goes on (fed.run or fed.resume), or once it has let go"
+    for command in ("forget", "admit"):
+        told = call(command, out, "--client", "1", "--wait", code=2).stderr
+        assert f"{idle}: {served} (fed.keeper.close())" in told
+    assert shown(out)["requests"] == []
+    left = call("forget", out, "--client", "1").stdout
+    assert f"erase client 1. P{idle[1:]}: {served} (fed.keeper.close())" in left
+    for word in ("pause", "stop"):
+        assert f"there is nothing to {word}" in call(word, out, code=2).stderr
+    assert idle in call("resume", out, code=2).stderr
+    assert call("watch", out).stdout.splitlines()[-1].startswith("finished, held by process")
+    fed.run(1)
+    assert shown(out)["requests"][0]["state"] == "served"
+    fed.begin(3)
+    fed.step()
+    fed.keeper.checkpoint(fed)
+    assert shown(out)["state"] == "running"
+    fed.keeper.close()
+
+
+def test_who_waits_is_told_when_the_process_is_idle_before_it_is_served(tmp_path, monkeypatch):
+    from unknot.store import inbox
+
+    out = tmp_path / "run"
+    fed = in_python(out)
+    fed.begin(3)
+    fed.step()
+    fed.keeper.checkpoint(fed)
+    look = inbox.wait_for
+
+    def ends(*args, **options):
+        if shown(out)["state"] == "running":
+            with monkeypatch.context() as patch:
+                patch.setattr(fed.keeper.post, "take", lambda *_: [])
+                fed.resume()
+        return look(*args, timeout=0.0)
+
+    monkeypatch.setattr(inbox, "wait_for", ends)
+    told = call("forget", out, "--client", "1", "--wait", code=3).stderr
+    assert "the run ended before it was served" in told
+    fed.keeper.close()
+
+
+def test_a_run_made_in_python_is_gone_on_with_there(tmp_path):
+    out = tmp_path / "run"
+    in_python(out).keeper.close()
+    again = (
+        f"build the federation again in Python, unknot.simulate(..., store={str(out)!r}), and call resume()"
+    )
+    told = call("forget", out, "--client", "1").stdout
+    assert again in told
+    assert "unknot resume" not in told
+    assert again in call("forget", out, "--client", "2", "--wait", code=2).stderr
+    told = call("show", out).stdout
+    assert again in told
+    assert "unknot resume" not in told
+    assert "finished, 1 request waits" in call("runs", tmp_path).stdout
+    call("resume", out, code=2)
+
+
+def test_a_name_is_found_however_its_accents_are_written(tmp_path):
+    out = tmp_path / "run"
+    in_python(out, names={0: "Köln", 1: "Graz", 2: "Málaga", 3: "Wien"}).keeper.close()
+    assert "erase Köln" in call("forget", out, "--client", unicodedata.normalize("NFD", "Köln")).stdout
+    assert "erase Málaga" in call("forget", out, "--client", "Málaga").stdout
+
+
+def test_where_clients_have_names_a_number_must_say_that_it_is_one(tmp_path):
+    out = tmp_path / "run"
+    in_python(out, names={0: "1", 1: "2", 2: "3", 3: "10"}).keeper.close()
+    told = call("forget", out, "--client", "0", code=2).stderr
+    assert "there is no client '0'" in told
+    assert "#0" in told
+    assert shown(out)["requests"] == []
+    assert "erase 1." in call("forget", out, "--client", "#0").stdout
+    assert "erase 2." in call("forget", out, "--client", "2").stdout
+    assert "there is no client 9" in call("forget", out, "--client", "#9", code=2).stderr
+    assert "(never there, or erased" in call("forget", out, "--client", "Graz", code=2).stderr
+
+
+def test_where_they_have_none_both_ways_of_writing_a_number_do(tmp_path):
+    out = tmp_path / "run"
+    in_python(out).keeper.close()
+    assert "erase client 3." in call("forget", out, "--client", "#3").stdout
+    assert "erase client 2." in call("forget", out, "--client", "2").stdout
+    for wrong in ("#", "#-1", "##1", "#x"):
+        assert "have no names" in call("forget", out, "--client", wrong, code=2).stderr
+
+
+def test_who_is_named_twice_is_refused(towns, tmp_path):
+    out = tmp_path / "run"
+    call("run", towns, "--out", out, "--quiet")
+    for who in (NAMES[1], "#1"):
+        told = call("forget", out, "--client", NAMES[1], "--client", who, code=2).stderr
+        assert f"{NAMES[1]} is named twice" in told
+    assert [one["by"] for one in shown(out)["requests"]] == ["its file"]
+
+
+def test_every_hint_names_keys_that_lie_apart(towns, tmp_path, monkeypatch):
+    out, keys = tmp_path / "run", tmp_path / "keys"
+    again = f"unknot resume {out} --keys {keys}"
+    with monkeypatch.context() as patch:
+        break_off(patch, 3)
+        told = call("run", towns, "--out", out, "--checkpoint", "0", "--keys", keys, code=130).stderr
+    assert again in told
+    assert again in call("show", out).stdout
+    assert "keys kept apart" in call("show", out).stdout
+    assert "keys kept apart" not in call("show", out, "--keys", keys).stdout
+    assert again in call("forget", out, "--client", "#2").stdout
+    told = call("forget", out, "--client", NAMES[2], code=2).stderr
+    assert "names are sealed: add --keys FILE, or give the client's number (#3)" in told
+    assert again in call("forget", out, "--client", "#1", "--wait", code=2).stderr
+    assert f"to go on with it: {again}\n" in call("run", towns, "--out", out, "--keys", keys, code=2).stderr
+    call("resume", out, "--keys", keys, "--quiet")
+    assert f"{again} --rounds N" in call("resume", out, "--keys", keys).stderr
+
+
+def test_the_folder_can_be_copied_from_a_narrow_list(file, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    out = "runs/a-rather-long-name-of-a-run-2"
+    call("run", file, "--out", out, "--quiet")
+    for columns in ("20", "60", "100"):
+        result = CliRunner().invoke(app, ["runs"], env={"COLUMNS": columns})
+        assert out in result.stdout.split(), columns
+
+
+def test_a_finished_run_with_a_request_says_that_it_waits(file, tmp_path):
+    out = tmp_path / "run"
+    call("run", file, "--out", out, "--quiet")
+    call("forget", out, "--client", "1")
+    assert "finished, 1 request waits" in call("runs", tmp_path).stdout
+    call("forget", out, "--client", "2")
+    assert "finished, 2 requests wait" in call("show", out).stdout
+    call("resume", out, "--quiet")
+    assert "wait" not in call("runs", tmp_path).stdout
+
+
+def test_what_was_removed_is_told_without_packs_and_zeros(file, tmp_path):
+    out = tmp_path / "run"
+    call("run", file, "--out", out, "--quiet", "--set", "request=[{erase = 1, round = 1}]")
+    told = next(line for line in call("show", out).stdout.splitlines() if "; removed " in line)
+    assert "pack" not in told
+    assert " 0 " not in told.partition("; removed ")[2]
+
+
+def test_a_refused_request_whose_client_is_gone_says_so_in_words(file, tmp_path):
+    out = tmp_path / "run"
+    call("run", file, "--out", out, "--quiet")
+    call("admit", out, "--client", "1")
+    call("resume", out, "--quiet", code=3)
+    call("forget", out, "--client", "1")
+    call("resume", out, "--quiet")
+    told = "refused: whom it named is not kept, for a client in it was erased"
+    text = call("show", out).stdout
+    assert told in text
+    assert "1: join …; by " in text
+    json.loads(call("show", out, "--json").stdout)
