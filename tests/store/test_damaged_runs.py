@@ -59,8 +59,8 @@ def copied(run: Path, place: Path) -> Path:
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    """Every byte that counts: not the lock, and not what SQLite keeps for those who have it open."""
-    apart = ("lock", "run.db-shm", "run.db", "run.db-wal")
+    """Every byte that counts: not the locks, and not what SQLite keeps for those who have it open."""
+    apart = ("lock", ".lock-keys", "run.db-shm", "run.db", "run.db-wal")
     return {
         str(path.relative_to(folder)): path.read_bytes()
         for path in sorted(folder.rglob("*"))

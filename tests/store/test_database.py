@@ -2,7 +2,9 @@
 
 import os
 import sqlite3
+import sys
 import threading
+from contextlib import suppress
 
 import pytest
 from store_crashes import at_every_point
@@ -333,3 +335,40 @@ def test_files_beside_it_that_lead_elsewhere_are_refused(tmp_path, database, suf
     with pytest.raises(StoreError, match=f"run.db{suffix}"):
         Database.open(tmp_path / "run.db")
     assert (tmp_path / "theirs").read_bytes() == b"theirs"
+
+
+def test_an_interrupt_at_any_moment_of_a_transaction_leaves_none_open(database):
+    """A signal's handler raises between two steps of Python's: here at each line of `transaction`."""
+    code = Database.transaction.__wrapped__.__code__
+    lines = sorted({line for _, _, line in code.co_lines() if line is not None})
+    for line in lines[1:]:
+
+        def trace(frame, event, _, line=line):
+            if frame.f_code is not code:
+                return trace if event == "call" else None
+            if event == "line" and frame.f_lineno == line:
+                sys.settrace(None)
+                raise KeyboardInterrupt
+            return trace
+
+        sys.settrace(trace)
+        try:
+            with suppress(KeyboardInterrupt):
+                database.append([("interrupted", b"")])
+        finally:
+            sys.settrace(None)
+        before = len(list(database.entries()))
+        database.append([("after", b"")])
+        assert not database._connection.in_transaction
+        with Database.open(database.path, readonly=True) as other:
+            assert len(list(other.entries())) == before + 1
+    assert {entry.kind for entry in database.entries()} >= {"after"}
+
+
+def test_a_database_that_was_closed_says_so(tmp_path):
+    database = Database.create(tmp_path / "run.db")
+    database.close()
+    database.close()
+    for work in (database.head, lambda: database.append([("a", b"")]), database.truncate, database.changed):
+        with pytest.raises(StoreError, match=r"was let go of \(close\)"):
+            work()

@@ -169,7 +169,7 @@ def use(folder: Path, draw: random.Random, made_up: bool = False) -> list[bool]:
 
 def contents(folder: Path) -> dict[str, bytes]:
     """What is never written in place: all but the database and the lock."""
-    apart = ("lock", "run.db-shm", "run.db", "run.db-wal")
+    apart = ("lock", ".lock-keys", "run.db-shm", "run.db", "run.db-wal")
     return {
         str(path.relative_to(folder)): path.read_bytes()
         for path in sorted(folder.rglob("*"))

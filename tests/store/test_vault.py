@@ -2,14 +2,17 @@
 
 import os
 import random
+import sys
 
 import pytest
 import torch
+from kept_runs import fast_folder, remove_tree
 from safetensors.torch import load_file
 from store_crashes import at_every_point
 
 from unknot.core.errors import StoreError
 from unknot.store import Item, KeyGone, Keyring, Removed, Vault, digest_of
+from unknot.store import vault as vault_module
 from unknot.store.numbers import DTYPES, clients_of_text, clients_text
 
 TENSORS = [
@@ -298,3 +301,65 @@ def test_what_is_found_damaged_is_written_again_and_what_is_whole_beside_it_is_s
     vault.verify()
     assert torch.equal(vault.get(digest_of(good)), good)
     assert torch.equal(vault.get(digest_of(bad)), bad)
+
+
+@pytest.fixture
+def fast():
+    folder = fast_folder()
+    yield folder
+    remove_tree(folder)
+
+
+@pytest.mark.parametrize("work", ["put", "retain", "reseal"])
+def test_who_was_interrupted_anywhere_finds_again_what_is_there(fast, work):
+    """A signal's handler raises at each line of the vault's own in turn; the same object is gone on with."""
+    kept, more = TENSORS[:4], [torch.arange(float(n)) for n in (5, 7)]
+    names = [digest_of(tensor) for tensor in kept[:2]]
+    doings = {
+        "put": lambda vault: vault.put(items(more)),
+        "retain": lambda vault: vault.retain(names),
+        "reseal": lambda vault: vault.reseal({3}),
+    }
+    for moment in range(1, 1000):
+        place = fast / str(moment)
+        place.mkdir()
+        vault = vault_in(place)
+        for tensor in kept[1:]:
+            vault.put(items([tensor]))
+        vault.put(items(kept[:1], 3))
+        died = interrupted(moment, lambda: doings[work](vault))  # noqa: B023
+        doings[work](vault)
+        vault.put(items(more))
+        vault.retain([*names, *(digest_of(tensor) for tensor in more)])
+        for tensor in (*kept[:2], *more):
+            assert same(vault.get(digest_of(tensor)), tensor)
+            assert same(vault_in(place).get(digest_of(tensor)), tensor)
+        assert vault.packs() == vault_in(place).packs()
+        if not died:
+            break
+    assert moment > 10
+
+
+def interrupted(moment, work):
+    """Do `work`, interrupted at the so-manieth line of vault.py; whether it got there."""
+    left = moment
+
+    def trace(frame, event, _):
+        nonlocal left
+        if frame.f_code.co_filename != vault_module.__file__:
+            return None
+        if event == "line":
+            left -= 1
+            if not left:
+                sys.settrace(None)
+                raise KeyboardInterrupt
+        return trace
+
+    sys.settrace(trace)
+    try:
+        work()
+    except KeyboardInterrupt:
+        return True
+    finally:
+        sys.settrace(None)
+    return False

@@ -35,7 +35,9 @@ def content(folder):
     return {
         path.relative_to(folder): path.read_bytes()
         for path in sorted(folder.rglob("*"))
-        if path.is_file() and path.name != "lock" and not path.name.endswith(("-wal", "-shm"))
+        if path.is_file()
+        and path.name not in ("lock", ".lock-keys")
+        and not path.name.endswith(("-wal", "-shm"))
     }
 
 

@@ -68,7 +68,7 @@ class Database:
         self.readonly = readonly
         self._connection = connection
         self._turn = threading.RLock()  # a transaction is one turn
-        self._inside = False
+        self._inside = self._closed = False
         self._version = -1
 
     @classmethod
@@ -120,6 +120,7 @@ class Database:
     def close(self) -> None:
         """Close the connection."""
         with self._turn, _explained(self.path):
+            self._closed = True
             self._connection.close()
 
     def __enter__(self) -> Self:
@@ -136,14 +137,14 @@ class Database:
                 yield
                 return
             point("db:begin")
-            self._run("BEGIN IMMEDIATE")
-            self._inside = True
             try:
+                self._inside = True  # first: an interrupt may come at any moment
+                self._run("BEGIN IMMEDIATE")
                 yield
                 point("db:commit")
                 self._run("COMMIT")
             except BaseException:
-                if self._connection.in_transaction:
+                if not self._closed and self._connection.in_transaction:
                     self._connection.execute("ROLLBACK")
                 raise
             finally:
@@ -356,16 +357,24 @@ class Database:
 
     def _run(self, statement: str) -> None:
         with self._turn, _explained(self.path):
-            self._connection.execute(statement).close()
+            self._opened().execute(statement).close()
 
     def _many(self, statement: str, rows: Sequence[Sequence[object]]) -> None:
         with self._turn, _explained(self.path):
-            self._connection.executemany(statement, rows)
+            self._opened().executemany(statement, rows)
 
     def _all(self, statement: str, values: Sequence[object] = ()) -> list[Any]:
         """All rows at once: no view of the file is held open between calls."""
         with self._turn, _explained(self.path):
-            return self._connection.execute(statement, values).fetchall()
+            return self._opened().execute(statement, values).fetchall()
+
+    def _opened(self) -> sqlite3.Connection:
+        if self._closed:
+            raise StoreError(
+                f"{self.path}: the run was let go of (close), and nothing is written or read there any more: "
+                "build the federation again for its folder (store=), or unknot resume, and go on with that"
+            )
+        return self._connection
 
 
 def _connect(path: Path, readonly: bool) -> sqlite3.Connection:

@@ -188,6 +188,14 @@ def part_name(name: str) -> str:
     return f"{PART}{name}-{secrets.token_hex(8)}"
 
 
+def is_part(found: str, name: str) -> bool:
+    """Whether a file is called as `part_name` calls one for `name`, or as SQLite does one beside that.
+
+    To the letter: what is called `name` and more is somebody else's.
+    """
+    return bool(re.fullmatch(rf"{re.escape(PART + name)}-[0-9a-f]{{16}}(-journal|-wal|-shm)?", found))
+
+
 def read_whole(path: Path, most: int) -> bytes:
     """The bytes of a file, which may be `most` at the most."""
     with opened(path) as (descriptor, size), told("read", path):

@@ -24,15 +24,15 @@ from unknot.federation.clock import SECOND
 from unknot.federation.describe import describe
 from unknot.federation.history import Event, History, Served
 from unknot.federation.letterbox import Letter
-from unknot.store import erasing
+from unknot.store import erasing, older
 from unknot.store.checkpoint import STATE, Checkpoint, Named, check_marks, mark_of, marks_of
 from unknot.store.compare import check_setup, differences, lost_end, lost_requests, noted
 from unknot.store.database import Database
 from unknot.store.entries import plain, read_named, read_plain
-from unknot.store.erasing import Scrubbing
+from unknot.store.erasing import RESULTS, Scrubbing
 from unknot.store.files import (
-    PART,
     check_ours,
+    is_part,
     make_folder,
     make_folders,
     make_private,
@@ -41,7 +41,7 @@ from unknot.store.files import (
     told,
 )
 from unknot.store.inbox import StoredInbox
-from unknot.store.keyring import Keyring
+from unknot.store.keyring import KeyLock, Keyring
 from unknot.store.lock import Lock
 from unknot.store.naming import DATABASE, KEYS, check_new, erased_in, new_keyring, own_keyring
 from unknot.store.post import Post
@@ -162,7 +162,10 @@ class RunKeeper:
         try:
             keeper.db.verify()
             keeper._destroy_again()
-            keeper._restore(fed)
+            if late := older.unknown(keeper.db, keeper.keyring):
+                older.go_on(keeper, fed, late, keeper._restore)
+            else:
+                keeper._restore(fed)
         except BaseException:
             keeper.close()
             raise
@@ -183,7 +186,13 @@ class RunKeeper:
             raise StoreError(
                 f"{self.folder} was begun, and nothing was kept yet: begin it again, in the same folder"
             )
-        return new_keyring(self.folder, given) if new else own_keyring(self.db, self.folder, given)
+        path = self.folder / KEYS if given is None else given
+        if not new:
+            own_keyring(self.db, self.folder, given)  # first: beside others' keys nothing is left
+        self._stack.enter_context(KeyLock(path))
+        found = new_keyring(self.folder, given) if new else own_keyring(self.db, self.folder, given)
+        found.said = self.said
+        return found
 
     def _destroy_again(self) -> None:
         """An older copy of the keys may have been put back, with those of clients that were erased since."""
@@ -446,9 +455,10 @@ def begun(folder: Path) -> bool:
 def _tidy(folder: Path) -> None:
     """Take away what a crash left beside its place; the keys' own are the keyring's."""
     with told("look through", folder):
-        beside = [name for name in os.listdir(folder) if name.startswith(PART)]
+        beside = os.listdir(folder)
+    written = (DATABASE, f"{DATABASE}-wal", f"{DATABASE}-shm", *RESULTS)
     for name in beside:
-        if not name.startswith(f"{PART}{KEYS}-"):
+        if any(is_part(name, ours) for ours in written):
             remove(folder / name)
 
 

@@ -7,8 +7,10 @@ under it is noise wherever it lies; and the keys are one file that is easy to ke
 from __future__ import annotations
 
 import hashlib
+import logging
 import os
 import struct
+from collections import Counter
 from collections.abc import Iterable
 from contextlib import suppress
 from importlib.util import find_spec
@@ -17,11 +19,14 @@ from typing import TYPE_CHECKING
 
 from unknot.core.errors import StoreError
 from unknot.store import files
-from unknot.store.files import PART, point, told, write_whole
+from unknot.store.files import point, told, write_whole
+from unknot.store.lock import Holder, Lock
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
+LOCK = ".lock-"
+"""How the file beside the keys begins by which one run at a time has them."""
 _MAGIC = b"unknot keys 2\n\0\0"
 _HEAD = struct.Struct("<16s16sQ")  # the above, the file's mark, how often it was written
 _MARK = 16
@@ -49,11 +54,13 @@ class Keyring:
     """
 
     def __init__(self, path: str | Path) -> None:
-        given = Path(path)
-        with told("read", given):
-            self.path = given.parent.resolve() / given.name
+        with told("read", Path(path)):
+            self.path = place_of(path)
             there = os.path.lexists(self.path)
         self.mark, self.written = os.urandom(_MARK), 0
+        self.said: list[str] = []
+        """What whoever runs the run must know: that keys which were destroyed lie elsewhere."""
+        self._check = self._tried = b""  # the last bytes of the file as it was read, as it was to be written
         self._keys: dict[int, bytes] = {}
         self._next: dict[int, bytes] = {}
         self._destroyed: set[int] = set()
@@ -72,9 +79,18 @@ class Keyring:
         """Whether that client's key was destroyed, and none made since."""
         return client in self._destroyed
 
+    @property
+    def gone(self) -> frozenset[int]:
+        """Whose keys were destroyed, and none made since."""
+        return frozenset(self._destroyed)
+
     def make(self, clients: Iterable[int]) -> None:
         """A key for each of `clients` that has none, also where one was destroyed; all in one writing."""
-        fresh = sorted({_number(client) for client in clients} - self._keys.keys())
+        wanted = {_number(client) for client in clients}
+        if wanted <= self._keys.keys():
+            return
+        self._compare()
+        fresh = sorted(wanted - self._keys.keys())
         if not fresh:
             return
         drawn = os.urandom(32 * len(fresh))
@@ -86,13 +102,18 @@ class Keyring:
 
         What was sealed before can be read until `drop_old`: so that it is sealed anew, a crash in between.
         """
-        fresh = sorted({_number(client) for client in clients} & (self._keys.keys() - self._next.keys()))
+        wanted = {_number(client) for client in clients}
+        if not wanted & (self._keys.keys() - self._next.keys()):
+            return
+        self._compare()
+        fresh = sorted(wanted & (self._keys.keys() - self._next.keys()))
         if fresh:
             drawn = {client: os.urandom(32) for client in fresh}
             self._replace(self._keys, self._next | drawn, self._destroyed)
 
     def drop_old(self, clients: Iterable[int]) -> None:
         """Destroy the first key of each of `clients` that has a second one."""
+        self._compare()
         moved = {client: self._next[client] for client in clients if client in self._next}
         if not moved:
             self._sweep()
@@ -103,6 +124,7 @@ class Keyring:
     def destroy(self, clients: Iterable[int]) -> None:
         """Destroy the keys of `clients`; the old file is overwritten with zeros before it goes."""
         gone = {_number(client) for client in clients}
+        self._compare()
         if gone <= self._destroyed:
             self._sweep()  # a crash may have come between the new file and the zeros
             return
@@ -150,6 +172,28 @@ class Keyring:
         keys = [keys[client] for keys in (self._next, self._keys) if client in keys]
         return [AESGCM(key) for key in keys]
 
+    def _compare(self) -> None:
+        """Before it is written anew: the file must be what was last read here, or written.
+
+        What somebody else wrote since would be undone, and a key that is destroyed would be there again. Who
+        was interrupted in a writing cannot know whether it came to its end: then it is read from the file.
+        """
+        if not os.path.lexists(self.path):
+            if self._check:
+                raise StoreError(
+                    f"{self.path} is not there any more: put it back, and go on with the run again"
+                )
+            return
+        found = Keyring(self.path)
+        if found._check not in (self._check, self._tried):
+            raise StoreError(
+                f"{self.path} was written by somebody else since it was read here, and nothing is written "
+                "over that: go on with the run again, once nobody else has its keys (a copy of its folder?)"
+            )
+        if found._check != self._check:
+            self.mark, self.written, self._check = found.mark, found.written, found._check
+            self._keys, self._next, self._destroyed = found._keys, found._next, found._destroyed
+
     def _replace(self, keys: dict[int, bytes], following: dict[int, bytes], destroyed: set[int]) -> None:
         """Write the file anew, and zeros over the old one, which keeps a name till then.
 
@@ -161,7 +205,8 @@ class Keyring:
         content = _HEAD.pack(_MAGIC, self.mark, self.written + 1) + b"".join(
             _ROW.pack(*row) for row in sorted(rows)
         )
-        content += hashlib.sha256(content).digest()
+        self._tried = hashlib.sha256(content).digest()
+        content += self._tried
         old, aside = None, self.path.with_name(files.part_name(self.path.name))
         with told("write", self.path):
             if os.path.lexists(self.path):
@@ -173,9 +218,9 @@ class Keyring:
                 point("keyring:aside")
             write_whole(self.path, content)
             self._keys, self._next, self._destroyed = keys, following, destroyed
-            self.written += 1
+            self._check, self.written = self._tried, self.written + 1
             point("keyring:replaced")
-            if old is not None:
+            if old is not None and os.fstat(old).st_nlink <= 1:  # else that name may be a backup's
                 with told("overwrite the old keys of", self.path):
                     files.zero(old)
                 point("keyring:zeroed")
@@ -189,12 +234,22 @@ class Keyring:
         self._sweep()
 
     def _sweep(self) -> None:
-        """Take away what a writing left beside the file."""
+        """Take away what a writing left beside the file; say so if it stays under another name."""
         with told("look through", self.path.parent):
-            beside = sorted(os.listdir(self.path.parent))
+            beside = [n for n in sorted(os.listdir(self.path.parent)) if files.is_part(n, self.path.name)]
+            parts = [os.lstat(self.path.parent / name) for name in beside]
+            names = Counter(one.st_ino for one in parts)
+            if os.path.lexists(self.path):
+                names[os.lstat(self.path).st_ino] += 1
         for name in beside:
-            if name.startswith(f"{PART}{self.path.name}-"):
-                files.remove(self.path.parent / name)
+            files.remove(self.path.parent / name)
+        if any(one.st_nlink > names[one.st_ino] for one in parts):
+            text = (
+                f"the old file of {self.path} has another name too (a hard link, as of a backup): it was not "
+                "overwritten, and keeps the keys that were destroyed since; remove it there"
+            )
+            self.said.append(text)
+            logging.getLogger(__name__).warning(text)
 
     def _read(self) -> None:
         """Read the file, again if need be: another process may put a new one there, and zeros over this one.
@@ -240,7 +295,27 @@ class Keyring:
             else:
                 (keys if which == _HELD else following)[client] = key
         _, self.mark, self.written = _HEAD.unpack_from(body)
+        self._check = check
         self._keys, self._next, self._destroyed = keys, following, destroyed
+
+
+class KeyLock(Lock):
+    """While it is held, no other run has the keys in the file `path`, a copy of the same one neither."""
+
+    def __init__(self, path: str | Path) -> None:
+        self.keys = place_of(path)
+        super().__init__(self.keys.parent, f"{LOCK}{self.keys.name}")
+
+    def _refusal(self, holder: Holder) -> str:
+        return (
+            f"the keys {self.keys} are held by the run of process {holder.pid} on {holder.host} since "
+            f"{holder.since}, and keys are for one run at a time: wait until it ends, or stop it"
+        )
+
+
+def place_of(path: str | Path) -> Path:
+    """Where a file of keys lies, whatever leads there; it is no link itself."""
+    return Path(path).parent.resolve() / Path(path).name
 
 
 def check_installed() -> None:

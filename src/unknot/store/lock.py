@@ -34,19 +34,19 @@ class Holder:
 class Lock:
     """While it is held, nobody else runs what lies in the `folder`; it is held in a ``with``."""
 
-    def __init__(self, folder: str | Path) -> None:
+    def __init__(self, folder: str | Path, name: str = _NAME) -> None:
         self.folder = Path(folder)
+        self.path = self.folder / name
         self._descriptor: int | None = None
 
     def __enter__(self) -> Self:
-        path = self.folder / _NAME
-        with told("lock", path):
+        with told("lock", self.path):
             descriptor = os.open(
-                path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK, 0o600
+                self.path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK, 0o600
             )
             try:
                 if not _taken(descriptor):
-                    raise StoreError(self._refusal())
+                    raise StoreError(self._refusal(_noted(self.path)))
                 now = datetime.now(UTC).isoformat(timespec="seconds")
                 note = json.dumps({"pid": os.getpid(), "host": socket.gethostname(), "since": now})
                 os.ftruncate(descriptor, 0)
@@ -69,8 +69,7 @@ class Lock:
             self._descriptor = None
             _HELD.discard(self)
 
-    def _refusal(self) -> str:
-        holder = _noted(self.folder / _NAME)
+    def _refusal(self, holder: Holder) -> str:
         return (
             f"run {self.folder} is being run by process {holder.pid} on {holder.host} since {holder.since}; "
             f"stop it with unknot stop {self.folder}, or, in Python, let go of it (fed.keeper.close())"

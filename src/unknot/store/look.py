@@ -24,7 +24,7 @@ from unknot.store.entries import no_tensors, read_named, read_plain
 from unknot.store.erasing import RESULTS, stays
 from unknot.store.inbox import told_of
 from unknot.store.keeper import WEIGHTS
-from unknot.store.keyring import Keyring
+from unknot.store.keyring import KeyLock, Keyring
 from unknot.store.lock import Holder, Lock, holder
 from unknot.store.naming import (
     DATABASE,
@@ -252,10 +252,10 @@ def discard(folder: str | Path, keys: str | Path | None = None) -> None:
         return
     with Lock(place):
         check_new(place, keys, instead=True)
-        if keys is not None and os.path.lexists(keys):
-            files.remove(Keyring(keys).path)
-        if os.path.lexists(place / KEYS):
-            files.remove(place / KEYS)
+        for path in (place / KEYS, keys):
+            if path is not None and os.path.lexists(path):
+                with KeyLock(path) as lock:
+                    files.remove(lock.keys)
         for below in (STATE, WEIGHTS):
             if (place / below).is_dir() and not (place / below).is_symlink():
                 files.sweep(place / below, ())

@@ -15,7 +15,7 @@ from unknot.store import files
 from unknot.store.checkpoint import Checkpoint
 from unknot.store.database import Database
 from unknot.store.entries import read_named, read_plain
-from unknot.store.keyring import Keyring, check_installed
+from unknot.store.keyring import LOCK, Keyring, check_installed, place_of
 from unknot.store.lock import holder
 from unknot.store.rows import Entry
 
@@ -179,6 +179,7 @@ def own_keyring(db: Database, folder: str | Path, keys: str | Path | None = None
     """
     noted = begun_in(db, folder)[0]
     path, apart = Path(folder) / KEYS if keys is None else _given(keys), ""
+    _check_place(folder, path)
     if keys is None and noted.get("keys") is not None:
         apart = f"the keys of {folder} are kept apart from it, at first in {one_line(noted['keys'])}: name "
         apart += "them with --keys"
@@ -224,6 +225,7 @@ def check_new(folder: str | Path, keys: str | Path | None = None, instead: bool 
     `instead` of a run that the folder holds, its own may be there; in the folder, also what is damaged.
     """
     place, known = Path(folder) / KEYS, None
+    _check_place(folder, place if keys is None else keys)
     with suppress(UnknotError):
         known = begun(folder).get("mark")
     for path in dict.fromkeys((place, place if keys is None else _given(keys))):
@@ -248,6 +250,19 @@ def _given(keys: str | Path) -> Path:
         if (what := files.kind(os.stat(path, follow_symlinks=False).st_mode)) != "a plain file":
             raise StoreError(f"--keys must name a file of keys; {path} is {what}: name another file")
     return path
+
+
+def _check_place(folder: str | Path, keys: str | Path) -> None:
+    """In its own folder a run has its keys where they belong alone: in other places there, it sweeps."""
+    with files.told("look at", Path(keys)):
+        inner, path = Path(folder).resolve(), place_of(keys)
+    if path != inner / KEYS and inner in (path, *path.parents):
+        raise StoreError(
+            f"the keys {keys} would lie in the run's own folder, among what it writes and removes: name a "
+            f"file elsewhere, or leave it out for {Path(folder) / KEYS}"
+        )
+    if path.name.startswith((files.PART, LOCK)):
+        raise StoreError(f"{keys} is called as files are that lie beside keys for a while: name another file")
 
 
 def begun_in(db: Database, folder: str | Path) -> tuple[Mapping[str, Any], str]:

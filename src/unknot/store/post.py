@@ -9,6 +9,7 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 from unknot.core.errors import RunStopped, StoreError, UnknotError
@@ -40,6 +41,7 @@ class Post:
         self._again: list[Asked] = []
         self._until = 0  # what is new comes no sooner than at the step that the log knows of
         self._look = True
+        self._hurried = False  # whether what is new comes with what is taken up again
 
     def go_on(self, named: Named, newest: Named) -> None:
         """Take up again what was taken after the checkpoint that is gone on from.
@@ -53,19 +55,22 @@ class Post:
                 self._db.take(asked.number, named.step)
                 self._db.done(asked.number, b"", "refused")
 
+    def hurry(self) -> None:
+        """All that was asked comes before the next step, also what was taken up at a later one."""
+        self._again, self._until = [replace(asked, step=0) for asked in self._again], 0
+        self._hurried = True
+
     def take(self, step: int, keep: Keep) -> Sequence[Letter]:
         """What is to be taken up before this step; `keep` writes a checkpoint, where the run is held."""
         again = [asked for asked in self._again if (asked.step or 0) <= step]
-        if again:
-            self._again = [asked for asked in self._again if asked not in again]
-            return [letter for asked in again if (letter := self._letter(asked)) is not None]
-        if self._again or step < self._until:
-            return []
+        self._again = [asked for asked in self._again if asked not in again]
+        found = [letter for asked in again if (letter := self._letter(asked)) is not None]
+        if (again and not self._hurried) or self._again or step < self._until:
+            return found
         self._look |= self._db.changed()
-        if not self._look:
-            return []
-        found = self._new(step, keep)
-        self._look = False
+        if self._look:
+            self._take_new(found, step, keep)
+            self._look = self._hurried = False
         return found
 
     def asked(self) -> bool:
@@ -83,8 +88,7 @@ class Post:
         self.refused.append(number)
         logging.getLogger(__name__).warning("request %d was refused: %s", number, why)
 
-    def _new(self, step: int, keep: Keep) -> list[Letter]:
-        found: list[Letter] = []
+    def _take_new(self, found: list[Letter], step: int, keep: Keep) -> None:
         while waiting := self._db.waiting():  # looked at anew: a pause takes words that came after it
             asked = waiting[0]
             self._accept(asked, step)
@@ -97,7 +101,6 @@ class Post:
                 self._stop(step, found, keep)
             if asked.kind == "pause":
                 self._wait(step, found, keep)
-        return found
 
     def _accept(self, asked: Asked, step: int) -> None:
         """It is taken up; a word is served with that."""

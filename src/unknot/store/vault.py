@@ -57,14 +57,8 @@ class Vault:
         self.damaged: dict[str, str] = {}
         """The packs of which something cannot be read, and why: nothing is added to them any more."""
         make_folder(self.folder)
-        with told("look through", self.folder):
-            names = sorted(name for name in os.listdir(self.folder) if name.endswith(_SUFFIX))
-        for name in names:
-            self._path(name)  # what is called otherwise, or is a link, is none of ours
-            try:
-                self._enter(name)
-            except StoreError as error:  # what lies in others can be read all the same
-                self.damaged[name] = str(error)
+        self._changing = True  # who was interrupted while files changed does not know what is there
+        self._look()
 
     def __contains__(self, digest: object) -> bool:
         return digest in self._places
@@ -89,6 +83,7 @@ class Vault:
 
         What is there already, in the open or under the same owner's key, keeps the `clients` it came with.
         """
+        self._look()
         fresh = {digest: item for digest, item in items.items() if not self.keeps(digest, item.owner)}
         if not fresh:
             return None
@@ -102,6 +97,7 @@ class Vault:
 
     def get(self, digest: str) -> Tensor:
         """The tensor of that digest, which it is checked against."""
+        self._look()
         kept = self._places.get(digest)
         if not kept:
             why = "".join(f"; {why}" for why in self.damaged.values())
@@ -145,6 +141,7 @@ class Vault:
         A pack with some left is written anew without the others, unless these are less than that part
         (`slack`) of it; all that is new is on the disk before anything goes.
         """
+        self._look()
         keep = digests if isinstance(digests, set | frozenset | dict) else set(digests)
         before = (len(self._packs), self.nbytes, sum(map(len, self._packs.values())))
         wanted = {name: [p for p in kept if self._wanted(p, keep)] for name, kept in self._packs.items()}
@@ -165,6 +162,7 @@ class Vault:
             staying.add(name)
         point("vault:rewritten")
         gone = [name for name in self._packs if name not in staying]
+        self._changing = True
         files.sweep(self.folder, staying)
         self._leave_out(gone)
         self.damaged = {}
@@ -176,6 +174,7 @@ class Vault:
 
         What cannot be opened is left out: nobody could have read it.
         """
+        self._look()
         old = [name for name, kept in self._packs.items() if any(p.owner in owners for p in kept)]
         for name in old:
             path = self._path(name)
@@ -187,12 +186,14 @@ class Vault:
                 ]
             if parts:
                 self._write(parts)
+        self._changing = True
         for name in old:
             files.remove(self._path(name))
         self._leave_out(old)
 
     def verify(self) -> None:
         """Read every byte: each pack must be what its name says."""
+        self._look()
         for why in self.damaged.values():
             raise StoreError(why)
         for name, size in self._sizes.items():
@@ -207,6 +208,7 @@ class Vault:
 
     def keeps(self, digest: str, owner: int | None) -> bool:
         """Whether a tensor lies here in the open, or under this owner's key."""
+        self._look()
         there = {p.owner for p in self._places.get(digest, ()) if p.pack not in self.damaged}
         return None in there or (owner in there and owner is not None and self._keyring.holds(owner))
 
@@ -230,6 +232,22 @@ class Vault:
         except StoreError:
             return None
 
+    def _look(self) -> None:
+        """Find what is there, unless it is known."""
+        if not self._changing:
+            return
+        self._packs, self._sizes, self._places = {}, {}, {}
+        with told("look through", self.folder):
+            names = sorted(name for name in os.listdir(self.folder) if name.endswith(_SUFFIX))
+        self.damaged = {name: why for name, why in self.damaged.items() if name in names}
+        for name in names:
+            self._path(name)  # what is called otherwise, or is a link, is none of ours
+            try:
+                self._enter(name)
+            except StoreError as error:  # what lies in others can be read all the same
+                self.damaged[name] = str(error)
+        self._changing = False
+
     def _leave_out(self, names: Collection[str]) -> None:
         """These packs are gone."""
         for name in names:
@@ -238,6 +256,7 @@ class Vault:
         for kept in self._packs.values():
             for place in kept:
                 self._places.setdefault(place.digest, []).append(place)
+        self._changing = False
 
     def _part(self, name: str, item: Item, clients: str) -> Part:
         dtype, shape, content = dtype_name(item.tensor), tuple(item.tensor.shape), raw(item.tensor)
@@ -255,9 +274,11 @@ class Vault:
         for piece in (top, *(part.content for part in parts)):
             found.update(piece)
         name = found.hexdigest() + _SUFFIX
+        self._changing = True
         write_whole(self._path(name), top, *(part.content for part in parts))
         if name not in self._packs:
             self._enter(name)
+        self._changing = False
         return name
 
     def _rewrite(self, name: str, left: list[Place]) -> str:

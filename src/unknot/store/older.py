@@ -1,0 +1,71 @@
+"""A folder that is older than its keys, as a copy that was put back is: it knows nothing of an erasure.
+
+The keys do: those of who was erased are destroyed. What was sealed under them is noise in the copy too, but
+models that several clients shaped lie in the open there, and the run would train on with who was erased.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import TYPE_CHECKING
+
+from unknot.core.errors import StoreError
+from unknot.core.requests import Erase, Moment, Target
+from unknot.store.database import Database
+from unknot.store.entries import read_named, read_plain
+from unknot.store.erasing import Scrubbing
+from unknot.store.inbox import leave, told_of
+from unknot.store.keyring import Keyring
+from unknot.store.rows import TAKEN, WAITING
+
+if TYPE_CHECKING:
+    from unknot.federation import Federation
+    from unknot.store.keeper import RunKeeper
+
+ASKER = "the keys"
+"""Who asks for an erasure that the folder does not know of."""
+
+
+def unknown(db: Database, keyring: Keyring) -> frozenset[int]:
+    """Whose keys were destroyed, though the log does not know that they were to be erased."""
+    told = [read_plain(entry.body) for entry in db.entries(kind="scrubbing")]
+    return keyring.gone - {client for one in told if isinstance(one, Scrubbing) for client in one.whole}
+
+
+def go_on(
+    keeper: RunKeeper, fed: Federation, late: Collection[int], restore: Callable[[Federation], None]
+) -> None:
+    """Make a federation what its folder says, and have it erase these clients before anything else.
+
+    Where the folder cannot be read without the keys that are gone, it is said why, and what to do.
+    """
+    who = listed(late)
+    older = f"{keeper.folder} is older than its keys: it knows nothing of the erasure of {who}"
+    keeper.said.append(f"{older}, as a copy that was put back does not; it comes again, before anything else")
+    try:
+        restore(fed)
+        newest = keeper.db.last("checkpoint")
+        if newest is None or read_named(newest.body).step != fed.steps:
+            raise StoreError("; ".join(["its last checkpoint cannot be read", *keeper.said[1:]]))
+    except StoreError as error:
+        raise StoreError(
+            f"{older}, and without the keys that were destroyed then it cannot be gone on with ({error}). "
+            f"Put a copy from after that erasure there, or begin the run anew, without the data of {who}"
+        ) from None
+    asked = {
+        client
+        for one in keeper.db.asked()
+        if one.kind == "erase" and one.state in (WAITING, TAKEN)
+        for client, samples in told_of(one)[0]
+        if samples is None
+    }
+    if missing := sorted(set(late) - asked):
+        request = Erase(tuple(Target(client) for client in missing), Moment())
+        leave(keeper.db, request, keeper.keyring, by=ASKER)
+    keeper.post.hurry()
+
+
+def listed(clients: Collection[int]) -> str:
+    """Clients by their numbers, the first ten of them."""
+    some = ", ".join(map(str, sorted(clients)[:10]))
+    return f"client{'s' if len(clients) > 1 else ''} {some}{', …' if len(clients) > 10 else ''}"

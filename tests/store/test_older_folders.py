@@ -1,0 +1,99 @@
+"""A folder that is older than its keys: who was erased since is erased again before anything is trained."""
+
+import shutil
+
+import pytest
+from kept_runs import build
+
+from unknot.core.errors import StoreError
+from unknot.core.requests import erase
+from unknot.store import Database, Keyring
+from unknot.store.inbox import leave
+from unknot.store.keeper import RunKeeper
+from unknot.store.naming import erased_in
+
+
+def put_back(folder, method="rfs", rounds=2, to_come=2):
+    """A folder from before the erasure of client 1, with the keys from after it."""
+    fed = build(method, "sync")
+    keeper = RunKeeper.create(fed, folder)
+    fed.run(rounds)
+    keeper.close()
+    shutil.copytree(folder, folder.parent / "backup")
+    fed = build(method, "sync")
+    keeper = RunKeeper.go_on(fed, folder)
+    fed.run(to_come, requests=[erase(1, round=rounds)])
+    keeper.close()
+    shutil.copy(folder / "keys", folder.parent / "backup" / "keys")
+    shutil.rmtree(folder)
+    shutil.move(folder.parent / "backup", folder)
+
+
+def erased_when_sent(fed):
+    """Who was erased by then, each time that somebody is sent out from here on."""
+    sent, launch = [], fed.work.launch
+
+    def noting(lane):
+        sent.append(sorted(fed.data.erased))
+        launch(lane)
+
+    fed.work.launch = noting
+    return sent
+
+
+def test_who_the_keys_know_for_erased_is_erased_again_before_anything_is_trained(tmp_path):
+    put_back(tmp_path / "run")
+    fed = build("rfs", "sync")
+    keeper = RunKeeper.go_on(fed, tmp_path / "run")
+    (told,) = (text for text in keeper.said if "older than its keys" in text)
+    assert "client 1" in told
+    sent = erased_when_sent(fed)
+    history = fed.run(2)
+    assert sent
+    assert all(erased == [1] for erased in sent)
+    assert [event.clients for event in history.served] == [(1,)]
+    assert erased_in(keeper.db) == {1}
+    (asked,) = keeper.db.asked()
+    assert (asked.by, asked.state) == ("the keys", "served")
+    keeper.close()
+    fed = build("rfs", "sync")
+    keeper = RunKeeper.go_on(fed, tmp_path / "run")
+    assert not keeper.said
+    assert len(keeper.db.asked()) == 1
+    keeper.close()
+
+
+def test_it_is_asked_once_however_often_it_is_gone_on_with_and_not_where_somebody_did(tmp_path):
+    put_back(tmp_path / "run")
+    with Database.open(tmp_path / "run" / "run.db") as db:
+        leave(db, erase(1), Keyring(tmp_path / "run" / "keys"), by="anna")
+    for _ in range(2):
+        fed = build("rfs", "sync")
+        keeper = RunKeeper.go_on(fed, tmp_path / "run")
+        assert [asked.by for asked in keeper.db.asked()] == ["anna"]
+        keeper.close()
+
+
+def test_what_was_to_come_at_a_later_step_comes_with_it(tmp_path):
+    """It was taken up after the checkpoint that is gone on from."""
+    put_back(tmp_path / "run")
+    with Database.open(tmp_path / "run" / "run.db") as db:
+        db.take(leave(db, erase(2), Keyring(tmp_path / "run" / "keys")), 1000)
+    fed = build("rfs", "sync")
+    keeper = RunKeeper.go_on(fed, tmp_path / "run")
+    sent = erased_when_sent(fed)
+    fed.run(1)
+    assert sent
+    assert all(erased == [1, 2] for erased in sent)
+    assert [one.state for one in keeper.db.asked()] == ["served", "served"]
+    keeper.close()
+
+
+@pytest.mark.parametrize("method", ["federaser", "exact-fun"])
+def test_where_the_folder_cannot_be_read_without_the_keys_it_is_said_what_to_do(tmp_path, method):
+    put_back(tmp_path / "run", method, rounds=3)
+    with pytest.raises(
+        StoreError, match=r"older than its keys.*client 1.*key of client 1 was destroyed"
+    ) as said:
+        RunKeeper.go_on(build(method, "sync"), tmp_path / "run")
+    assert "from after that erasure" in str(said.value)
