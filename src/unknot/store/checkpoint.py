@@ -15,6 +15,7 @@ from unknot.core.digests import raw
 from unknot.core.errors import StoreError
 from unknot.core.written import Reader, Unreadable, Writer, plain_data
 from unknot.store.files import inside, read_whole, write_whole
+from unknot.store.rows import is_count
 
 STATE = "state"
 MOST = 1 << 34  # bytes
@@ -44,7 +45,7 @@ class Named:
     def __post_init__(self) -> None:
         counts = (self.step, self.events, self.letters, self.rounds, self.served)
         told = (type(self.state), type(self.stopped), type(self.time))
-        if told != (str, str, float) or not all(type(n) is int and n >= 0 for n in counts):
+        if told != (str, str, float) or not all(map(is_count, counts)):
             raise StoreError("an entry of the log is no checkpoint of ours: it was changed")
 
 
@@ -114,17 +115,17 @@ def check_marks(data: FederatedData, marks: Mapping[int, bytes], folder: Path) -
 
 def _digests(found: object) -> bool:
     return isinstance(found, dict) and all(
-        type(digest) is str and (owner is None or type(owner) is int) for digest, owner in found.items()
+        type(digest) is str and (owner is None or is_count(owner)) for digest, owner in found.items()
     )
 
 
 def _head(found: object) -> bool:
-    return isinstance(found, tuple) and tuple(map(type, found)) == (int, bytes)
+    return isinstance(found, tuple) and len(found) == 2 and is_count(found[0]) and type(found[1]) is bytes
 
 
 def _marks(found: object) -> bool:
     return isinstance(found, dict) and all(
-        type(client) is int and type(mark) is bytes for client, mark in found.items()
+        is_count(client) and type(mark) is bytes for client, mark in found.items()
     )
 
 

@@ -17,7 +17,7 @@ from unknot.store.database import Database
 from unknot.store.files import remove, sweep
 from unknot.store.inbox import body_of, told_of
 from unknot.store.keyring import Keyring
-from unknot.store.rows import REFUSED, SERVED, Asked
+from unknot.store.rows import REFUSED, SERVED, Asked, is_count
 
 if TYPE_CHECKING:
     from unknot.store.keeper import RunKeeper
@@ -83,7 +83,7 @@ class Scrubbing:
 
     def __post_init__(self) -> None:
         for numbers in (self.whole, self.parts, self.requests, self.known):
-            if type(numbers) is not tuple or not all(type(n) is int and n >= 0 for n in numbers):
+            if type(numbers) is not tuple or not all(map(is_count, numbers)):
                 raise StoreError("an entry of the log names no clients: it was changed")
 
 
