@@ -51,7 +51,7 @@ class Asked:
 
 
 def is_count(value: object) -> bool:
-    """Whether something that was read is a number of things, as a run counts them: not what cannot be shown."""
+    """Whether something that was read is a number of things, as a run counts them."""
     return type(value) is int and 0 <= value < HIGHEST
 
 
