@@ -35,6 +35,8 @@ class Asked:
     """Whether the run itself is kept in the folder, and not what it leaves alone."""
     keys: Path | None = None
     checkpoint: float | None = None
+    results: bool = True
+    """Whether its results are to be left in the folder, or stay there as they are."""
 
     @property
     def silent(self) -> bool:
@@ -45,13 +47,11 @@ class Asked:
         """What cannot be written is found before a long run rather than after it."""
         from unknot.core.errors import ConfigError, StoreError
         from unknot.experiments.results import FILES, check_folder
-        from unknot.report import timeline
         from unknot.store.files import check_ours
         from unknot.store.lock import holder
         from unknot.store.naming import DATABASE, check_new
 
-        if self.plot is not None:
-            timeline.check(self.plot)
+        self.check_beside()
         if self.out is None:
             for option, given in {
                 "--force": self.force,
@@ -74,20 +74,58 @@ class Asked:
         if self.keep or self.force:
             check_new(self.out, self.keys, instead=self.force)
 
+    def check_beside(self) -> None:
+        """The same of what is written beside the results.
+
+        In the folder of a kept run nothing may lie that knows a client and that an erasure does not reach.
+        """
+        from unknot.core.errors import ConfigError
+        from unknot.report import timeline
+
+        if self.plot is not None:
+            timeline.check(self.plot)
+        if not self.keep or self.out is None:
+            return
+        place = self.out.resolve()
+        for option, given in self.tracked.places().items():
+            if place in (given.resolve(), *given.resolve().parents):
+                raise ConfigError(
+                    f"{option} would write into {self.out}, the folder of the run, of which an erasure takes "
+                    "all that knows the erased client: name a place outside of it"
+                )
+        if self.plot is not None and place in self.plot.resolve().parents and not self._own_picture:
+            raise ConfigError(
+                f"--plot {self.plot} lies below {self.out}, the folder of the run, where an erasure does not "
+                f"reach it: name a file in that folder itself, such as {self.out / self.plot.name}, or "
+                "outside of it"
+            )
+
+    @property
+    def _own_picture(self) -> bool:
+        """Whether the picture lies in the folder of a run that is kept."""
+        beside = self.keep and self.out is not None and self.plot is not None
+        return beside and self.plot.resolve().parent == self.out.resolve()  # type: ignore[union-attr]
+
     def write(self, history: History, experiment: Experiment) -> list[Path]:
         """The picture and the folder, and where they are."""
         from unknot.experiments.results import PRIVATE, write_results
         from unknot.report import timeline
         from unknot.report.page import page
+        from unknot.store.database import Database
+        from unknot.store.erasing import note_left
         from unknot.store.look import discard
+        from unknot.store.naming import DATABASE
 
         written = []
         if self.plot is not None:
+            if self._own_picture:
+                with Database.open(self.plot.parent / DATABASE) as db:
+                    note_left(db, self.plot.resolve().name)
             timeline.draw_run(history, self.plot)
-            if self.keep and self.out is not None and self.plot.resolve().parent == self.out.resolve():
+            if self._own_picture:
                 self.plot.chmod(PRIVATE)
             written.append(self.plot)
-        if self.out is not None:
+        if self.out is not None and self.results:
             if self.force and not self.keep:
                 discard(self.out)
             written += write_results(history, experiment, self.out, page, private=self.keep)

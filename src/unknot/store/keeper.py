@@ -24,7 +24,7 @@ from unknot.federation.clock import SECOND
 from unknot.federation.describe import describe
 from unknot.federation.history import Event, History, Served
 from unknot.federation.letterbox import Letter
-from unknot.store import erasing
+from unknot.store import erasing, sample_ids
 from unknot.store.checkpoint import STATE, Checkpoint, Named, check_marks, mark_of, marks_of, server_marks
 from unknot.store.compare import check_setup, differences, lost_end, noted
 from unknot.store.database import Database
@@ -132,18 +132,20 @@ class RunKeeper:
         self._marks, self._server = marks_of(fed.data), server_marks(fed.data)
         begun = {
             **noted(fed),
-            "table": None if table is None else dict(table),
+            "table": None if table is None else sample_ids.counted(table),
             "keys": None if keys is None else str(Path(keys).absolute()),
             "mark": self.keyring.mark,
             "clients": len(fed.data),
             "named": bool(fed.data.names),
         }
         self.db.append([("begun", plain(begun))])  # before there are keys: so that they are known for ours
-        self.db.drop_clients(self.db.client_names())  # of a beginning that was broken off
+        whose = {client for client, _ in self.db.samples().values()}
+        self.db.drop_clients({*self.db.client_names(), *whose})  # of a beginning that was broken off
         self.keyring.make(fed.data.clients)  # all: who leaves a request must not have to make one
         self.db.name_clients(
             {c: self.keyring.seal(c, n.encode(), b"name") for c, n in fed.data.names.items()}
         )
+        sample_ids.keep(self.db, self.keyring, sample_ids.ids_in(table or {}))
         self._attach(fed)
         if fed._stint is not None:
             self._stint = fed._stint
@@ -368,7 +370,8 @@ class RunKeeper:
         self._events += [form.write_event(fed, event) for event in new]
         self._served = max(self._served, len(history.served))
         self._rounds = max(self._rounds, len(history.rounds))
-        if any([self._marks.pop(client, None) for client in fed.data.erased]):
+        if gone := fed.data.erased & self._marks.keys():
+            self._marks = {client: mark for client, mark in self._marks.items() if client not in gone}
             self._server = server_marks(fed.data)  # what is held out may have been a client's own
         for client, ids in fed.data.reduced.items():
             if client in self._marks and self._less.get(client) != len(ids):

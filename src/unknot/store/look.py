@@ -20,7 +20,7 @@ from unknot.store import files
 from unknot.store.checkpoint import STATE
 from unknot.store.database import Database
 from unknot.store.entries import read_event, read_named, read_plain
-from unknot.store.erasing import RESULTS, stays
+from unknot.store.erasing import RESULTS, left_in, stays
 from unknot.store.inbox import told_of
 from unknot.store.keeper import WEIGHTS
 from unknot.store.keyring import Keyring
@@ -37,7 +37,7 @@ from unknot.store.naming import (
     removed_in,
     table_in,
 )
-from unknot.store.rows import REFUSED, SERVED, Asked
+from unknot.store.rows import REFUSED, SERVED, Asked, is_count
 from unknot.store.words import PAUSED, PAUSING, WORDS, heard_since, standing
 
 RUNNING, STOPPED, FINISHED = "running", "stopped", "finished"
@@ -233,7 +233,10 @@ def discard(folder: str | Path, keys: str | Path | None = None) -> None:
         for below in (STATE, WEIGHTS):
             if (place / below).is_dir() and not (place / below).is_symlink():
                 files.sweep(place / below, ())
-        for name in (*RESULTS, f"{DATABASE}-wal", f"{DATABASE}-shm", DATABASE):
+        left: list[str] = []
+        with suppress(StoreError), Database.open(place / DATABASE, readonly=True) as db:
+            left = left_in(db, place)
+        for name in (*RESULTS, *left, f"{DATABASE}-wal", f"{DATABASE}-shm", DATABASE):
             if os.path.lexists(place / name):
                 files.remove(place / name)
 
@@ -287,15 +290,18 @@ def _of_file(
         who = item.get(kind, [])
         clients = list(who) if isinstance(who, list | tuple) else [who]
         try:
-            made = request(kind, clients, item.get("samples"))
+            made = request(kind, clients, None).told()
         except UnknotError:
             continue
-        done = next((pair for pair in left if pair[0].request.startswith(made.told())), None)
+        count = item.get("samples")
+        if is_count(count):  # their ids are not for the log
+            made = f"erase {count} sample{'s' if count > 1 else ''} of client {clients[0]}"
+        done = next((pair for pair in left if pair[0].request.startswith(made)), None)
         if done is not None:
             left.remove(done)
         found.append(
             Wanted(
-                request=made.told(),
+                request=made,
                 asked=when,
                 state="waiting" if done is None else "served",
                 by="its file",

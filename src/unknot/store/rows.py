@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeGuard
 
 from unknot.core.errors import StoreError
 
@@ -50,7 +51,7 @@ class Asked:
         return hashed(*fields, self.taken_at, self.done_at, self.state, self.outcome)
 
 
-def is_count(value: object) -> bool:
+def is_count(value: object) -> TypeGuard[int]:
     """Whether something that was read is a number of things, as a run counts them."""
     return type(value) is int and 0 <= value < HIGHEST
 
