@@ -96,3 +96,19 @@ def test_a_run_that_is_begun_again_keeps_the_ids_that_are_named_now(file, tmp_pa
     call("run", file, "--out", out, "--quiet", "--force", "--set", "federation.rounds=2")
     with Database.open(out / "run.db", readonly=True) as db:
         assert sample_ids.known(db, Keyring(out / "keys")) == {0: (0, IDS), 1: (1, OTHERS)}
+
+
+def test_a_request_that_never_came_keeps_none_either_and_its_words_stay(file, tmp_path):
+    out = tmp_path / "run"
+    text = file.read_text()
+    file.write_text(text.replace("round = 1", "round = 9"))
+    call("run", file, "--out", out, "--quiet", code=3)
+    assert any(name.endswith(".state") for name in holding(out, IDS))
+    before = json.loads((out / "record.json").read_text())["unserved"]
+    call("forget", out, "--client", "Graz")
+    call("resume", out, "--quiet", code=3)
+    assert holding(out, IDS) == []
+    after = json.loads((out / "record.json").read_text())["unserved"]
+    assert [one.replace("Graz", "client 0") for one in before] == after
+    call("resume", out, "--quiet", "--rounds", 9)
+    assert holding(out, IDS) == []
