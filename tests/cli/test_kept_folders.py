@@ -58,21 +58,21 @@ def test_an_empty_folder_a_half_begun_run_and_with_force_a_former_one_are_taken(
     out.mkdir()
     (out / "lock").touch()
     (out / ".part-run.db-0123456789abcdef").touch()
-    call("run", file, "--out", out, "--quiet", "--csv", out / "rounds.csv")
+    call("run", file, "--out", out, "--quiet")
     (out / "notes.txt").touch()  # the folder is a run's by now
-    call("run", file, "--out", out, "--quiet", "--force", "--csv", out / "rounds.csv")
+    call("run", file, "--out", out, "--quiet", "--force")
     results = tmp_path / "results"
     call("run", file, "--out", results, "--quiet", "--no-keep")
     call("run", file, "--out", results, "--quiet", "--force")
     assert shown(results)["state"] == "finished"
 
 
-def test_the_files_that_the_command_itself_writes_there_are_no_strangers(file, tmp_path):
+def test_the_picture_that_the_command_itself_draws_there_is_no_stranger(file, tmp_path):
     out = tmp_path / "run"
     out.mkdir()
-    (out / "rounds.csv").touch()
-    assert "rounds.csv" in call("run", file, "--out", out, code=2).stderr
-    call("run", file, "--out", out, "--quiet", "--csv", out / "rounds.csv")
+    (out / "plot.svg").touch()
+    assert "plot.svg" in call("run", file, "--out", out, code=2).stderr
+    call("run", file, "--out", out, "--quiet", "--plot", out / "plot.svg")
 
 
 def test_a_damaged_run_is_a_run_already(file, tmp_path):

@@ -23,11 +23,12 @@ from unknot.core.written import MAGIC, Writer
 from unknot.experiments import kept
 from unknot.report.runs import sheet
 from unknot.store import Database, Keyring
-from unknot.store.entries import plain, read_named, read_plain
+from unknot.store.entries import plain, read_event, read_named, read_plain
 from unknot.store.inbox import leave
 from unknot.store.keeper import RunKeeper
 from unknot.store.look import look
 from unknot.store.rows import START, Asked, entry_hash
+from unknot.store.watching import Watching
 
 CASE = ("federaser", "sync")
 
@@ -374,3 +375,45 @@ def test_looked_at_an_entry_that_somebody_made_up_is_told_in_words(run, kind):
         with suppress(UnknotError):
             console = Console(file=io.StringIO())
             console.print(sheet(asdict(look(folder))))
+
+
+HUGE = 10**5000
+
+
+@pytest.mark.parametrize("kind", ["begun", "erased", "checkpoint", "event", "ended"])
+def test_numbers_that_no_run_counts_to_are_refused_where_they_are_read(run, kind):
+    folder, log = run.parent / "hostile counts", log_of(run)
+    first = read_plain(next(body for what, body in log if what == kind)) if kind != "event" else None
+    if kind == "checkpoint":
+        odd = [_changed(first, **{name: HUGE}) for name in ("step", "events", "letters", "rounds", "served")]
+    elif kind == "event":
+        odd = [
+            _changed(event, **{name: value})
+            for event in (read_event(body) for what, body in log if what == "event")
+            for name, value in (("round", HUGE), ("round", -1), ("time", HUGE), ("time", "soon"))
+        ]
+    else:
+        names = [name for name, value in first.items() if isinstance(value, int | list)]
+        odd = [{**first, name: made} for name in names for made in (HUGE, -HUGE, [HUGE], [[HUGE]])]
+        odd += [{**first, "clients": made} for made in (-5, 2**62)] if kind == "begun" else []
+    assert odd
+    for value in odd:
+        out = Writer()
+        out.put(value)
+        body = out.written().content
+        forge(run, folder, [(what, body if what == kind else old) for what, old in log])
+        console = Console(file=io.StringIO())
+        if kind == "event":
+            found, events = Watching(folder).look()
+            console.print(sheet(asdict(found)))
+            assert events == []
+        else:
+            with pytest.raises(StoreError):
+                look(folder)
+
+
+def _changed(value, **parts):
+    made = copy.copy(value)
+    for name, part in parts.items():
+        object.__setattr__(made, name, part)
+    return made

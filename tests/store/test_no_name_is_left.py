@@ -139,3 +139,53 @@ def test_what_an_earlier_run_let_pass_is_not_written_by_name(tmp_path):
     call("forget", out, "--client", GONE)
     call("resume", out, "--quiet")
     assert holding(out, GONE) == []
+
+
+@pytest.mark.parametrize("when", ["first", "later", "over"])
+def test_a_picture_in_the_folder_goes_at_an_erasure_whatever_its_name(tmp_path, when):
+    pytest.importorskip("matplotlib")
+    out, file = tmp_path / "run", written(tmp_path)
+    out.mkdir()
+    picture = ["--plot", out / f"{GONE}.svg"]
+    call("run", file, "--out", out, "--quiet", *(picture if when == "first" else []))
+    if when != "first":
+        call("resume", out, "--quiet", *(["--rounds", 1] if when == "later" else []), *picture)
+    assert (out / f"{GONE}.svg").exists()
+    (out / "mine.txt").write_text("a note")
+    call("forget", out, "--client", GONE)
+    call("resume", out, "--quiet")
+    assert holding(out, GONE) == []
+    assert not [path for path in out.iterdir() if GONE in path.name]
+    assert (out / "mine.txt").exists()
+    assert "a picture" in call("show", out).output
+    call("resume", out, "--rounds", 1, "--quiet", "--plot", out / "again.svg")
+    assert (out / "again.svg").exists()
+    call("run", file, "--out", out, "--force", "--quiet")
+    assert not (out / "again.svg").exists()
+
+
+@pytest.mark.parametrize(
+    ("option", "place"),
+    [("--csv", "x.csv"), ("--tensorboard", "below/board"), ("--mlflow", "flow"), ("--plot", "below/x.svg")],
+)
+def test_what_an_erasure_would_not_reach_is_refused_in_the_folder(tmp_path, option, place):
+    if option == "--plot":
+        pytest.importorskip("matplotlib")
+    out, file = tmp_path / "run", written(tmp_path)
+    (out / "below").mkdir(parents=True)
+    told = call("run", file, "--out", out, option, out / place, code=2).stderr
+    assert "outside of it" in told
+    assert [path.name for path in out.iterdir()] == ["below"]
+    (out / "below").rmdir()
+    call("run", file, "--out", out, "--quiet")
+    (out / "below").mkdir()
+    assert "outside of it" in call("resume", out, "--rounds", 1, option, out / place, code=2).stderr
+    assert not (out / place).exists()
+    if option == "--mlflow":
+        inside = f"sqlite:///{out / 'flow.db'}"
+        assert "outside of it" in call("resume", out, "--rounds", 1, option, inside, code=2).stderr
+
+
+def test_a_tracker_beside_the_folder_is_as_it_was(tmp_path):
+    call("run", written(tmp_path), "--out", tmp_path / "run", "--csv", tmp_path / "run.csv", "--quiet")
+    assert (tmp_path / "run.csv").exists()

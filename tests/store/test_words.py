@@ -9,7 +9,7 @@ import pytest
 from support import ToyEngine, small_data, toy_federation
 from unknot.core.errors import RunStopped
 from unknot.core.requests import erase
-from unknot.store import post
+from unknot.store import database, post
 from unknot.store.database import Database
 from unknot.store.inbox import leave
 from unknot.store.keeper import DATABASE, KEYS, RunKeeper
@@ -159,4 +159,26 @@ def test_a_run_that_was_paused_twice_goes_on_at_one_word_in_another_thread(tmp_p
     thread.join(20)
     assert not thread.is_alive()
     assert fed.over
+    keeper.close()
+
+
+def test_a_clock_that_goes_back_changes_nothing_of_it(tmp_path, monkeypatch):
+    hours = itertools.count(20, -1)
+    monkeypatch.setattr(database, "_now", lambda: f"2026-01-{next(hours) + 400:03}")
+    folder = tmp_path / "run"
+    assert run_with(folder, monkeypatch, ["pause"], ["stop"]) == ["paused", "stopped", ""]
+    again = build()
+    keeper = RunKeeper.go_on(again, folder)
+    assert told(folder) == ""
+    say(folder, "pause")
+    with monkeypatch.context() as patch:
+        seen = []
+
+        def sleep(seconds):
+            seen.append(told(folder))
+            say(folder, "go")
+
+        patch.setattr(post.time, "sleep", sleep)
+        again.resume()
+    assert seen == ["paused"]
     keeper.close()

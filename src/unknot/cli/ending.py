@@ -36,6 +36,8 @@ class Asked:
     """Whether the run itself is kept in the folder, and not only what it leaves."""
     keys: Path | None = None
     checkpoint: float | None = None
+    results: bool = True
+    """Whether its results are to be left in the folder, or stay there as they are."""
 
     @property
     def silent(self) -> bool:
@@ -46,14 +48,12 @@ class Asked:
         """What cannot be written is found before a long run rather than after it."""
         from unknot.core.errors import ConfigError, StoreError
         from unknot.experiments.results import check_folder
-        from unknot.report import timeline
         from unknot.store.database import Database
         from unknot.store.files import check_ours
         from unknot.store.lock import holder
         from unknot.store.naming import DATABASE, again_in, check_new, over_in
 
-        if self.plot is not None:
-            timeline.check(self.plot)
+        self.check_beside()
         for option, given in {
             "--force": self.force and self.out is None,
             "--keys": self.keys,
@@ -104,12 +104,7 @@ class Asked:
 
         if not out.is_dir() or (out / DATABASE).exists():
             return
-        said = (self.plot, self.tracked.csv, self.tracked.tensorboard, self.tracked.mlflow)
-        written = [Path(path).absolute() for path in said if path is not None]
-        own = {
-            path.relative_to(out.absolute()).parts[0] for path in written if out.absolute() in path.parents
-        }
-        own |= set(PARTS)
+        own = {*PARTS, *([] if self.plot is None else [self.plot.name])}
         if others := sorted(
             p.name for p in out.iterdir() if p.name not in own and not p.name.startswith(PART)
         ):
@@ -119,20 +114,58 @@ class Asked:
                 f"name a folder of its own, such as {out / 'NAME'}"
             )
 
+    def check_beside(self) -> None:
+        """The same of what is written beside the results.
+
+        In the folder of a kept run nothing may lie that knows a client and that an erasure does not reach.
+        """
+        from unknot.core.errors import ConfigError
+        from unknot.report import timeline
+
+        if self.plot is not None:
+            timeline.check(self.plot)
+        if not self.keep or self.out is None:
+            return
+        place = self.out.resolve()
+        for option, given in self.tracked.places().items():
+            if place in (given.resolve(), *given.resolve().parents):
+                raise ConfigError(
+                    f"{option} would write into {self.out}, the folder of the run, of which an erasure takes "
+                    "all that knows the erased client: name a place outside of it"
+                )
+        if self.plot is not None and place in self.plot.resolve().parents and not self._own_picture:
+            raise ConfigError(
+                f"--plot {self.plot} lies below {self.out}, the folder of the run, where an erasure does not "
+                f"reach it: name a file in that folder itself, such as {self.out / self.plot.name}, or "
+                "outside of it"
+            )
+
+    @property
+    def _own_picture(self) -> bool:
+        """Whether the picture lies in the folder of a run that is kept."""
+        beside = self.keep and self.out is not None and self.plot is not None
+        return beside and self.plot.resolve().parent == self.out.resolve()  # type: ignore[union-attr]
+
     def write(self, history: History, experiment: Experiment) -> list[Path]:
         """The picture and the folder, and where they are."""
         from unknot.experiments.results import PRIVATE, write_results
         from unknot.report import timeline
         from unknot.report.page import page
+        from unknot.store.database import Database
+        from unknot.store.erasing import note_left
         from unknot.store.look import discard
+        from unknot.store.naming import DATABASE
 
         written = []
         if self.plot is not None:
+            if self._own_picture:
+                with Database.open(self.plot.parent / DATABASE) as db:
+                    note_left(db, self.plot.resolve().name)
             timeline.draw_run(history, self.plot)
-            if self.keep and self.out is not None and self.plot.resolve().parent == self.out.resolve():
+            if self._own_picture:
                 self.plot.chmod(PRIVATE)
             written.append(self.plot)
-        if self.out is not None:
+        if self.out is not None and self.results:
             if self.force and not self.keep:
                 discard(self.out)
             written += write_results(history, experiment, self.out, page, private=self.keep)

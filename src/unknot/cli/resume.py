@@ -68,7 +68,6 @@ def _resume(folder: Path, rounds: int | None, overrides: list[str], own_code: bo
     """Go on; what to exit with."""
     from unknot.core.errors import StoreError
     from unknot.experiments import kept
-    from unknot.report import timeline
     from unknot.report.progress import Live
     from unknot.store.look import look
     from unknot.store.naming import begun, broken_off, one_line
@@ -76,8 +75,7 @@ def _resume(folder: Path, rounds: int | None, overrides: list[str], own_code: bo
     live: Live | None = None
     with errors_for_people(lambda: _kept(live, folder, asked.keys)), _in_words(folder, own_code):
         check_store()
-        if asked.plot is not None:
-            timeline.check(asked.plot)
+        asked.check_beside()
         found = look(folder, asked.keys)
         if found.holder is not None and (found.paused or found.pausing):
             _go(folder, found.holder)
@@ -148,7 +146,7 @@ def _left_alone(asked: Asked, again: str, stopped: str) -> Asked:
     """A run that is over, and has nothing to do: that is said, and its results stay as they are."""
     text = f"{asked.out} is over ({stopped}), and nothing was asked of it since: its results stay as they are"
     side(asked.silent).print(Text(f"{text}. More of it: {again} --rounds N"))
-    return replace(asked, out=None, quiet=True)
+    return replace(asked, results=False, quiet=True)
 
 
 class _Later:

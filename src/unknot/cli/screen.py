@@ -8,11 +8,12 @@ import os
 import re
 import sys
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
 from rich.text import Text
 
 GONE = 141
@@ -24,6 +25,8 @@ LIKE |= dict(zip("▾◂▸–—…·×≥≤≈←→⇒−‖‘’", "v<>--~
 LIKE |= dict(zip("▁▂▃▄▅▆▇█▏▎▍▌▋▊▉━╸╺│├└─", "_.-=+*%#||||###--_|+`-", strict=True))
 
 _ENDS = re.compile(r"[ \t]+$", re.MULTILINE)
+STEERING = ("Cc", "Cf", "Cs", "Zl", "Zp")
+"""Kinds of characters, as Unicode has them, that are no writing."""
 BRAILLE = 0x2800
 """Where the letters made of dots begin; each bit beyond is a dot."""
 
@@ -44,6 +47,22 @@ class Screen(Console):
         if text := _ENDS.sub("", printed.get()):
             self.file.write(text)
             self.file.flush()
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        """What is shown, whoever wrote it, without what would steer the terminal."""
+        for segment in super().render(renderable, options):
+            yield segment if segment.control else segment._replace(text=harmless(segment.text))
+
+
+def harmless(text: str) -> str:
+    """Control characters, and those that turn or hide what is written, as Python writes them; lines stay."""
+    if text.isprintable():
+        return text
+    return "".join(_escaped(one) if unicodedata.category(one) in STEERING else one for one in text)
+
+
+def _escaped(letter: str) -> str:
+    return letter if letter == "\n" else letter.encode("unicode_escape").decode()
 
 
 def screen(quiet: bool = False) -> Console:

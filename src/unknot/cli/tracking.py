@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -37,6 +38,9 @@ WandBProject = Annotated[
 ]
 
 
+_SCHEME = re.compile(r"^(file://|sqlite:///)")  # how the address of a file begins
+
+
 @dataclass(frozen=True)
 class Tracked:
     """Where a run is to be written down."""
@@ -45,6 +49,19 @@ class Tracked:
     tensorboard: Path | None = None
     mlflow: str | None = None
     wandb: str | None = None
+
+    def places(self) -> dict[str, Path]:
+        """The files and folders that they write to, by option; a server is none."""
+        found: dict[str, Path] = {}
+        if self.csv is not None:
+            found["--csv"] = self.csv
+        if self.tensorboard is not None:
+            found["--tensorboard"] = self.tensorboard
+        if self.mlflow is not None and (address := _SCHEME.sub("", self.mlflow)) and "://" not in address:
+            found["--mlflow"] = Path(address)
+        if self.wandb is not None:
+            found["--wandb"] = Path()
+        return found
 
     def trackers(self, onto: bool = False) -> list[Tracker]:
         """One for each that was asked for; a package that is missing is named here.

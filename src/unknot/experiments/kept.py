@@ -46,10 +46,11 @@ def begin(
     """
     from unknot.store.keeper import EVERY, RunKeeper
     from unknot.store.look import discard
+    from unknot.store.sample_ids import counted
 
     fed = prepare(experiment, observers)
     table = table_of(experiment, fed.data)
-    fed.experiment = table
+    fed.experiment = counted(table)
     fed.begin(experiment.length, requests=experiment.requests)
     if instead:
         discard(folder, keys)
@@ -136,8 +137,12 @@ def last_round(fed: Federation, rounds: int | None = None) -> int | None:
 
 
 def experiment_of(folder: str | Path, overrides: Iterable[str] = (), own_code: bool = False) -> Experiment:
-    """The experiment that a run in a folder comes from; its requests call clients by number."""
+    """The experiment that a run in a folder comes from; its requests call clients by number.
+
+    Its table has how many samples a request names; such requests themselves are the run's alone.
+    """
     from unknot.store.naming import begun
+    from unknot.store.sample_ids import without
 
     place = Path(folder)
     table = begun(place).get("table")
@@ -147,7 +152,9 @@ def experiment_of(folder: str | Path, overrides: Iterable[str] = (), own_code: b
             "unknot.simulate(..., store=folder), and call resume() on it"
         )
     with _code_asked_for(folder, own_code):
-        return Experiment.of(table, overrides)
+        found = Experiment.of(without(table), overrides)
+    requests = {"request": table["request"]} if "request" in table else {}
+    return _read_from(found, {**found.table, **requests})
 
 
 @contextmanager
@@ -181,14 +188,28 @@ def to_leave(
     own_code: bool = False,
     keys: str | Path | None = None,
 ) -> Experiment:
-    """The same as its results are left with: where its file numbers clients, those who are still there."""
-    from unknot.store.naming import named_in
+    """The same as its results are left with: with the names and the ids of who is still there.
+
+    Of samples whose client was erased there is how many a request named: such a file is none to run again.
+    """
+    from unknot.store.database import Database
+    from unknot.store.naming import database, keyring_of, named_in
+    from unknot.store.sample_ids import known, put_back
 
     found = experiment_of(folder, overrides, own_code)
-    if "ids" not in found.data.options:
-        return found
-    ids = {name: number for number, name in named_in(folder, keys).items()}
-    return Experiment.of({**found.table, "data": {**found.table["data"], "ids": ids}})
+    with Database.open(database(folder), readonly=True) as db:
+        table = put_back(found.table, known(db, keyring_of(folder, keys)))
+    if "ids" in found.data.options:
+        ids = {name: number for number, name in named_in(folder, keys).items()}
+        table["data"] = {**table["data"], "ids": ids}
+    return _read_from(found, table)
+
+
+def _read_from(experiment: Experiment, table: Mapping[str, Any]) -> Experiment:
+    """A copy whose table is this one: the same experiment, with more of it or less."""
+    found = replace(experiment)
+    object.__setattr__(found, "table", table)
+    return found
 
 
 def table_of(experiment: Experiment, data: FederatedData) -> dict[str, Any]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import inspect
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -112,6 +114,7 @@ def simulate(
         observers=observers,
         called=_called(model, module),
     )
+    fed.architecture = _architecture(module)
     if store is not None:
         from unknot.experiments.kept import keep  # where it is used: it needs more than others do
 
@@ -131,6 +134,11 @@ def _called(model: str | nn.Module | Callable[[], nn.Module], module: nn.Module)
     """What the model goes by in records and pictures: its name, or that of what made it, or its kind."""
     name = model if isinstance(model, str) else getattr(model, "__name__", "<lambda>")
     return type(module).__name__ if name == "<lambda>" else name
+
+
+def _architecture(module: nn.Module) -> str:
+    """A digest of how a module is made, as it says itself; where its parts lie in memory is left out."""
+    return hashlib.sha256(re.sub(r" at 0x[0-9a-fA-F]+", "", repr(module)).encode()).hexdigest()
 
 
 def _check_kinds(model: object, data: object, method: object) -> None:

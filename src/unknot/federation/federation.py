@@ -101,6 +101,8 @@ class Federation(View):
         self.work = Work(engine, self.state, method, self.scores, self.metrics[0], every, looking)
         self.serving = Serving(self.work, restart)
         self.called = called
+        self.architecture = ""
+        """How the model is made, as a digest, where that is known: shapes alone do not tell it."""
         self.experiment: Mapping[str, Any] = {}
         self._stint: Stint | None = None
         self._done: list[tuple[int, Served]] = []

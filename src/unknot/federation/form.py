@@ -9,7 +9,7 @@ is not as it was given; one whose attributes are more than plain data says what 
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from torch import Tensor
@@ -20,7 +20,7 @@ from unknot.core.errors import ConfigError
 from unknot.core.jobs import Job, Score
 from unknot.core.keys import Key
 from unknot.core.lineage import Unit
-from unknot.core.requests import Erase, Join, Moment, Target
+from unknot.core.requests import Erase, Join, Moment, Request, Target
 from unknot.core.selection import AtRandom
 from unknot.core.training import (
     SGD,
@@ -100,7 +100,7 @@ def write(fed: Federation) -> Written:
         with out.at(f"lane {lane.name!r}"):
             _put_lane(out, fed, lane)
     with out.at("a request"):
-        out.put([_told(waiting) for waiting in fed.serving.inbox.waiting])
+        out.put([_told(waiting, state.data.erased) for waiting in fed.serving.inbox.waiting])
     return out.written()
 
 
@@ -314,10 +314,22 @@ def _take_lane(read: Reader, fed: Federation) -> Lane:
 # Requests and history ------------------------------------------------------------------------------------
 
 
-def _told(waiting: Waiting) -> dict[str, object]:
+def _told(waiting: Waiting, erased: Container[int]) -> dict[str, object]:
     told: dict[str, object] = dict(vars(waiting))
     told["touched"] = [lane.name for lane in waiting.touched]
+    told["request"] = _without_ids(waiting.request, erased)
     return told
+
+
+def _without_ids(request: Request, erased: Container[int]) -> Request:
+    """The same request, in the same words; of who was erased since, as many samples, and not which."""
+    if not isinstance(request, Erase):
+        return request
+    targets = [
+        Target(one.client, tuple(range(len(one.samples)))) if one.samples and one.client in erased else one
+        for one in request.targets
+    ]
+    return Erase(tuple(targets), request.at)
 
 
 def _waiting(told: Mapping[str, Any], lanes: Mapping[str, Lane]) -> Waiting:

@@ -7,19 +7,24 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from unknot.core.data import FederatedData
+from unknot.core.data import NOBODYS, FederatedData
 from unknot.core.digests import raw
 from unknot.core.errors import StoreError
 from unknot.core.written import Reader, Unreadable, Writer, plain_data
 from unknot.store.files import inside, read_whole, write_whole
+from unknot.store.rows import is_count
 
 STATE = "state"
+SERVER = ("validation", "test", "public")
 MOST = 1 << 34  # bytes
 Marks = dict[int, bytes]
 """A digest of what each client holds, by number."""
+Server = dict[str, bytes]
+"""A digest of each part of the data that is the server's: what models are measured on, what is public."""
 
 
 @plain_data
@@ -44,7 +49,7 @@ class Named:
     def __post_init__(self) -> None:
         counts = (self.step, self.events, self.letters, self.rounds, self.served)
         told = (type(self.state), type(self.stopped), type(self.time))
-        if told != (str, str, float) or not all(type(n) is int and n >= 0 for n in counts):
+        if told != (str, str, float) or not all(map(is_count, counts)):
             raise StoreError("an entry of the log is no checkpoint of ours: it was changed")
 
 
@@ -57,13 +62,14 @@ class Checkpoint:
     tensors: Mapping[str, int | None]
     """The digests that it names, with the owner of each that is one client's alone."""
     marks: Marks
+    server: Server
     head: tuple[int, bytes]
     """The number and the hash of the log's last entry before it: a log that lost its end is found by it."""
 
     def write(self, folder: Path) -> str:
         """Put it into its place, durably; its digest."""
         out = Writer()
-        out.put([self.content, dict(self.tensors), self.marks, self.head])
+        out.put([self.content, dict(self.tensors), self.marks, self.server, self.head])
         raw = out.written().content
         digest = hashlib.sha256(raw).hexdigest()
         write_whole(inside(folder / STATE, f"{digest}.state"), raw)
@@ -76,12 +82,13 @@ class Checkpoint:
         if hashlib.sha256(raw).hexdigest() != digest:
             raise StoreError(f"{path} is damaged: its bytes are not those that were written")
         try:
-            content, tensors, marks, head = Reader(raw, _no_tensors).read()
-            if not isinstance(content, bytes) or not (_digests(tensors) and _marks(marks) and _head(head)):
+            content, tensors, marks, server, head = Reader(raw, _no_tensors).read()
+            known = _digests(tensors) and _marks(marks) and _server(server) and _head(head)
+            if not isinstance(content, bytes) or not known:
                 raise Unreadable("other parts")
         except (Unreadable, ValueError, TypeError) as error:
             raise StoreError(f"{path} is not a checkpoint of this version of unknot: {error}") from None
-        return Checkpoint(content, tensors, marks, head)
+        return Checkpoint(content, tensors, marks, server, head)
 
 
 def marks_of(data: FederatedData) -> Marks:
@@ -98,33 +105,57 @@ def mark_of(data: FederatedData, client: int) -> bytes:
     return mark.digest()
 
 
-def check_marks(data: FederatedData, marks: Mapping[int, bytes], folder: Path) -> None:
-    """Raise `StoreError` if somebody who is still there holds other data than when the run was kept."""
-    now = marks_of(data)
-    other = sorted(client for client in marks if client in now and now[client] != marks[client])
-    lost = sorted(set(marks) - set(now))
-    if other or lost:
-        who = data.label((other or lost)[0])
-        what = "is not what it was" if other else "is not there any more"
+def server_marks(data: FederatedData) -> Server:
+    """A digest of each part of what the server has that has any rows, and of whose those are."""
+    found = {}
+    held_out = {"validation": (data.validation, data.validation_owner), "test": (data.test, data.test_owner)}
+    for part, (samples, owner) in held_out.items():
+        if samples is not None and len(samples):
+            whose = np.full(len(samples), NOBODYS, dtype=np.int64) if owner is None else owner
+            mark = hashlib.sha256(whose.tobytes())
+            for tensor in (samples.x, samples.y):
+                mark.update(raw(tensor))
+            found[part] = mark.digest()
+    if data.public is not None:
+        found["public"] = hashlib.sha256(raw(data.public)).digest()
+    return found
+
+
+def check_marks(data: FederatedData, kept: Checkpoint, folder: Path) -> None:
+    """Raise `StoreError` if the server, or somebody who is still there, has other data than was kept."""
+    now, server = marks_of(data), server_marks(data)
+    other = sorted(client for client in kept.marks if client in now and now[client] != kept.marks[client])
+    lost = sorted(set(kept.marks) - set(now))
+    changed = [part for part in SERVER if kept.server.get(part) != server.get(part)]
+    if other or lost or changed:
+        who = f"the data of {data.label((other or lost)[0])}" if other or lost else f"the {changed[0]} data"
+        gone = not other and (lost or changed[0] not in server)
+        what = "is not there any more" if gone else "is not what it was"
         raise StoreError(
-            f"{folder}: the data of {who} {what}, and the run cannot go on without a bit lost: give it the "
+            f"{folder}: {who} {what}, and the run cannot go on without a bit lost: give it the "
             "data that it was begun with; to take data away, ask for it: unknot forget"
         )
 
 
 def _digests(found: object) -> bool:
     return isinstance(found, dict) and all(
-        type(digest) is str and (owner is None or type(owner) is int) for digest, owner in found.items()
+        type(digest) is str and (owner is None or is_count(owner)) for digest, owner in found.items()
     )
 
 
 def _head(found: object) -> bool:
-    return isinstance(found, tuple) and tuple(map(type, found)) == (int, bytes)
+    return isinstance(found, tuple) and len(found) == 2 and is_count(found[0]) and type(found[1]) is bytes
 
 
 def _marks(found: object) -> bool:
     return isinstance(found, dict) and all(
-        type(client) is int and type(mark) is bytes for client, mark in found.items()
+        is_count(client) and type(mark) is bytes for client, mark in found.items()
+    )
+
+
+def _server(found: object) -> bool:
+    return isinstance(found, dict) and all(
+        part in SERVER and type(mark) is bytes for part, mark in found.items()
     )
 
 

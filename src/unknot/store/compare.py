@@ -31,11 +31,8 @@ ENGINE = ("engine", "device", "dtype")
 def noted(fed: Federation) -> dict[str, Any]:
     """What is put down when a run is begun, to be compared when it is gone on with."""
     measured = [fed.given.evaluate_every, list(fed.given.evaluate_on)]
-    return {
-        "environment": settings(environment(fed.engine)),
-        "evaluate": measured,
-        "method": fed.method.name,
-    }
+    here = {**settings(environment(fed.engine)), "architecture": fed.architecture}
+    return {"environment": here, "evaluate": measured, "method": fed.method.name}
 
 
 def check_setup(fed: Federation, now: Mapping[str, Any], db: Database, folder: Path) -> None:
@@ -64,11 +61,10 @@ def differences(fed: Federation, db: Database, folder: Path) -> list[str]:
     if not isinstance(before, dict):
         raise StoreError(f"{folder}: the log does not say where the run was begun")
     pairs = [(name, _told(before.get(name)), _told(now[name])) for name in WATCHED]
-    return [
-        f"{name} is {here}, and was {then}: bits may differ from here on"
-        for name, then, here in pairs
-        if then != here
-    ]
+    said = [f"{name} is {here}, and was {then}" for name, then, here in pairs if then != here]
+    if before.get("architecture", now["architecture"]) != now["architecture"]:
+        said.append("the model is built otherwise than it was, with parameters of the same shapes")
+    return [f"{text}: bits may differ from here on" for text in said]
 
 
 def _begun(db: Database, folder: Path) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""A run's database: the log of what happened, the inbox of what was asked, the clients' sealed names.
+"""A run's database: the log of what happened, the inbox of what was asked, the clients' sealed names and ids.
 
 SQLite in a form in which a commit is on the disk when it returns, what is deleted is overwritten, and several
 processes may read while one writes. A file that is not ours to the letter is refused.
@@ -35,7 +35,7 @@ from unknot.store.rows import (
 
 KINDS = ("erase", "join", "pause", "stop", "go")
 """What may be asked for."""
-_APPLICATION, _VERSION = 0x756E6B74, 1
+_APPLICATION, _VERSION = 0x756E6B74, 2
 _TABLES = {
     "log": "CREATE TABLE log (number INTEGER PRIMARY KEY, kind TEXT NOT NULL, body BLOB NOT NULL, "
     "at TEXT NOT NULL, previous BLOB NOT NULL, hash BLOB NOT NULL)",
@@ -43,6 +43,8 @@ _TABLES = {
     "asker TEXT NOT NULL, asked_at TEXT NOT NULL, step INTEGER, taken_at TEXT, done_at TEXT, "
     "state TEXT NOT NULL, outcome BLOB NOT NULL, hash BLOB NOT NULL)",
     "clients": "CREATE TABLE clients (number INTEGER PRIMARY KEY, name BLOB NOT NULL)",
+    "samples": "CREATE TABLE samples (request INTEGER PRIMARY KEY, client INTEGER NOT NULL, "
+    "ids BLOB NOT NULL)",
 }
 _BUSY = 5.0  # seconds that another process's writing is waited for
 _SOON = 1.0  # seconds that readers are waited for where it can be done without
@@ -338,9 +340,26 @@ class Database:
         return found
 
     def drop_clients(self, numbers: Collection[int]) -> None:
-        """Delete the names of these clients."""
+        """Delete the names of these clients, and the ids of their samples."""
         with self.transaction():
             self._many("DELETE FROM clients WHERE number = ?", [(number,) for number in numbers])
+            self._many("DELETE FROM samples WHERE client = ?", [(number,) for number in numbers])
+
+    def keep_samples(self, sealed: Mapping[int, tuple[int, bytes]]) -> None:
+        """Keep the sealed ids of samples that requests of the run's own file name: by place, with whose."""
+        with self.transaction():
+            rows = [(place, *one) for place, one in sealed.items()]
+            self._many("INSERT OR REPLACE INTO samples VALUES (?, ?, ?)", rows)
+
+    def samples(self) -> dict[int, tuple[int, bytes]]:
+        """What `keep_samples` has kept."""
+        found = self._all("SELECT request, client, ids FROM samples ORDER BY request")
+        for place, client, ids in found:
+            if not isinstance(place, int) or not isinstance(client, int) or not isinstance(ids, bytes):
+                raise StoreError(
+                    f"{self.path}: the samples of request {place} are damaged: take it from a backup"
+                )
+        return {place: (client, ids) for place, client, ids in found}
 
     def _request(self, number: int) -> Asked:
         found = self._asked("WHERE number = ?", number)

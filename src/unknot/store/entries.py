@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from unknot.core.errors import StoreError
+from unknot.core.ids import MOST_CLIENTS
+from unknot.core.jobs import Score
 from unknot.core.written import Reader, Unreadable, Writer
+from unknot.federation.history import Event, Round, Served
 from unknot.store.checkpoint import Named
+from unknot.store.rows import is_count
+
+_BITS = 4096  # of a number in the log: Python shows no longer ones
 
 
 def plain(value: object) -> bytes:
@@ -18,15 +25,20 @@ def plain(value: object) -> bytes:
 
 def read_plain(content: bytes) -> Any:
     try:
-        return Reader(content, no_tensors).read()
+        found = Reader(content, no_tensors).read()
     except Unreadable as error:
         raise StoreError(f"an entry of the log cannot be read: {error}") from None
+    _check_numbers(found)
+    return found
 
 
 def read_begun(content: bytes) -> dict[str, Any]:
     found = read_plain(content)
     if not isinstance(found, dict):
         raise StoreError("the log does not say how the run was begun: it was changed")
+    clients = found.get("clients", 0)
+    if not is_count(clients) or clients > MOST_CLIENTS:
+        raise StoreError("the log does not say how many clients the run was begun with: it was changed")
     return found
 
 
@@ -35,6 +47,44 @@ def read_named(content: bytes) -> Named:
     if not isinstance(named, Named):
         raise StoreError("an entry of the log is no checkpoint: it was changed")
     return named
+
+
+def read_event(content: bytes) -> Event | None:
+    """An event of the log: a round, or a request that was served. None where it cannot be read here."""
+    try:
+        event = Reader(content, no_tensors).read()
+    except (Unreadable, ValueError):
+        return None
+    if (
+        not isinstance(event, Round | Served)
+        or not is_count(event.round)
+        or not isinstance(event.time, float)
+    ):
+        return None
+    scores, told = (event.scores, event.lane) if isinstance(event, Round) else ({}, event.request)
+    known = isinstance(scores, dict) and all(map(_is_score, scores.values()))
+    return event if known and type(told) is str else None
+
+
+def _is_score(found: object) -> bool:
+    if not isinstance(found, Score) or not isinstance(found.metrics, Mapping) or not found.metrics:
+        return False
+    return all(
+        type(name) is str and (isinstance(value, float) or is_count(value))
+        for name, value in found.metrics.items()
+    )
+
+
+def _check_numbers(found: object) -> None:
+    """No number in the log is so long that it could not be shown."""
+    if isinstance(found, int) and found.bit_length() > _BITS:
+        raise StoreError("an entry of the log has a number that no run counts to: it was changed")
+    if isinstance(found, Mapping):
+        for pair in found.items():
+            _check_numbers(pair)
+    elif isinstance(found, list | tuple | set | frozenset):
+        for one in found:
+            _check_numbers(one)
 
 
 def no_tensors(digest: str) -> Any:

@@ -5,19 +5,24 @@ All of it can be done twice: a crash in between is taken up again.
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from unknot.core.errors import StoreError
 from unknot.core.written import plain_data
+from unknot.store import sample_ids
 from unknot.store.checkpoint import STATE, Checkpoint
 from unknot.store.database import Database
+from unknot.store.entries import plain, read_plain
 from unknot.store.files import remove, sweep
+from unknot.store.files import told as tell
 from unknot.store.inbox import body_of, told_of
 from unknot.store.keyring import Keyring
-from unknot.store.rows import REFUSED, SERVED, Asked
+from unknot.store.rows import REFUSED, SERVED, Asked, is_count
 
 if TYPE_CHECKING:
     from unknot.store.keeper import RunKeeper
@@ -42,11 +47,13 @@ def scrub(keeper: RunKeeper, clean: Checkpoint, state: str, told: Scrubbing) -> 
     keeper.keyring.renew(renewed)
     keeper.vault.reseal(set(renewed))
     results = [name for name in RESULTS if os.path.lexists(folder / name)]
-    for name in results:
+    pictures = [name for name in left_in(keeper.db, folder) if name not in results]
+    for name in (*results, *pictures):
         remove(folder / name)
     with keeper.db.transaction():
         _empty(keeper.db, set(whole), told.requests)
         _seal_anew(keeper.db, keeper.keyring, set(renewed))
+        sample_ids.seal_anew(keeper.db, keeper.keyring, set(renewed))
     keeper.keyring.drop_old(renewed)
     return {
         "whole": list(whole),
@@ -56,13 +63,33 @@ def scrub(keeper: RunKeeper, clean: Checkpoint, state: str, told: Scrubbing) -> 
         "packs": removed.files,
         "bytes": removed.bytes + sum(states.values()),
         "tensors": removed.tensors,
-        "results": results,
+        "results": [*results, *("a picture" for _ in pictures)],  # whatever their names say
         "keys": len(whole) + len(renewed),
         "keys_written": keeper.keyring.written,
         "approximate": told.approximate,
         "known": list(told.known),
         "truncated": keeper.db.truncate(PATIENCE),
     }
+
+
+def note_left(db: Database, name: str) -> None:
+    """Put down that the run leaves a file of that name in its folder: an erasure removes it.
+
+    By a digest: what a user calls a file may be a client's name, and what the log has stays.
+    """
+    db.append([("left", plain({"file": _digest(name)}))])
+
+
+def left_in(db: Database, folder: Path) -> list[str]:
+    """The files in a folder that were noted so."""
+    told = [read_plain(entry.body) for entry in db.entries(kind="left")]
+    known = {one.get("file") for one in told if isinstance(one, dict)}
+    with tell("look through", folder):
+        return [name for name in sorted(os.listdir(folder)) if known and _digest(name) in known]
+
+
+def _digest(name: str) -> bytes:
+    return hashlib.sha256(os.fsencode(name)).digest()
 
 
 @plain_data
@@ -83,7 +110,7 @@ class Scrubbing:
 
     def __post_init__(self) -> None:
         for numbers in (self.whole, self.parts, self.requests, self.known):
-            if type(numbers) is not tuple or not all(type(n) is int and n >= 0 for n in numbers):
+            if type(numbers) is not tuple or not all(map(is_count, numbers)):
                 raise StoreError("an entry of the log names no clients: it was changed")
 
 
@@ -93,6 +120,7 @@ def stays(erased: Mapping[str, Any]) -> list[str]:
     found = []
     if whole:
         found.append(f"the number of {whole}, in the log: when it was at work, that it was erased, and when")
+        found.append("of the rounds that it was part of, in the log: mean training loss, costs and scores")
     if parts:
         found.append(f"the ids of the erased samples of {parts}, where a request names them, until it goes")
     if method := erased.get("approximate"):

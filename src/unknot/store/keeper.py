@@ -24,8 +24,8 @@ from unknot.federation.clock import SECOND
 from unknot.federation.describe import describe
 from unknot.federation.history import Event, History, Served
 from unknot.federation.letterbox import Letter
-from unknot.store import erasing, older
-from unknot.store.checkpoint import STATE, Checkpoint, Named, check_marks, mark_of, marks_of
+from unknot.store import erasing, older, sample_ids
+from unknot.store.checkpoint import STATE, Checkpoint, Named, check_marks, mark_of, marks_of, server_marks
 from unknot.store.compare import check_setup, differences, lost_end, lost_requests, noted
 from unknot.store.database import Database
 from unknot.store.entries import plain, read_named, read_plain
@@ -85,6 +85,7 @@ class RunKeeper:
             raise
         self._stint: object = None
         self._marks: dict[int, bytes] = {}
+        self._server: dict[str, bytes] = {}
         self._less: dict[int, int] = {}  # how many samples clients had lost when they were marked
         self._events: list[bytes] = []  # that the log does not have yet
         self._rounds = self._served = 0  # how many the log has, with those
@@ -130,21 +131,23 @@ class RunKeeper:
         return keeper
 
     def _begin(self, fed: Federation, table: Mapping[str, Any] | None, keys: str | Path | None) -> None:
-        self._marks = marks_of(fed.data)
+        self._marks, self._server = marks_of(fed.data), server_marks(fed.data)
         begun = {
             **noted(fed),
-            "table": None if table is None else dict(table),
+            "table": None if table is None else sample_ids.counted(table),
             "keys": None if keys is None else str(Path(keys).absolute()),
             "mark": self.keyring.mark,
             "clients": len(fed.data),
             "named": bool(fed.data.names),
         }
         self.db.append([("begun", plain(begun))])  # before there are keys: so that they are known for ours
-        self.db.drop_clients(self.db.client_names())  # of a beginning that was broken off
+        whose = {client for client, _ in self.db.samples().values()}
+        self.db.drop_clients({*self.db.client_names(), *whose})  # of a beginning that was broken off
         self.keyring.make(fed.data.clients)  # all: who leaves a request must not have to make one
         self.db.name_clients(
             {c: self.keyring.seal(c, n.encode(), b"name") for c, n in fed.data.names.items()}
         )
+        sample_ids.keep(self.db, self.keyring, sample_ids.ids_in(table or {}))
         self._attach(fed)
         if fed._stint is not None:
             self._stint = fed._stint
@@ -238,11 +241,11 @@ class RunKeeper:
         bodies = [entry.body for entry in self.db.entries(kind="event")]
         try:
             form.restore(fed, found.content, _each_its_own(tensors), bodies)
-            check_marks(fed.data, found.marks, self.folder)
+            check_marks(fed.data, found, self.folder)
             check_setup(fed, built, self.db, self.folder)
         except (KeyError, Unreadable) as error:
             raise StoreError(f"{self.folder}: {error}; was the federation set up as it was?") from None
-        self._marks = dict(found.marks)
+        self._marks, self._server = dict(found.marks), dict(found.server)
         self._less = {client: len(ids) for client, ids in fed.data.reduced.items()}
         newest = checkpoints[-1]
         self._rounds, self._served = newest.rounds, newest.served
@@ -342,7 +345,8 @@ class RunKeeper:
             }
             self.vault.put(items)
         owners = {digest: kept.owner for digest, kept in written.tensors.items()}
-        state = Checkpoint(written.content, owners, self._marks, self.db.head()).write(self.folder)
+        found = Checkpoint(written.content, owners, self._marks, self._server, self.db.head())
+        state = found.write(self.folder)
         named = self._named(fed, state)
         entries = [("event", body) for body in self._events]
         if self._erased:
@@ -383,8 +387,9 @@ class RunKeeper:
         self._events += [form.write_event(fed, event) for event in new]
         self._served = max(self._served, len(history.served))
         self._rounds = max(self._rounds, len(history.rounds))
-        for client in fed.data.erased:
-            self._marks.pop(client, None)
+        if gone := fed.data.erased & self._marks.keys():
+            self._marks = {client: mark for client, mark in self._marks.items() if client not in gone}
+            self._server = server_marks(fed.data)  # what is held out may have been a client's own
         for client, ids in fed.data.reduced.items():
             if client in self._marks and self._less.get(client) != len(ids):
                 self._marks[client], self._less[client] = mark_of(fed.data, client), len(ids)

@@ -15,13 +15,12 @@ from typing import Any
 
 from unknot.core.errors import ConfigError, RequestError, StoreError, UnknotError
 from unknot.core.requests import Erase, Join, Moment, Target
-from unknot.core.written import Reader, Unreadable
-from unknot.federation.history import Event, Round, Served
+from unknot.federation.history import Served
 from unknot.store import files
 from unknot.store.checkpoint import STATE
 from unknot.store.database import Database
-from unknot.store.entries import no_tensors, read_named, read_plain
-from unknot.store.erasing import RESULTS, stays
+from unknot.store.entries import read_event, read_named, read_plain
+from unknot.store.erasing import RESULTS, left_in, stays
 from unknot.store.inbox import told_of
 from unknot.store.keeper import WEIGHTS
 from unknot.store.keyring import KeyLock, Keyring
@@ -39,8 +38,8 @@ from unknot.store.naming import (
     removed_in,
     table_in,
 )
-from unknot.store.rows import REFUSED, SERVED, Asked
-from unknot.store.words import PAUSED, PAUSING, WORDS, standing
+from unknot.store.rows import REFUSED, SERVED, Asked, is_count
+from unknot.store.words import PAUSED, PAUSING, WORDS, heard_since, standing
 
 RUNNING, STOPPED, FINISHED = "running", "stopped", "finished"
 PARTS = (DATABASE, f"{DATABASE}-wal", f"{DATABASE}-shm", KEYS, "lock", STATE, WEIGHTS, *RESULTS)
@@ -145,11 +144,11 @@ def _look(folder: str | Path, keys: str | Path | None) -> Look:
         named = None if last is None else read_named(last.body)
         table = table_in(noted.get("table") or {})
         served = _served(db) if table.get("request") else []
+        since = max((entry.number for entry in rare if entry.kind in ("resumed", "stopped")), default=0)
+        word = standing(asked, heard_since(db, since)) if held else ""
     resumed = [entry for entry in rare if entry.kind == "resumed"]
     gone = [(removed_in(entry), entry.at) for entry in rare if entry.kind == "erased"]
     ended = next((entry for entry in reversed(rare) if entry.kind == "ended"), None)
-    since = max((entry.at for entry in rare if entry.kind in ("resumed", "stopped")), default="")
-    word = standing(asked, since) if held else ""
     over = ended is not None and last is not None and ended.number > last.number
     told = table_in(read_plain(ended.body)) if over and ended is not None else {}
     method = noted.get("method", "–")
@@ -165,7 +164,7 @@ def _look(folder: str | Path, keys: str | Path | None) -> Look:
         holder=held,
         rounds=0 if named is None else named.rounds,
         time=0.0 if named is None else named.time,
-        clients=int(noted.get("clients", 0)),
+        clients=noted.get("clients", 0),
         apart=noted.get("keys") is not None,
         again=again(noted, folder, keys),
         begun=when,
@@ -183,15 +182,7 @@ def _look(folder: str | Path, keys: str | Path | None) -> Look:
 def _served(db: Database) -> list[tuple[Served, str]]:
     """The requests that were served, with when; the rounds between them are many, and not read."""
     entries = db.entries(kind="event", begins=b"Served")
-    return [(event, e.at) for e in entries if isinstance(event := event_of(e.body), Served)]
-
-
-def event_of(body: bytes) -> Event | None:
-    """An event of the log: a round, or a request that was served. None where it cannot be read here."""
-    with suppress(Unreadable, ValueError):
-        event = Reader(body, no_tensors).read()
-        return event if isinstance(event, Round | Served) else None
-    return None
+    return [(event, e.at) for e in entries if isinstance(event := read_event(e.body), Served)]
 
 
 def request(kind: str, numbers: Iterable[int], samples: list[int] | None) -> Erase | Join:
@@ -259,7 +250,10 @@ def discard(folder: str | Path, keys: str | Path | None = None) -> None:
         for below in (STATE, WEIGHTS):
             if (place / below).is_dir() and not (place / below).is_symlink():
                 files.sweep(place / below, ())
-        for name in (*RESULTS, f"{DATABASE}-wal", f"{DATABASE}-shm", DATABASE):
+        left: list[str] = []
+        with suppress(StoreError), Database.open(place / DATABASE, readonly=True) as db:
+            left = left_in(db, place)
+        for name in (*RESULTS, *left, f"{DATABASE}-wal", f"{DATABASE}-shm", DATABASE):
             if os.path.lexists(place / name):
                 files.remove(place / name)
 
@@ -276,7 +270,7 @@ def _of(asked: Asked, names: Mapping[int, str], keyring: Keyring | None) -> Want
         what = made.told(label) if made else Join(tuple(c for c, _ in told), Moment()).told(label)
     elif asked.kind in ("erase", "join"):
         what = f"{asked.kind} …"
-    event = event_of(asked.outcome) if asked.state == "served" and asked.outcome else None
+    event = read_event(asked.outcome) if asked.state == "served" and asked.outcome else None
     refused = asked.state == "refused"
     why = "" if told or asked.kind in WORDS else "whom it named is not kept, for a client in it was erased"
     if told:
@@ -306,7 +300,7 @@ def _of_file(
     table: Mapping[str, Any], when: str, served: list[tuple[Served, str]], asked: Iterable[Asked]
 ) -> list[Wanted]:
     """The requests of the file that a run comes from, with what became of them."""
-    outside = [event_of(one.outcome) for one in asked if one.outcome and one.state == "served"]
+    outside = [read_event(one.outcome) for one in asked if one.outcome and one.state == "served"]
     left = [(event, at) for event, at in served if event not in outside]
     found = []
     for one in table.get("request") or []:
@@ -315,15 +309,18 @@ def _of_file(
         who = item.get(kind, [])
         clients = list(who) if isinstance(who, list | tuple) else [who]
         try:
-            made = request(kind, clients, item.get("samples"))
+            made = request(kind, clients, None).told()
         except UnknotError:
             continue
-        done = next((pair for pair in left if pair[0].request.startswith(made.told())), None)
+        count = item.get("samples")
+        if is_count(count):  # their ids are not for the log
+            made = f"erase {count} sample{'s' if count > 1 else ''} of client {clients[0]}"
+        done = next((pair for pair in left if pair[0].request.startswith(made)), None)
         if done is not None:
             left.remove(done)
         found.append(
             Wanted(
-                request=made.told(),
+                request=made,
                 asked=when,
                 state="waiting" if done is None else "served",
                 by="its file",

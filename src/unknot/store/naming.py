@@ -14,10 +14,10 @@ from unknot.core.ids import one_way
 from unknot.store import files
 from unknot.store.checkpoint import Checkpoint
 from unknot.store.database import Database
-from unknot.store.entries import read_named, read_plain
+from unknot.store.entries import read_begun, read_named, read_plain
 from unknot.store.keyring import LOCK, Keyring, check_installed, place_of
 from unknot.store.lock import holder
-from unknot.store.rows import Entry
+from unknot.store.rows import Entry, is_count
 
 DATABASE, KEYS = "run.db", "keys"
 RECORD = "record.json"
@@ -269,7 +269,7 @@ def begun_in(db: Database, folder: str | Path) -> tuple[Mapping[str, Any], str]:
     entry = db.last("begun")  # there are more where a beginning was broken off
     if entry is None:
         raise StoreError(f"{folder}: nothing was begun there yet: begin it again, in the same folder")
-    return table_in(read_plain(entry.body)), entry.at
+    return read_begun(entry.body), entry.at
 
 
 def erased_in(db: Database) -> set[int]:
@@ -300,15 +300,15 @@ def table_in(value: object) -> Mapping[str, Any]:
 def removed_in(entry: Entry) -> Mapping[str, Any]:
     """What an entry of the log says of an erasure that reached the disk, if it is one."""
     found = table_in(read_plain(entry.body))
-    counts = ("checkpoints", "packs", "bytes", "tensors", "keys", "keys_written", "truncated")
-    lists = {"whole": int, "parts": int, "requests": int, "known": int, "results": str}
+    counts = ("checkpoints", "packs", "bytes", "tensors", "keys", "keys_written")
+    numbers = ("whole", "parts", "requests", "known")
     if (
-        all(isinstance(found.get(name), int) for name in counts)
+        all(is_count(found.get(name)) for name in counts)
+        and type(found.get("truncated")) is bool
         and isinstance(found.get("approximate"), str)
-        and all(
-            isinstance(found.get(name), list) and all(isinstance(one, kind) for one in found[name])
-            for name, kind in lists.items()
-        )
+        and all(isinstance(found.get(name), list) and all(map(is_count, found[name])) for name in numbers)
+        and isinstance(found.get("results"), list)
+        and all(isinstance(name, str) for name in found["results"])
     ):
         return found
     raise StoreError("an entry of the log is no erasure of ours: it was changed")

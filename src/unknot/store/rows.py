@@ -5,12 +5,15 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeGuard
 
 from unknot.core.errors import StoreError
 
 START = bytes(32)
 """What the first entry of the log has for the hash of the one before it."""
 
+HIGHEST = 2**63
+"""Beyond what SQLite, or anything of ours, counts to."""
 WAITING, TAKEN, SERVED, REFUSED = "waiting", "taken", "served", "refused"
 _STATES = (WAITING, TAKEN, SERVED, REFUSED)
 
@@ -46,6 +49,11 @@ class Asked:
         """A hash over all that the row says."""
         fields = (self.number, self.kind, self.body, self.by, self.asked_at, self.step)
         return hashed(*fields, self.taken_at, self.done_at, self.state, self.outcome)
+
+
+def is_count(value: object) -> TypeGuard[int]:
+    """Whether something that was read is a number of things, as a run counts them."""
+    return type(value) is int and 0 <= value < HIGHEST
 
 
 def hashed(*fields: int | str | bytes | None) -> bytes:

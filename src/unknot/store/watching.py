@@ -7,9 +7,9 @@ from pathlib import Path
 
 from unknot.federation.history import Event, Round
 from unknot.store.database import Database
-from unknot.store.entries import read_named
+from unknot.store.entries import read_event, read_named
 from unknot.store.lock import Holder, holder
-from unknot.store.look import FINISHED, RUNNING, STOPPED, Look, event_of, look
+from unknot.store.look import FINISHED, RUNNING, STOPPED, Look, look
 from unknot.store.naming import database
 from unknot.store.rows import Asked, Entry
 
@@ -35,7 +35,7 @@ class Watching:
                 new = [entry for entry in db.latest("event", FEW) if entry.number <= number]
             else:
                 new = [entry for entry in db.entries(self._number) if entry.number <= number]
-        events = [e for entry in new if entry.kind == "event" and (e := event_of(entry.body)) is not None]
+        events = [e for entry in new if entry.kind == "event" and (e := read_event(entry.body)) is not None]
         plain = all(entry.kind in ("event", "checkpoint") for entry in new) and all(
             isinstance(event, Round) for event in events
         )

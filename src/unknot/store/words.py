@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 
 from unknot.store.database import Database
-from unknot.store.rows import SERVED, WAITING, Asked
+from unknot.store.entries import read_plain
+from unknot.store.rows import SERVED, WAITING, Asked, is_count
 
 WORDS = ("pause", "go", "stop")
 PAUSED, PAUSING = "paused", "pausing"
@@ -13,14 +14,20 @@ PAUSED, PAUSING = "paused", "pausing"
 
 def standing_of(db: Database) -> str:
     """Whether a run that is held is paused, or pausing: will be at its next step; nothing where neither."""
-    begun = [entry.at for kind in ("resumed", "stopped") if (entry := db.last(kind)) is not None]
-    return standing(db.asked(), max(begun, default=""))
+    begun = [entry.number for kind in ("resumed", "stopped") if (entry := db.last(kind)) is not None]
+    return standing(db.asked(), heard_since(db, max(begun, default=0)))
 
 
-def standing(asked: Iterable[Asked], since: str) -> str:
-    """The same by the words themselves; those that were said to a process before `since` count no more."""
+def heard_since(db: Database, entry: int) -> set[int]:
+    """The numbers of what was taken up after an entry of the log; a clock may go back, its numbers do not."""
+    taken = (read_plain(one.body) for one in db.entries(entry, kind="taken"))
+    return {told["request"] for told in taken if isinstance(told, dict) and is_count(told.get("request"))}
+
+
+def standing(asked: Iterable[Asked], heard: Container[int]) -> str:
+    """The same by the words themselves; of those that were taken up, the ones that this process `heard`."""
     words = [one for one in asked if one.kind in WORDS]
-    heard = [one.kind for one in words if one.state == SERVED and (one.done_at or "") > since]
-    if heard[-1:] == ["pause"]:
+    served = [one.kind for one in words if one.state == SERVED and one.number in heard]
+    if served[-1:] == ["pause"]:
         return PAUSED
     return PAUSING if [one.kind for one in words if one.state == WAITING][-1:] == ["pause"] else ""

@@ -1,0 +1,114 @@
+"""The ids of samples that a request of the file names go with their client."""
+
+import json
+import struct
+from pathlib import Path
+
+import pytest
+from test_no_name_is_left import call
+
+from unknot.core.errors import RequestError
+from unknot.core.toml import to_toml
+from unknot.experiments import Experiment
+from unknot.store import Database, Keyring, sample_ids
+
+IDS = [11, 13, 17, 19, 23, 29, 31, 37, 41, 43]
+OTHERS = [12, 14, 18, 20, 24, 30, 32, 38, 42, 44]
+
+
+@pytest.fixture
+def file(tmp_path) -> Path:
+    place = tmp_path / "towns"
+    place.mkdir()
+    for i, name in enumerate(("Graz", "Linz", "Wien", "test", "validation")):
+        lines = "".join(f"0.{i}{j:02},{j % 2}\n" for j in range(50))
+        (place / f"{name}.csv").write_text("age,ill\n" + lines)
+    said = {
+        "data": {"name": "folder", "path": str(place), "target": "ill"},
+        "model": {"hidden": [4]},
+        "federation": {"rounds": 3},
+        "request": [
+            {"erase": "Graz", "samples": IDS, "round": 1},
+            {"erase": ["Linz"], "samples": OTHERS, "round": 2},
+        ],
+    }
+    path = tmp_path / "towns.toml"
+    path.write_text(to_toml(said))
+    return path
+
+
+def holding(folder: Path, ids: list[int]) -> list[str]:
+    """The files of a folder that have these ids, as numbers or as text."""
+    wanted = [struct.pack(f"<{len(ids)}q", *ids), ", ".join(map(str, ids)).encode()]
+    wanted += [b"".join(b"I" + struct.pack("<q", one) for one in ids)]
+    files = [path for path in sorted(folder.rglob("*")) if path.is_file()]
+    return [path.name for path in files if any(one in path.read_bytes() for one in wanted)]
+
+
+def test_ids_are_never_in_the_log_and_go_with_their_client(file, tmp_path):
+    out = tmp_path / "run"
+    call("run", file, "--out", out, "--quiet", "--checkpoint", 0)
+    assert "run.db" not in holding(out, IDS)
+    assert "record.json" not in holding(out, IDS)
+    assert "config.toml" in holding(out, IDS)
+    assert any(name.endswith(".state") for name in holding(out, IDS))
+    call("forget", out, "--client", "Graz")
+    call("resume", out, "--quiet")
+    assert holding(out, IDS) == []
+    assert "config.toml" in holding(out, OTHERS)
+    with Database.open(out / "run.db", readonly=True) as db:
+        assert sample_ids.known(db, Keyring(out / "keys")) == {1: (1, OTHERS)}
+    call("forget", out, "--client", "Linz")
+    call("resume", out, "--quiet")
+    assert holding(out, OTHERS) == []
+    call("resume", out, "--quiet", "--rounds", 1)
+    assert holding(out, IDS) == holding(out, OTHERS) == []
+
+
+def test_config_of_a_run_has_its_ids_and_gives_it_again(file, tmp_path):
+    out = tmp_path / "run"
+    call("run", file, "--out", out, "--quiet")
+    again = json.loads(call("run", out / "config.toml", "--json").stdout)
+    assert again["model"] == json.loads((out / "record.json").read_text())["model"]
+    call("forget", out, "--client", "Graz")
+    call("resume", out, "--quiet")
+    with pytest.raises(RequestError, match="must be a list of ids"):  # rather than another run
+        Experiment.read(out / "config.toml")
+
+
+def test_what_is_shown_of_them_is_how_many(file, tmp_path):
+    out = tmp_path / "run"
+    call("run", file, "--out", out, "--quiet")
+    found = json.loads(call("show", out, "--json").stdout)["requests"]
+    assert [(one["request"], one["state"], one["round"]) for one in found] == [
+        ("erase 10 samples of client 0", "served", 1),
+        ("erase 10 samples of client 1", "served", 2),
+    ]
+    call("forget", out, "--client", "Graz")
+    call("resume", out, "--quiet")
+    again = json.loads(call("show", out, "--json").stdout)["requests"]
+    assert [one["state"] for one in again] == ["served"] * 3
+
+
+def test_a_run_that_is_begun_again_keeps_the_ids_that_are_named_now(file, tmp_path):
+    out = tmp_path / "run"
+    call("run", file, "--out", out, "--quiet")
+    call("run", file, "--out", out, "--quiet", "--force", "--set", "federation.rounds=2")
+    with Database.open(out / "run.db", readonly=True) as db:
+        assert sample_ids.known(db, Keyring(out / "keys")) == {0: (0, IDS), 1: (1, OTHERS)}
+
+
+def test_a_request_that_never_came_keeps_none_either_and_its_words_stay(file, tmp_path):
+    out = tmp_path / "run"
+    text = file.read_text()
+    file.write_text(text.replace("round = 1", "round = 9"))
+    call("run", file, "--out", out, "--quiet", code=3)
+    assert any(name.endswith(".state") for name in holding(out, IDS))
+    before = json.loads((out / "record.json").read_text())["unserved"]
+    call("forget", out, "--client", "Graz")
+    call("resume", out, "--quiet", code=3)
+    assert holding(out, IDS) == []
+    after = json.loads((out / "record.json").read_text())["unserved"]
+    assert [one.replace("Graz", "client 0") for one in before] == after
+    call("resume", out, "--quiet", "--rounds", 9)
+    assert holding(out, IDS) == []
