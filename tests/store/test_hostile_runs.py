@@ -299,9 +299,10 @@ def test_a_text_with_a_colon_is_no_code(run):
 
 def test_every_file_that_a_folder_names_can_be_shown(run):
     said = {"data": {"name": "folder", "path": "../near"}, "model": {"initial": "/far/model.safetensors"}}
-    assert kept.reads(kept.experiment_of(begun_with(run, said))) == ["../near", "/far/model.safetensors"]
+    said["select"] = {"name": "dqn", "policy": "/far/policy"}
+    assert kept.reads(begun_with(run, said)) == ["../near", "/far/model.safetensors", "/far/policy"]
     said = {"data": {"name": "texts", "path": "/far/texts.csv", "tokenizer": "bytes"}}
-    assert kept.reads(kept.experiment_of(begun_with(run, said))) == ["/far/texts.csv"]
+    assert kept.reads(begun_with(run, said)) == ["/far/texts.csv"]
 
 
 @pytest.mark.parametrize("harm", ["log", "keys"])

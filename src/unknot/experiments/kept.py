@@ -173,13 +173,25 @@ def _code_asked_for(folder: str | Path, own_code: bool) -> Iterator[None]:
         ) from None
 
 
-def reads(experiment: Experiment) -> list[str]:
-    """The files and folders that an experiment names, which are read where it is gone on with."""
-    data, model = experiment.data, experiment.model
-    said = [data.options.get("path"), data.root, data.options.get("tokenizer"), model.initial]
-    said += [model.options.get("path"), model.options.get("tokenizer")]
-    words = (None, "bytes", "characters")  # no files, but tokenizers of ours
-    return [str(path) for path in dict.fromkeys(said) if path not in words]
+def reads(folder: str | Path, keys: str | Path | None = None) -> list[str]:
+    """The files and folders that a run's experiment names, which are read where it is gone on with.
+
+    None of them is opened here; and the folder is found whole first.
+    """
+    from unknot.store.naming import begun, check_whole
+
+    check_whole(folder, keys)
+    table = begun(folder).get("table")
+    parts = table if isinstance(table, Mapping) else {}
+    places = {
+        "data": ("path", "root", "tokenizer"),
+        "model": ("initial", "path", "tokenizer"),
+        "select": ("policy",),
+    }
+    tables = [(part, names) for key, names in places.items() if isinstance(part := parts.get(key), Mapping)]
+    said = [part[name] for part, names in tables for name in names if isinstance(part.get(name), str)]
+    words = ("bytes", "characters")  # no files, but tokenizers of ours
+    return [path for path in dict.fromkeys(said) if path not in words]
 
 
 def to_leave(
