@@ -7,6 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 from unknot.cli import app
+from unknot.core.saved import load_model
 from unknot.engine.stacked import StackedEngine
 from unknot.experiments import Experiment, kept
 
@@ -184,3 +185,18 @@ def test_a_run_that_was_broken_off_leaves_the_experiment_that_one_leaves_which_w
     records = [tmp_path / name / "record.json" for name in ("broken", "whole")]
     broken, whole = (json.loads(record.read_text()) for record in records)
     assert broken["experiment"] == whole["experiment"] != {}
+
+
+@pytest.mark.parametrize("name", ["record.json", "model.safetensors", "report.html", "config.toml"])
+def test_a_result_that_is_damaged_is_written_anew_and_what_is_replaced_is_overwritten(file, tmp_path, name):
+    out = tmp_path / "run"
+    call("run", file, "--out", out, "--quiet")
+    whole = (out / name).read_bytes()
+    (out / name).write_bytes(whole[: len(whole) // 2] + b"[" * (name == "config.toml"))
+    with open(out / name, "rb") as old:
+        call("resume", out, "--quiet")
+        assert not any(old.read())
+    digest = shown(out)["model"]
+    assert json.loads((out / "record.json").read_text())["model"] == digest
+    assert load_model(out / "model.safetensors").digest() == digest
+    assert (out / name).stat().st_mode & 0o777 == 0o600

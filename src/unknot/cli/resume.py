@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -136,10 +138,18 @@ def _in_words(folder: Path, own_code: bool) -> Iterator[None]:
 
 
 def _whole(folder: Path) -> bool:
-    """Whether all is there that the end of a run leaves."""
-    from unknot.experiments.results import FILES
+    """Whether all is there that the end of a run leaves, and can be read."""
+    from unknot.core.errors import UnknotError
+    from unknot.core.saved import load_model
+    from unknot.experiments.results import CONFIG, MODEL, RECORD, REPORT
 
-    return all((folder / name).exists() for name in FILES)
+    try:
+        load_model(folder / MODEL)
+        json.loads((folder / RECORD).read_text(encoding="utf-8"))
+        tomllib.loads((folder / CONFIG).read_text(encoding="utf-8"))
+        return (folder / REPORT).read_text(encoding="utf-8").rstrip().endswith("</html>")
+    except (UnknotError, OSError, ValueError):
+        return False
 
 
 def _left_alone(asked: Asked, again: str, stopped: str) -> Asked:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
@@ -101,6 +101,8 @@ def _left(place: Path, write: Mapping[str, Callable[[Path], None]], private: boo
             write[name](draft)
             if private:
                 draft.chmod(PRIVATE)  # for what puts a file of its own there
+        if private:
+            _make_way(place, [*write][::-1], drafts.values())
         (place / [*write][-1]).unlink(missing_ok=True)
         return [draft.replace(place / name) for name, draft in drafts.items()]
     except OSError as error:
@@ -109,6 +111,18 @@ def _left(place: Path, write: Mapping[str, Callable[[Path], None]], private: boo
         for draft in drafts.values():
             with suppress(OSError):
                 draft.unlink()
+
+
+def _make_way(place: Path, names: Iterable[str], drafts: Iterable[Path]) -> None:
+    """New files are on the disk, and then old ones are overwritten: they may know who is erased one day."""
+    from unknot.store import files
+
+    for draft in drafts:
+        with open(draft, "rb") as written:
+            os.fsync(written.fileno())
+    for name in names:
+        if os.path.lexists(place / name):
+            files.remove(place / name)
 
 
 def _text(text: str) -> Callable[[Path], None]:
