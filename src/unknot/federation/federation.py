@@ -106,6 +106,7 @@ class Federation(View):
         self.experiment: Mapping[str, Any] = {}
         self._stint: Stint | None = None
         self._done: list[tuple[int, Served]] = []
+        self._served: list[tuple[int, Served]] = []
         self._running = threading.Lock()
         self._broken = False
         self.inbox = Letterbox()
@@ -258,10 +259,10 @@ class Federation(View):
             raise
         events: tuple[Event, ...] = (*history.served[served:], *history.rounds[rounds:])
         done, self._done = self._done, []
+        self._served += done
         if self.keeper is not None:
             self.keeper.stepped(self, events, done)
-        for number, record in done:
-            self.inbox.close(number, "served", served=record)
+        self._close_tickets()
         self.work.observers.heard()
         return events
 
@@ -276,16 +277,30 @@ class Federation(View):
 
     def _take_in(self) -> None:
         """Take up what was asked from outside; what cannot be served is refused there."""
-        for letter in [*self.inbox.take(), *(self.keeper.letters(self) if self.keeper else ())]:
+        letters = [*self.inbox.take(), *(self.keeper.letters(self) if self.keeper else ())]
+        self._close_tickets()
+        failed: BaseException | None = None
+        for letter in letters:
             try:
                 new = [arrived(letter.request, self.data, self.state.now / SECOND)]
                 self.serving.check(new, self.state.members, self._label, outside=True)
             except RequestError as error:
-                if self.keeper is not None:
-                    self.keeper.refused(letter.number, str(error))
-                self.inbox.close(letter.number, "refused", str(error))
+                try:
+                    if self.keeper is not None:
+                        self.keeper.refused(letter.number, str(error))
+                    self.inbox.close(letter.number, "refused", str(error))
+                except BaseException as stopped:  # the others are heard all the same
+                    failed = failed or stopped
             else:
                 self.serving.inbox.put(new, letter.number)
+        if failed is not None:
+            raise failed
+
+    def _close_tickets(self) -> None:
+        """Say of the requests from outside that were served, on the disk too, that they are."""
+        done, self._served = self._served, []
+        for number, record in done:
+            self.inbox.close(number, "served", served=record)
 
     def _turn(self, history: History, stint: Stint) -> str:
         """Serve what is due, or send clients out and take in who is back first; why, if that is the end."""

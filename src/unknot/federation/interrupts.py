@@ -18,21 +18,32 @@ def between_steps() -> Iterator[Callable[[], None]]:
     if not here or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
         yield lambda: None
         return
-    asked: list[int] = []
 
     def hear(number: int, frame: object) -> None:
-        if asked:
+        if _asked:
             raise KeyboardInterrupt
-        asked.append(number)
-
-    def check() -> None:
-        if asked:
-            asked.clear()
-            raise KeyboardInterrupt
+        _asked.append(number)
 
     signal.signal(signal.SIGINT, hear)
     try:
-        yield check
+        yield check_now
+    except Exception as error:
+        if _asked:
+            raise KeyboardInterrupt from error
+        raise
     finally:
         signal.signal(signal.SIGINT, signal.default_int_handler)
-    check()
+        heard = bool(_asked)
+        _asked.clear()
+    if heard:
+        raise KeyboardInterrupt
+
+
+_asked: list[int] = []  # signals reach the main thread alone: there is one
+
+
+def check_now() -> None:
+    """Nothing is under way: who pressed Ctrl-C is heard."""
+    if _asked and threading.current_thread() is threading.main_thread():
+        _asked.clear()
+        raise KeyboardInterrupt

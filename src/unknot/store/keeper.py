@@ -23,6 +23,7 @@ from unknot.federation import form
 from unknot.federation.clock import SECOND
 from unknot.federation.describe import describe
 from unknot.federation.history import Event, History, Served
+from unknot.federation.interrupts import check_now
 from unknot.federation.letterbox import Letter
 from unknot.store import erasing, older, sample_ids
 from unknot.store.checkpoint import STATE, Checkpoint, Named, check_marks, mark_of, marks_of, server_marks
@@ -249,7 +250,7 @@ class RunKeeper:
         self._less = {client: len(ids) for client, ids in fed.data.reduced.items()}
         newest = checkpoints[-1]
         self._rounds, self._served = newest.rounds, newest.served
-        self.post.go_on(named, newest)
+        self.post.go_on(named, newest, [waiting.asked for waiting in fed.serving.inbox.waiting])
         self._open, self._stint = [(named, frozenset(found.tensors))], fed._stint
         self.said += [*troubles, *said]
         here = noted(fed)["environment"]
@@ -275,6 +276,7 @@ class RunKeeper:
     def _end_if_asked(self) -> None:
         if self.interrupted:
             raise KeyboardInterrupt
+        check_now()
 
     def asked(self) -> bool:
         """Whether there is a request that has not been taken up."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -126,15 +127,17 @@ def named_in(folder: str | Path, keys: str | Path | None = None) -> dict[int, st
 def number_of(folder: str | Path, who: str, keys: str | Path | None = None) -> int:
     """The number of a client that is called so, or that ``#3`` gives; who cannot be known is refused.
 
-    Where clients have names, a plain number is a name as well: nobody is taken for somebody else.
+    Who is called ``#3`` is written ``##3``: what is a number must not depend on who is still there. Where
+    clients have names, a plain number is a name as well: nobody is taken for somebody else.
     """
     with Database.open(database(folder), readonly=True) as db:
         sealed, names = db.client_names(), client_names(db, folder, keys)
         named = bool(sealed or begun_in(db, folder)[0].get("named"))
         gone = erased_in(db)
         last = db.last("checkpoint")
+    called = None if re.fullmatch(r"#[0-9]+", who) else re.sub(r"^##(?=[0-9]+$)", "#", who)
     for client, name in names.items():
-        if one_way(name) == one_way(who):
+        if called is not None and one_way(name) == one_way(called):
             return client
     there: set[int] = set()
     with suppress(StoreError):  # one that is swept away meanwhile: then the run itself says who is not there

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -20,7 +20,7 @@ from unknot.store.entries import plain
 from unknot.store.erasing import sealed_for
 from unknot.store.inbox import request_of
 from unknot.store.keyring import Keyring
-from unknot.store.rows import REFUSED, Asked
+from unknot.store.rows import REFUSED, TAKEN, Asked
 
 Keep = Callable[[], None]
 PAUSED = 0.2
@@ -42,14 +42,19 @@ class Post:
         self._until = 0  # what is new comes no sooner than at the step that the log knows of
         self._look = True
         self._hurried = False  # whether what is new comes with what is taken up again
+        self._broken_off: int | None = None  # the last letter before a taking that did not come to its end
 
-    def go_on(self, named: Named, newest: Named) -> None:
-        """Take up again what was taken after the checkpoint that is gone on from.
+    def go_on(self, named: Named, newest: Named, pending: Collection[int | None]) -> None:
+        """Take up again what was taken after the checkpoint that is gone on from, or never became `pending`.
 
         What was said to a process that is gone (pause, stop, go) is not for this one.
         """
         self.letters, self._until = named.letters, newest.step
-        self._again = [a for a in self._db.asked() if a.step is not None and a.number > named.letters]
+        self._again = [
+            a
+            for a in self._db.asked()
+            if a.step is not None and (a.number > named.letters or _is_lost(a, pending))
+        ]
         for asked in self._db.waiting():
             if asked.kind not in REQUESTS:
                 self._db.take(asked.number, named.step)
@@ -61,7 +66,23 @@ class Post:
         self._hurried = True
 
     def take(self, step: int, keep: Keep) -> Sequence[Letter]:
-        """What is to be taken up before this step; `keep` writes a checkpoint, where the run is held."""
+        """What is to be taken up before this step; `keep` writes a checkpoint, where the run is held.
+
+        Where that is broken off, all of it is taken up again the next time.
+        """
+        if self._broken_off is not None:
+            known = [asked.number for asked in self._again]
+            new = (a for a in self._db.asked() if a.number > self._broken_off and a.number not in known)
+            self._again += [asked for asked in new if _is_lost(asked, ())]
+            self._broken_off = None
+        letters, before = self.letters, list(self._again)
+        try:
+            return self._take(step, keep)
+        except BaseException:
+            self.letters, self._again, self._broken_off = letters, before, letters
+            raise
+
+    def _take(self, step: int, keep: Keep) -> Sequence[Letter]:
         again = [asked for asked in self._again if (asked.step or 0) <= step]
         self._again = [asked for asked in self._again if asked not in again]
         found = [letter for asked in again if (letter := self._letter(asked)) is not None]
@@ -82,9 +103,13 @@ class Post:
         asked = next(asked for asked in self._db.asked() if asked.number == number)
         if asked.state == REFUSED:  # taken up again after a crash
             return
-        with self._db.transaction():
-            self._db.done(number, sealed_for(self._keyring, asked, why), "refused")
-            self._db.append([("refused", plain({"request": number}))])
+        try:
+            with self._db.transaction():
+                self._db.done(number, sealed_for(self._keyring, asked, why), "refused")
+                self._db.append([("refused", plain({"request": number}))])
+        except BaseException:
+            self._again.append(asked)  # it is heard once more
+            raise
         self.refused.append(number)
         logging.getLogger(__name__).warning("request %d was refused: %s", number, why)
 
@@ -156,3 +181,8 @@ class Post:
 
     def _word(self) -> Asked | None:
         return next((one for one in self._db.waiting() if one.kind not in REQUESTS), None)
+
+
+def _is_lost(asked: Asked, pending: Collection[int | None]) -> bool:
+    """Whether a request was taken, and neither came to anything nor waits for its moment."""
+    return asked.kind in REQUESTS and asked.state == TAKEN and asked.number not in pending
