@@ -143,7 +143,7 @@ def test_a_reproduction_runs_as_its_page_says(tmp_path, monkeypatch):
     typed = [line for page in ("docs/reproductions.md", "docs/incentives.md") for line in commands(page)]
     small = [line for line in typed if is_for_long(line) and not {"paper", "--check"} & set(line.split())]
     type_in(small, tmp_path, short=False)
-    assert len(small) == 3
+    assert len(small) == 2
     assert list((tmp_path / "runs").glob("*.json.gz"))
 
 
