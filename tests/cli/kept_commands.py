@@ -44,3 +44,17 @@ def break_off(monkeypatch, at):
         return train(self, *args, **options)
 
     monkeypatch.setattr(StackedEngine, "train", stopped)
+
+
+def write_towns(place, names, rounds, more=""):
+    """A run's file whose clients have names, and the folder that it reads."""
+    towns = place / "towns"
+    towns.mkdir()
+    for i, name in enumerate((*names, "test", "validation")):
+        rows = "".join(f"0.{i}{j},{j % 2}\n" for j in range(6))
+        (towns / f"{name}.csv").write_text("age,ill\n" + rows)
+    path = place / "towns.toml"
+    path.write_text(
+        f"[data]\nname = 'folder'\npath = '{towns}'\ntarget = 'ill'\n[federation]\nrounds = {rounds}\n{more}"
+    )
+    return path

@@ -4,69 +4,20 @@ import csv
 import json
 
 import pytest
-from typer.testing import CliRunner
+from kept_commands import break_off, call, shown, write_towns
 
-from unknot.cli import app
 from unknot.core.saved import load_model
-from unknot.engine.stacked import StackedEngine
 from unknot.experiments import Experiment, kept
 
 pytest.importorskip("cryptography")
 
-FILE = """
-[data]
-partition = "iid"
-clients = 4
-samples = 12
-validation = 20
-test_samples = 20
-[federation]
-rounds = 3
-"""
 NAMES = ("Graz-on-Mur", "Linz-on-Danube", "Wels-on-Traun")
-
-
-def call(*args, code=0):
-    result = CliRunner().invoke(app, [str(arg) for arg in args], env={"COLUMNS": "300"})
-    assert result.exit_code == code, (result.output, result.exception)
-    return result
-
-
-def shown(folder):
-    return json.loads(call("show", folder, "--json").stdout)
-
-
-@pytest.fixture
-def file(tmp_path):
-    path = tmp_path / "small.toml"
-    path.write_text(FILE)
-    return path
 
 
 @pytest.fixture
 def towns(tmp_path):
-    """A run's file whose clients have names."""
-    place = tmp_path / "towns"
-    place.mkdir()
-    for i, name in enumerate((*NAMES, "test", "validation")):
-        rows = "".join(f"0.{i}{j},{j % 2}\n" for j in range(6))
-        (place / f"{name}.csv").write_text("age,ill\n" + rows)
-    path = tmp_path / "towns.toml"
-    path.write_text(f"[data]\nname = 'folder'\npath = '{place}'\ntarget = 'ill'\n[federation]\nrounds = 2\n")
-    return path
-
-
-def break_off(monkeypatch, at):
-    """As if the process were interrupted in the middle of this training."""
-    train, calls = StackedEngine.train, []
-
-    def stopped(self, *args, **options):
-        calls.append(1)
-        if len(calls) == at:
-            raise KeyboardInterrupt
-        return train(self, *args, **options)
-
-    monkeypatch.setattr(StackedEngine, "train", stopped)
+    """A run's file whose clients have names, and that asks for nothing."""
+    return write_towns(tmp_path, NAMES, 2)
 
 
 def left(folder):

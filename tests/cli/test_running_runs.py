@@ -1,6 +1,5 @@
 """A run in another process: asked, paused, stopped and looked at from outside; ended by a signal."""
 
-import json
 import os
 import signal
 import subprocess
@@ -9,10 +8,9 @@ import time
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
+from kept_commands import call, shown
 
 import unknot
-from unknot.cli import app
 
 pytest.importorskip("cryptography")
 
@@ -25,16 +23,6 @@ validation = 20
 [federation]
 rounds = 100000
 """
-
-
-def call(*args, code=0):
-    result = CliRunner().invoke(app, [str(arg) for arg in args], env={"COLUMNS": "300"})
-    assert result.exit_code == code, (result.output, result.exception)
-    return result
-
-
-def shown(folder):
-    return json.loads(call("show", folder, "--json").stdout)
 
 
 def until(holds, seconds=60):

@@ -126,7 +126,7 @@ def write_event(fed: Federation, event: Event) -> bytes:
 
 
 def read_event(fed: Federation, content: bytes) -> Event:
-    event = Reader(content, _no_tensors, _known(fed), fed.data.names).read()
+    event = Reader(content, known=_known(fed), names=fed.data.names).read()
     if not isinstance(event, Round | Served):
         raise Unreadable("what was written as an event is none")
     return event
@@ -146,10 +146,6 @@ def _known(fed: Federation) -> dict[str, object]:
         "layout": fed.built.layout,
     }
     return {name: thing for name, thing in known.items() if thing is not None}
-
-
-def _no_tensors(digest: str) -> Tensor:
-    raise Unreadable("an event has no tensors")
 
 
 # What selectors and aggregators remember ------------------------------------------------------------

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from unknot.core.data import NOBODYS, FederatedData
 from unknot.core.digests import raw
@@ -82,7 +81,7 @@ class Checkpoint:
         if hashlib.sha256(raw).hexdigest() != digest:
             raise StoreError(f"{path} is damaged: its bytes are not those that were written")
         try:
-            content, tensors, marks, server, head = Reader(raw, _no_tensors).read()
+            content, tensors, marks, server, head = Reader(raw).read()
             known = _digests(tensors) and _marks(marks) and _server(server) and _head(head)
             if not isinstance(content, bytes) or not known:
                 raise Unreadable("other parts")
@@ -157,7 +156,3 @@ def _server(found: object) -> bool:
     return isinstance(found, dict) and all(
         part in SERVER and type(mark) is bytes for part, mark in found.items()
     )
-
-
-def _no_tensors(digest: str) -> Tensor:
-    raise Unreadable("a checkpoint's head has no tensors")

@@ -15,6 +15,7 @@ from unknot.store.checkpoint import STATE, Checkpoint, Named
 from unknot.store.database import Database
 from unknot.store.entries import read_begun
 from unknot.store.files import told
+from unknot.store.naming import begun_in
 
 if TYPE_CHECKING:
     from unknot.federation import Federation
@@ -38,7 +39,7 @@ def noted(fed: Federation) -> dict[str, Any]:
 def check_setup(fed: Federation, now: Mapping[str, Any], db: Database, folder: Path) -> None:
     """Raise `StoreError` if the federation was built otherwise than the one that was kept."""
     assert fed.history is not None
-    before, begun = fed.history.setup, _begun(db, folder)
+    before, begun = fed.history.setup, begun_in(db, folder)[0]
     pairs = [(part, before.get(part), now[part]) for part in SETTINGS]
     measured = noted(fed)["evaluate"]
     was = begun.get("evaluate", measured)
@@ -56,7 +57,7 @@ def check_setup(fed: Federation, now: Mapping[str, Any], db: Database, folder: P
 def differences(fed: Federation, db: Database, folder: Path) -> list[str]:
     """What bits may depend on and is other than when the run was last gone on with, in words."""
     resumed = db.last("resumed")
-    last = _begun(db, folder) if resumed is None else read_begun(resumed.body)
+    last = begun_in(db, folder)[0] if resumed is None else read_begun(resumed.body)
     before, now = last.get("environment"), noted(fed)["environment"]
     if not isinstance(before, dict):
         raise StoreError(f"{folder}: the log does not say where the run was begun")
@@ -65,13 +66,6 @@ def differences(fed: Federation, db: Database, folder: Path) -> list[str]:
     if before.get("architecture", now["architecture"]) != now["architecture"]:
         said.append("the model is built otherwise than it was, with parameters of the same shapes")
     return [f"{text}: bits may differ from here on" for text in said]
-
-
-def _begun(db: Database, folder: Path) -> dict[str, Any]:
-    begun = db.last("begun")
-    if begun is None:
-        raise StoreError(f"{folder}: the log does not begin with a run")
-    return read_begun(begun.body)
 
 
 def lost_end(db: Database, folder: Path, named: Iterable[Named]) -> list[str]:

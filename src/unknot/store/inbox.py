@@ -7,7 +7,6 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from unknot.core.errors import RequestError, StoreError
 from unknot.core.requests import Erase, Join, Moment, Named, Request, Target
@@ -65,7 +64,7 @@ def told_of(asked: Asked) -> tuple[list[tuple[int, tuple[int, ...] | None]], byt
     if not asked.body:
         return [], b""
     try:
-        told, sealed = Reader(asked.body, _no_tensors).read()
+        told, sealed = Reader(asked.body).read()
         for client, samples in told:
             Target(client, samples)
         if not isinstance(sealed, bytes):
@@ -150,7 +149,7 @@ def outcome_of(asked: Asked) -> Served | None:
     if not asked.outcome:
         return None
     try:
-        found = Reader(asked.outcome, _no_tensors).read()
+        found = Reader(asked.outcome).read()
     except Unreadable as error:
         raise StoreError(f"what came of request {asked.number} cannot be read: {error}") from None
     return found if isinstance(found, Served) else None
@@ -176,7 +175,3 @@ def wait_for(folder_db: Path, number: int, timeout: float | None = None, every: 
         if asked.state in ("served", "refused") or (until is not None and time.monotonic() > until):
             return asked
         threading.Event().wait(every)
-
-
-def _no_tensors(digest: str) -> Any:
-    raise Unreadable("a request has no tensors")

@@ -20,12 +20,16 @@ from unknot.core.written import columns
 from unknot.core.written.declared import CLASSES, CPU, DEEP, FORMS, MAGIC, Unreadable
 
 
+def no_tensors(digest: str) -> Tensor:
+    raise Unreadable("it names a tensor, and there are none")
+
+
 @dataclass
 class Reader:
     """Reads what a `Writer` wrote. `known` are the things that it named, `get` gives tensors by digest."""
 
     content: bytes
-    get: Callable[[str], Tensor]
+    get: Callable[[str], Tensor] = no_tensors
     known: Mapping[str, object] = field(default_factory=dict)
     names: Mapping[int, str] = field(default_factory=dict)
     """What clients are called: no name is ever written."""
