@@ -324,13 +324,20 @@ class Vmapped:
 
 
 class Single:
-    """Any model, as a stack of one row: run as it is."""
+    """Any model, as a stack of one row: run as it is.
+
+    With `channels_last`, images are handed to it with the channels of a pixel side by side in memory.
+    """
 
     stored: Mapping[str, tuple[int, ...]] = {}
 
-    def __init__(self, model: nn.Module) -> None:
+    def __init__(self, model: nn.Module, channels_last: bool = False) -> None:
         self.model = model
+        self._channels_last = channels_last
 
     def __call__(self, parameters: Mapping[str, Tensor], x: Tensor) -> Tensor:
         own = {name: stack[0] for name, stack in parameters.items()}
-        return unwrapped(torch.func.functional_call(self.model, own, (x[0],))).unsqueeze(0)
+        given = x[0]
+        if self._channels_last and given.dim() == 4:
+            given = given.contiguous(memory_format=torch.channels_last)
+        return unwrapped(torch.func.functional_call(self.model, own, (given,))).unsqueeze(0)

@@ -161,7 +161,8 @@ class Alone(Way):
         case, stop, precision = stack.case, stack.stop, stack.case.traits.precision
         with stack.workshop.borrowed() as model:
             if (courses := stack.workshop.courses) is not None:
-                key, make = _course(self, lambda: precision.forward(Single(twin(model.train()))), stack)
+                last = channels_last(case.traits)
+                key, make = _course(self, lambda: precision.forward(Single(twin(model.train()), last)), stack)
                 alone, stacks = replace(stack.setting, widths=(1,)), [[one] for one in stack.lessons]
                 return courses.side_by_side(key, make, case.row_bytes, stacks, alone, stop)
             return [
@@ -191,6 +192,14 @@ def _course(
         )
 
     return (way.name, stack.samples, recipe.together(version), loss), make
+
+
+def channels_last(traits: Traits) -> bool:
+    """Whether images may lie as a GPU's convolutions like them, the channels of a pixel side by side.
+
+    That is no matter for the layers and functions that there is a rule for, but for `view`, which refuses it.
+    """
+    return traits.program is not None and all(s.kind != "reshape" for s in traits.program.instructions)
 
 
 def _better_alone(traits: Traits, loss: Loss | None) -> str:
