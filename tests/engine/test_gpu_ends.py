@@ -83,11 +83,13 @@ def test_the_papers_models_end_where_the_loop_on_the_gpu_ends_in_single_precisio
 ) -> None:
     """Five chained rounds, on one of two draws of data at least: see `test_real_models` on ties in pools.
 
-    AdaHessian divides by the root of a curvature that is all but zero for many weights of VGG-16: rounding
-    grows (seen: 0.007 and 0.019), as it does not in double precision.
+    AdaHessian divides by the root of a curvature that is all but zero for many weights of VGG-16, Adam by that of
+    a gradient that is: rounding grows (seen: 0.003 to 0.019), as it does not in double precision. Images lie
+    otherwise there than in the loop, so that it is not the same from the first step on.
     """
     recipe = Recipe(OPTIMIZERS[optimizer], batch_size=2)
-    most = 0.05 if (model, optimizer) == ("vgg16", "adahessian") else 1e-4
+    divides = model == "vgg16" and optimizer.startswith("ada")
+    most = 0.05 if divides else 1e-4
     apart = [distance(*PAPERS[model], recipe, torch.float32, rounds=5, device=GPU, seed=0)]
     if apart[0] > most:
         apart.append(distance(*PAPERS[model], recipe, torch.float32, rounds=5, device=GPU, seed=1))
