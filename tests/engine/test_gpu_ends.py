@@ -83,9 +83,9 @@ def test_the_papers_models_end_where_the_loop_on_the_gpu_ends_in_single_precisio
 ) -> None:
     """Five chained rounds, on one of two draws of data at least: see `test_real_models` on ties in pools.
 
-    AdaHessian divides by the root of a curvature that is all but zero for many weights of VGG-16, Adam by that of
-    a gradient that is: rounding grows (seen: 0.003 to 0.019), as it does not in double precision. Images lie
-    otherwise there than in the loop, so that it is not the same from the first step on.
+    AdaHessian divides by the root of a curvature that is all but zero for many weights of VGG-16, Adam by
+    that of a gradient that is: rounding grows (seen: 0.003 to 0.019), as it does not in double precision.
+    Images lie otherwise there than in the loop, so that it is not the same from the first step on.
     """
     recipe = Recipe(OPTIMIZERS[optimizer], batch_size=2)
     divides = model == "vgg16" and optimizer.startswith("ada")
