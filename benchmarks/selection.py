@@ -1,6 +1,7 @@
 """Whom to ask where each client has mostly one class: at random, balanced, by K-Center, by a DQN; everybody.
 
-``python -m benchmarks.selection [--data mnist] [--per-round 10] [--episodes 40] [--seeds 0,1,2] [--json]``.
+``python -m benchmarks.selection [--data mnist] [--per-round 10] [--episodes 40] [--seeds 0,1,2] [--json]
+[--record FILE]``.
 An MLP, 100 clients of 100 samples, 80 % of one class each, 40 rounds; the accuracy over all rounds. The
 network goes on learning over the episodes: each is a training of its own, from another start, with the policy
 of the one before. One thread, 2 to 4 seconds a training.
@@ -12,10 +13,12 @@ import argparse
 import json
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 
 import unknot
+from benchmarks import record
 from unknot.core.data import FederatedData
 from unknot.core.keys import Key
 from unknot.core.selection import Selector
@@ -70,9 +73,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--episodes", type=int, default=40)
     parser.add_argument("--seeds", default="0,1,2")
     parser.add_argument("--json", action="store_true")
+    parser.add_argument("--record", type=Path, help="also write it there, with commit and machine")
     given = parser.parse_args(arguments)
     runs = [compare(given.data, given.per_round, given.episodes, seed) for seed in parse_seeds(given.seeds)]
     table = {label: [run[label] for run in runs] for label in runs[0]}
+    if given.record:
+        asked = f"--data {given.data} --per-round {given.per_round} --episodes {given.episodes} --seeds {given.seeds}"
+        record.write(given.record, f"python -m benchmarks.selection {asked}", table)
     if given.json:
         sys.stdout.write(json.dumps(table) + "\n")
         return 0
