@@ -78,8 +78,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     runs = [compare(given.data, given.per_round, given.episodes, seed) for seed in parse_seeds(given.seeds)]
     table = {label: [run[label] for run in runs] for label in runs[0]}
     if given.record:
-        asked = f"--data {given.data} --per-round {given.per_round} --episodes {given.episodes} --seeds {given.seeds}"
-        record.write(given.record, f"python -m benchmarks.selection {asked}", table)
+        asked = f"--per-round {given.per_round} --episodes {given.episodes} --seeds {given.seeds}"
+        record.write(given.record, f"python -m benchmarks.selection --data {given.data} {asked}", table)
     if given.json:
         sys.stdout.write(json.dumps(table) + "\n")
         return 0
