@@ -5,7 +5,8 @@ import tomllib
 import pytest
 
 from unknot.core.errors import ConfigError
-from unknot.reproduce import reproduce
+from unknot.experiments.simulate import go
+from unknot.reproduce import made, reproduce
 from unknot.reproduce.made import side_by_side
 from unknot.reproduce.records import kept
 from unknot.reproduce.reproduction import Reproduction
@@ -94,6 +95,19 @@ def test_attacks_on_runs_side_by_side_come_to_the_same(tmp_path):
 def test_a_record_says_that_its_seconds_are_those_of_several_runs(tmp_path):
     records = kept(reproduce(lines(), out=tmp_path, together=2, seeds=[0], only=["rfs", "federaser"]))
     assert [record["machine"]["together"] for record in records.values()] == [2, 2]
+
+
+def test_what_has_ended_is_on_record_when_another_run_beside_it_fails(tmp_path, monkeypatch):
+    def failing(fed, experiment):
+        history = go(fed, experiment)
+        if experiment.method.name == "federaser":
+            raise RuntimeError("the power is gone")
+        return history
+
+    monkeypatch.setattr(made, "go", failing)
+    with pytest.raises(RuntimeError, match="power"):
+        reproduce(lines(), out=tmp_path, together=2, seeds=[0], only=["rfs", "federaser"])
+    assert list(kept(tmp_path / "lines-small.json.gz")) == ["digits/rfs/0"]
 
 
 def test_groups_have_one_seed_and_one_model():

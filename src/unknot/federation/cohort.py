@@ -11,7 +11,7 @@ The engine is used by nobody but the thread that called: it finds the settings o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import ExitStack
 from dataclasses import dataclass, field, fields, replace
@@ -43,16 +43,29 @@ def run_together(engine: Engine, runs: Sequence[Callable[[Engine], T]]) -> list[
     Runs whose data lies in the same `Samples` are trained in one call. If one raises, so does this, and the
     others end where they are. What an erasure wants the engine to drop goes before anything else is trained.
     """
+    ended = dict(as_they_end(engine, runs))
+    return [ended[place] for place in range(len(runs))]
+
+
+def as_they_end(engine: Engine, runs: Sequence[Callable[[Engine], T]]) -> Iterator[tuple[int, T]]:
+    """The same, each as soon as it has ended, with its place among the runs."""
     members = [_Member(engine, run) for run in runs]
     with ExitStack() as after:
         after.callback(torch.set_num_threads, torch.get_num_threads())  # threads set the default of new ones
         after.callback(_wipe, engine, members)
         for member in members:
             after.callback(member.abandon)
-        while wishes := [wish for member in members if (wish := member.go_on()) is not None]:
+        left = dict(enumerate(members))
+        while left:
+            wishes = []
+            for place, member in list(left.items()):
+                if (wish := member.go_on()) is not None:
+                    wishes.append(wish)
+                else:
+                    del left[place]
+                    yield place, member.outcome.result()
             _wipe(engine, members)
             _train(engine, wishes)
-    return [member.outcome.result() for member in members]
 
 
 @dataclass(frozen=True, eq=False)

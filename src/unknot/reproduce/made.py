@@ -19,7 +19,7 @@ from unknot.experiments.exposed import Exposed, Watched, watch
 from unknot.experiments.simulate import assemble, dealt, go, read
 from unknot.federation import History, Observer
 from unknot.federation.clustered import Clustered
-from unknot.federation.cohort import run_together
+from unknot.federation.cohort import as_they_end
 from unknot.reproduce.records import Record, plain_json
 from unknot.reproduce.reproduction import Run
 from unknot.topology import aggregated
@@ -54,11 +54,12 @@ class Made:
         self._sources, self._exposed = Sources(), Exposed()
 
     def records(self, group: Sequence[Run]) -> Iterator[Record]:
-        """Of each run of a group; those of several when all have ended."""
+        """Of each run of a group, as soon as it has ended."""
         if torch.cuda.is_available():
             torch.cuda.reset_peak_memory_stats()
         placed = [self._placed(run.experiment) for run in group]
-        for run, experiment, ended in zip(group, placed, self._ended(group, placed), strict=True):
+        for place, ended in self._ended(group, placed):
+            run, experiment = group[place], placed[place]
             found = {}
             if isinstance(ended, Watched) and run.exposure is not None:
                 found = self._exposed.attack(ended, experiment, run.exposure)
@@ -68,15 +69,17 @@ class Made:
             extra = {**_extra(experiment), "memory": copies_held(experiment), **found}
             yield Record.of(run, history, extra, together=len(group))
 
-    def _ended(self, group: Sequence[Run], placed: Sequence[Experiment]) -> Sequence[History | Watched]:
+    def _ended(
+        self, group: Sequence[Run], placed: Sequence[Experiment]
+    ) -> Iterator[tuple[int, History | Watched]]:
         data = [self._sources.data(experiment) for experiment in placed[:1]]
         ways = [
             partial(self._one, run, experiment, data[0] if len(group) == 1 else data[0].lent())
             for run, experiment in zip(group, placed, strict=True)
         ]
         if len(ways) == 1:
-            return [ways[0](None)]
-        return run_together(assemble(placed[0], data[0]).engine, ways)
+            return iter([(0, ways[0](None))])
+        return as_they_end(assemble(placed[0], data[0]).engine, ways)
 
     def _one(
         self, run: Run, experiment: Experiment, data: FederatedData, engine: Engine | None
