@@ -9,7 +9,7 @@ from unknot.core.requests import erase, join
 from unknot.core.training import Recipe
 from unknot.federation import Buffered, Clock, Federation, Pareto, Synchronous
 from unknot.federation.observers import Observers
-from unknot.store import Database
+from unknot.store import Database, Keyring, files
 from unknot.store.entries import read_plain
 from unknot.store.keeper import RunKeeper
 from unknot.unlearn import KNOT, MMT, RFS, FedEraser
@@ -153,3 +153,36 @@ def test_every_change_of_what_bits_depend_on_is_said_once_and_noted(tmp_path, mo
     ]
     with Database.open(tmp_path / "run" / "run.db", readonly=True) as db:
         assert [read_plain(entry.body)["said"] for entry in db.entries(kind="resumed")] == said
+
+
+def test_a_relative_folder_is_the_same_one_wherever_the_program_goes(tmp_path, monkeypatch):
+    (tmp_path / "other").mkdir()
+    monkeypatch.chdir(tmp_path)
+    fed = build()
+    keeper = RunKeeper.create(fed, "run", keys="apart/keys", every=0.0)
+    fed.run(1)
+    monkeypatch.chdir(tmp_path / "other")
+    another = build()
+    RunKeeper.create(another, "run", keys="apart/keys", every=0.0)
+    ticket = fed.inbox.put(erase(1))
+    fed.run(1)
+    assert ticket.state == "served"
+    assert keeper.folder == tmp_path / "run"
+    assert keeper.db.asked()[0].state == "served"
+    assert not another.keeper.db.asked()
+    assert not Keyring(tmp_path / "apart" / "keys").holds(1)
+    assert Keyring("apart/keys").holds(1)
+    keeper.close()
+    another.keeper.close()
+    again = build()
+    RunKeeper.go_on(again, tmp_path / "run", keys=tmp_path / "apart" / "keys").close()
+    assert again.data.erased == {1}
+
+
+def test_folders_above_a_run_are_made_as_durably_as_its_own_and_are_the_owners_alone(tmp_path, monkeypatch):
+    made, one = [], files.make_folder
+    monkeypatch.setattr(files, "make_folder", lambda path: (made.append(path), one(path))[1])
+    fed = build()
+    RunKeeper.create(fed, tmp_path / "a" / "b" / "run").close()
+    assert made[:3] == [tmp_path / "a", tmp_path / "a" / "b", tmp_path / "a" / "b" / "run"]
+    assert {path.stat().st_mode & 0o777 for path in made[:3]} == {0o700}

@@ -46,6 +46,7 @@ from unknot.store.keyring import KeyLock, Keyring
 from unknot.store.lock import Lock
 from unknot.store.naming import DATABASE, KEYS, check_new, erased_in, new_keyring, own_keyring
 from unknot.store.post import Post
+from unknot.store.rows import SERVED
 from unknot.store.vault import Item, Vault
 
 if TYPE_CHECKING:
@@ -64,7 +65,9 @@ class RunKeeper:
     """What keeps a federation in a folder: see `create` and `go_on`."""
 
     def __init__(self, folder: Path, keys: Path | None, every: float, new: bool) -> None:
-        self.folder = folder
+        with told("find", folder):  # once: the working directory may change while the run goes on
+            self.folder = folder = folder.absolute()
+            keys = None if keys is None else keys.absolute()
         self.every = every
         self.said: list[str] = []
         """What is other than when the run was begun, in words."""
@@ -117,9 +120,7 @@ class RunKeeper:
         place = Path(folder)
         check_ours(place)
         check_new(place, keys)
-        with told("make", place):
-            place.parent.mkdir(parents=True, exist_ok=True)
-        make_folder(place)
+        make_folders(place)
         make_private(place)
         if keys is not None:
             make_folders(Path(keys).parent)
@@ -261,6 +262,7 @@ class RunKeeper:
 
     def letters(self, fed: Federation) -> Sequence[Letter]:
         """What was asked from outside, and is to be taken up before this step."""
+        self.db.check()
         if self.interrupted:
             self.checkpoint(fed)
         self._end_if_asked()
@@ -316,7 +318,7 @@ class RunKeeper:
             if self._erased:
                 self.db.hold(number, outcome)
             else:
-                self.db.done(number, outcome, "served")
+                self.db.done(number, outcome, SERVED)
 
     def ended(self, fed: Federation, history: History) -> None:
         """Note what is served at the end, for who looks at the folder; by numbers, not by names."""
@@ -336,6 +338,7 @@ class RunKeeper:
         After an erasure this is the first clean one: what came before goes, and that is logged with it, so
         that after a crash there is either the run before the erasure, or the one that knows what is to go.
         """
+        self.db.check()
         self._look_back()
         self._note(fed)
         written = form.write(fed)

@@ -15,6 +15,7 @@ from unknot.core.errors import StoreError
 from unknot.store import files
 from unknot.store.files import inside, make_folder, opened, point, read_at, told, write_whole
 from unknot.store.keyring import KeyGone, Keyring
+from unknot.store.lock import Process
 from unknot.store.numbers import clients_of_text, clients_text, pack_form, tensor_of, unpack_form
 from unknot.store.pack import SEALED, Part, Place, head, places
 
@@ -45,11 +46,13 @@ class Vault:
     """The packs of a `folder`, which is made where it is not; what has an owner is sealed by the `keyring`.
 
     A digest may lie there more than once, for several owners: who is erased takes nothing from the others,
-    even where their numbers are the same. One process at a time may change the folder.
+    even where their numbers are the same. Who opened it alone changes the folder, and
+    no process that is forked from it.
     """
 
     def __init__(self, folder: str | Path, keyring: Keyring) -> None:
-        self.folder = Path(folder)
+        self.folder = Path(folder).absolute()
+        self._process = Process()
         self._keyring = keyring
         self._packs: dict[str, list[Place]] = {}
         self._sizes: dict[str, int] = {}
@@ -83,6 +86,7 @@ class Vault:
 
         What is there already, in the open or under the same owner's key, keeps the `clients` it came with.
         """
+        self._process.check(self.folder)
         self._look()
         fresh = {digest: item for digest, item in items.items() if not self.keeps(digest, item.owner)}
         if not fresh:
@@ -141,6 +145,7 @@ class Vault:
         A pack with some left is written anew without the others, unless these are less than that part
         (`slack`) of it; all that is new is on the disk before anything goes.
         """
+        self._process.check(self.folder)
         self._look()
         keep = digests if isinstance(digests, set | frozenset | dict) else set(digests)
         before = (len(self._packs), self.nbytes, sum(map(len, self._packs.values())))
@@ -174,6 +179,7 @@ class Vault:
 
         What cannot be opened is left out: nobody could have read it.
         """
+        self._process.check(self.folder)
         self._look()
         old = [name for name, kept in self._packs.items() if any(p.owner in owners for p in kept)]
         for name in old:
