@@ -1,12 +1,13 @@
 """What a run's database has of a client once it is erased, or once some of its samples are."""
 
 import shutil
+import struct
 
 import pytest
 from kept_runs import NAMES, build
 
 from unknot.core.errors import StoreError
-from unknot.core.requests import erase, join
+from unknot.core.requests import Erase, Moment, Target, erase, join
 from unknot.store import Database, Keyring
 from unknot.store import keeper as keeping
 from unknot.store.inbox import leave, outcome_text, told_of
@@ -27,6 +28,7 @@ def kept(tmp_path):
         fed.run(1)
         return number
 
+    ask.fed = fed
     yield keeper, ask
     keeper.close()
 
@@ -75,6 +77,55 @@ def test_what_is_still_to_be_served_stays_when_a_client_goes(kept, monkeypatch):
     monkeypatch.setattr(keeping.erasing, "scrub", asked_meanwhile)
     ask(erase(LEAVER))
     assert told_of(rows(keeper)[found[0]])[0] == [(LEAVER, None), (2, None)]
+
+
+IDS = [0, 2, 3, 5, 7]
+
+
+def with_ids(folder):
+    """The files of a folder that have the ids."""
+    wanted = b"".join(b"I" + struct.pack("<q", one) for one in IDS)
+    return [path.name for path in sorted(folder.rglob("*")) if path.is_file() and wanted in path.read_bytes()]
+
+
+@pytest.mark.parametrize(
+    "others", [{}, {2: None}, {2: [0]}], ids=["alone", "with another", "and its samples"]
+)
+@pytest.mark.parametrize("when", ["before", "meanwhile", "after", "over"])
+def test_ids_of_an_erased_clients_samples_are_left_nowhere_whenever_they_were_asked(
+    kept, monkeypatch, others, when
+):
+    keeper, ask = kept
+    fed = ask.fed
+    samples = Erase(tuple(Target(c, s) for c, s in {LEAVER: tuple(IDS), **others}.items()), Moment())
+    found, scrub = [], keeping.erasing.scrub
+
+    def asked_meanwhile(*told):
+        if not found:
+            found.append(left(keeper, samples))
+            assert "run.db" in with_ids(keeper.folder)
+        return scrub(*told)
+
+    if when == "meanwhile":
+        monkeypatch.setattr(keeping.erasing, "scrub", asked_meanwhile)
+    whole = left(keeper, erase(LEAVER))
+    if when == "before":
+        found.append(left(keeper, samples))
+        assert "run.db" in with_ids(keeper.folder)
+    while rows(keeper)[whole].state != "served":
+        if fed.over:
+            fed.begin(1)
+        fed.step()
+    if when in ("before", "meanwhile"):
+        assert not with_ids(keeper.folder)  # at the moment at which the erasure counts as served
+    if when == "after":
+        found.append(left(keeper, samples))
+    if when == "over":
+        fed.run(1)
+        found.append(left(keeper, samples))
+    fed.run(2)
+    assert rows(keeper)[found[0]].state == ("served" if others else "refused")
+    assert not with_ids(keeper.folder)
 
 
 def test_reasons_and_refusals_of_whose_samples_are_erased_are_read_with_the_new_key_alone(kept, tmp_path):
