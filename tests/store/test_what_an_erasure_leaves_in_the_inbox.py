@@ -1,7 +1,11 @@
 """What a run's database has of a client once it is erased, or once some of its samples are."""
 
 import shutil
+import sqlite3
 import struct
+import threading
+from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 from kept_runs import NAMES, build
@@ -10,8 +14,10 @@ from unknot.core.errors import StoreError
 from unknot.core.requests import Erase, Moment, Target, erase, join
 from unknot.store import Database, Keyring
 from unknot.store import keeper as keeping
+from unknot.store.entries import read_plain
 from unknot.store.inbox import leave, outcome_text, told_of
 from unknot.store.keeper import RunKeeper
+from unknot.store.look import look
 
 LEAVER = 1
 
@@ -162,3 +168,65 @@ def test_the_write_ahead_log_is_empty_before_an_erasure_counts_as_done(kept, tmp
     ask(erase(LEAVER))
     ask(erase({2: [0]}))
     assert sizes == [0, 0]
+
+
+@contextmanager
+def reading(folder):
+    """Somebody who holds a view of the database for as long as this."""
+    reader = sqlite3.connect(folder / "run.db", check_same_thread=False)
+    try:
+        reader.execute("BEGIN")
+        reader.execute("SELECT count(*) FROM log").fetchall()
+        yield reader
+    finally:
+        reader.close()
+
+
+def ids_left(folder):
+    return [name for name in with_ids(folder) if name.startswith("run.db")]
+
+
+@pytest.mark.parametrize("then", ["checkpoint", "ended", "close", "go_on"])
+def test_what_a_reader_kept_in_the_write_ahead_log_goes_once_it_has_ended(kept, monkeypatch, then):
+    keeper, ask = kept
+    fed, folder = ask.fed, keeper.folder
+    monkeypatch.setattr(keeping.erasing, "PATIENCE", 0.0)
+    ask(erase({LEAVER: IDS}))
+    with reading(folder):
+        ask(erase(LEAVER))
+        assert ids_left(folder)
+        assert [one["truncated"] for one in look(folder).erased] == [True, False]
+        if then == "go_on":
+            keeper.close()
+            assert ids_left(folder)
+    if then == "checkpoint":
+        keeper.checkpoint(fed)
+    if then == "ended":
+        keeper.ended(fed, fed.history)
+    if then == "close":
+        keeper.close()
+    if then == "go_on":
+        fed = build()
+        keeper = RunKeeper.go_on(fed, folder)
+        assert fed.data.erased == {LEAVER}
+    assert not ids_left(folder)
+    assert [one["truncated"] for one in look(folder).erased] == [True, True]
+    keeper.close()
+
+
+def test_a_reader_is_waited_for_before_an_erasure_counts_as_done(kept, monkeypatch):
+    keeper, ask = kept
+    ask(erase({LEAVER: IDS}))
+    monkeypatch.setattr(keeping.erasing, "PATIENCE", 30.0)
+    with reading(keeper.folder) as reader:
+        waiting = threading.Timer(0.3, reader.rollback)
+        waiting.start()
+        ask(erase(LEAVER))
+        waiting.join()
+    assert [read_plain(entry.body)["truncated"] for entry in keeper.db.entries(kind="erased")] == [True, True]
+
+
+def test_readers_are_waited_for_as_long_as_the_page_says():
+    assert keeping.erasing.PATIENCE == 2.0
+    page = Path(__file__).parents[2] / "docs" / "runs.md"
+    assert "for more than two seconds" in page.read_text()

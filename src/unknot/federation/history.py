@@ -252,7 +252,7 @@ class History:
     """What is served at the end."""
 
     def set_aside(self, aside: SetAside) -> None:
-        """An observer raised; once something was erased, its words are left out: it may remember who that was."""
+        """An observer raised. Once something was erased its words are left out: it may remember of whom."""
         erased = any(event.kind == "erase" for event in self.served)
         self.set_aside_observers.append(aside.wordless if erased else aside)
 

@@ -426,7 +426,7 @@ _OPEN: weakref.WeakSet[Database] = weakref.WeakSet()
 def _close_inherited(path: Path) -> None:
     """Before a forked process opens a file itself, it closes the copy of its parent's connection.
 
-    SQLite keeps in memory which locks a process has on a file, and a child would believe to have its parent's.
+    SQLite remembers which locks a process has on a file: a child would believe that it has its parent's.
     """
     for one in [db for db in _OPEN if db.path == path and not db._process.here and not db._closed]:
         if one._inside:

@@ -44,7 +44,16 @@ from unknot.store.files import (
 from unknot.store.inbox import StoredInbox
 from unknot.store.keyring import KeyLock, Keyring
 from unknot.store.lock import Lock
-from unknot.store.naming import DATABASE, KEYS, check_new, erased_in, new_keyring, own_keyring
+from unknot.store.naming import (
+    DATABASE,
+    EMPTIED,
+    KEYS,
+    check_new,
+    emptied,
+    erased_in,
+    new_keyring,
+    own_keyring,
+)
 from unknot.store.post import Post
 from unknot.store.rows import SERVED
 from unknot.store.vault import Item, Vault
@@ -96,6 +105,7 @@ class RunKeeper:
         self._erased: list[Served] = []  # that have not reached the disk
         self._done: list[tuple[int, Served]] = []
         self._unfinished = False
+        self._rest = False  # whether what an erasure took out of the database lies in its write-ahead log
         self._due = 0.0
         self._open: list[tuple[Named, frozenset[str]]] = []
         self._tried: tuple[Named, frozenset[str]] | None = None
@@ -178,6 +188,11 @@ class RunKeeper:
 
     def close(self) -> None:
         """Let go of the folder: another process may take it up."""
+        with suppress(
+            StoreError
+        ):  # one that is closed already, or in a forked process: nothing is left to do
+            self.db.check()
+            self._empty_rest(erasing.PATIENCE)
         self._stack.close()
 
     def _find_keys(self, given: Path | None, new: bool) -> Keyring:
@@ -218,6 +233,8 @@ class RunKeeper:
 
     def _restore(self, fed: Federation) -> None:
         self._finish_scrubbing()
+        self._rest = not emptied(self.db)
+        self._empty_rest(erasing.PATIENCE)
         erased = self.db.last("scrubbing")  # what was kept before is gone, and must not come back
         after = 0 if erased is None else erased.number
         checkpoints = [read_named(entry.body) for entry in self.db.entries(after, kind="checkpoint")]
@@ -329,6 +346,7 @@ class RunKeeper:
         last, kept = self.db.last("ended"), self.db.last("checkpoint")
         if last is None or kept is None or last.number < kept.number:
             self.db.append([("ended", body)])
+        self._empty_rest(erasing.PATIENCE)
 
     # Checkpoints ---------------------------------------------------------------------------------------
 
@@ -366,6 +384,7 @@ class RunKeeper:
         else:
             sweep(self.folder / STATE, {f"{one.state}.state" for one, _ in self._open})
             self.vault.retain(frozenset().union(*(digests for _, digests in self._open)), SLACK)
+        self._empty_rest()
         self.db.truncate()  # what lies in the file itself is safer; a reader may be in the way till the next
         self._due = time.monotonic() + self.every
 
@@ -437,7 +456,14 @@ class RunKeeper:
                 for number in told.requests:
                     self.db.release(number)
                 self.db.append([("erased", plain(found))])
+            self._rest = not found["truncated"]
         self._unfinished = False
+
+    def _empty_rest(self, within: float = 0.0) -> None:
+        """Empty the write-ahead log, where a reader was in the way when an erasure counted as served."""
+        if self._rest and self.db.truncate(within):
+            self.db.append([(EMPTIED, plain({}))])
+            self._rest = False
 
 
 def _each_its_own(tensors: Mapping[str, Tensor]) -> Callable[[str], Tensor]:

@@ -23,6 +23,8 @@ from unknot.store.rows import Entry, is_count
 DATABASE, KEYS = "run.db", "keys"
 RECORD = "record.json"
 """What every run leaves at its end, kept or not."""
+EMPTIED = "emptied"
+"""The log's entry of a write-ahead log that a reader kept from being emptied when an erasure was done."""
 
 
 def database(folder: str | Path) -> Path:
@@ -278,6 +280,14 @@ def begun_in(db: Database, folder: str | Path) -> tuple[Mapping[str, Any], str]:
 def erased_in(db: Database) -> set[int]:
     """The numbers of all clients that were erased, on the disk too."""
     return {client for entry in db.entries(kind="erased") for client in removed_in(entry)["whole"]}
+
+
+def emptied(db: Database) -> bool:
+    """Whether what the last erasure took out of the database has gone from its write-ahead log too."""
+    last, since = db.last("erased"), db.last(EMPTIED)
+    if last is None or removed_in(last)["truncated"]:
+        return True
+    return since is not None and since.number > last.number
 
 
 def _renewed_in(db: Database) -> Iterator[tuple[int, list[int]]]:
