@@ -18,6 +18,8 @@ from unknot.store import Database, Keyring, Lock
 from unknot.store.inbox import leave, request_of
 from unknot.store.keeper import RunKeeper, begun
 
+pytestmark = pytest.mark.usefixtures("in_time")
+
 SIZES = (8,) * 30
 ROUNDS = 60
 

@@ -17,6 +17,8 @@ from unknot.store.inbox import leave
 from unknot.store.keeper import DATABASE, KEYS, RunKeeper
 from unknot.store.lock import holder
 
+pytestmark = pytest.mark.usefixtures("in_time")
+
 SECONDS = 60
 
 

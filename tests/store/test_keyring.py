@@ -107,6 +107,21 @@ def test_a_kill_leaves_the_old_keys_or_the_new_and_destroying_again_leaves_no_tr
     assert points == 12
 
 
+def test_who_has_a_second_key_already_loses_both(tmp_path):
+    """An erasure of samples was broken off, and the whole client is erased then."""
+    ring = Keyring(tmp_path / "keys")
+    ring.make(range(3))
+    ring.renew([1, 2])
+    keys = [ring._keys[1], ring._next[1], ring._keys[2], ring._next[2]]
+    assert keys_in(tmp_path, keys) == [True] * 4
+    ring.destroy([1])
+    assert keys_in(tmp_path, keys) == [False, False, True, True]
+    again = Keyring(tmp_path / "keys")
+    assert again.destroyed(1)
+    assert not again.holds(1)
+    assert again.holds(2)
+
+
 def test_a_failed_writing_leaves_all_as_it_was(tmp_path, monkeypatch):
     keyring = Keyring(tmp_path / "keys")
     keyring.make([1])
