@@ -49,6 +49,7 @@ from unknot.store.naming import (
     EMPTIED,
     KEYS,
     check_new,
+    check_not_older,
     emptied,
     erased_in,
     new_keyring,
@@ -177,6 +178,7 @@ class RunKeeper:
         try:
             keeper.db.verify()
             keeper._destroy_again()
+            check_not_older(keeper.db, keeper.keyring, keeper.folder)
             if late := older.unknown(keeper.db, keeper.keyring):
                 older.go_on(keeper, fed, late, keeper._restore)
             else:
