@@ -14,7 +14,7 @@ from unknot.store import Database, Keyring
 from unknot.store.inbox import leave
 from unknot.store.keeper import RunKeeper, begun
 from unknot.store.look import discard, look
-from unknot.store.naming import check_keys, keyring_of, named_in
+from unknot.store.naming import check_whole, keyring_of, named_in
 
 
 def kept(folder, keys=None, rounds=2, requests=()):
@@ -58,7 +58,7 @@ def test_the_keys_of_another_run_are_refused_by_all_that_opens_them(two, copied)
     before = content(two)
     for work in (
         lambda: RunKeeper.go_on(build(), place, keys=keys),
-        lambda: check_keys(place, keys),
+        lambda: check_whole(place, keys),
         lambda: look(place, keys),
         lambda: named_in(place, keys),
         lambda: keyring_of(place, keys),

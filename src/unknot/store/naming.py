@@ -219,8 +219,8 @@ def check_not_older(db: Database, keyring: Keyring, folder: str | Path) -> None:
     if old and Keyring(keyring.path).written == keyring.written:
         raise StoreError(
             f"{folder} is a copy from before samples were erased (of {_span(old)}), and {keyring.path} is "
-            "from after it: what was sealed for them cannot be read any more, or is damaged. Put a later copy of "
-            "the folder there, or begin the run anew, without those samples"
+            "from after it: what was sealed for them cannot be read any more, or is damaged. Put a later "
+            "copy of the folder there, or begin the run anew, without those samples"
         )
 
 
