@@ -116,8 +116,7 @@ def test_a_request_goes_from_waiting_over_taken_to_served(database):
     database.take(2, 10)
     database.take(1, 12)
     assert [asked.number for asked in database.waiting()] == [3]
-    assert [asked.number for asked in database.taken_after(9)] == [2, 1]
-    assert [asked.number for asked in database.taken_after(10)] == [1]
+    assert [(asked.number, asked.step) for asked in database.asked()] == [(1, 12), (2, 10), (3, None)]
     database.done(2, b"out", "served")
     first = database.asked()[1]
     database.done(2, b"out", "served")

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 from kept_runs import SIZES, build, dies, fast_folder, remove_tree, story
+from vaults import digests
 
 from support import ToyEngine, small_data, with_vector
 from unknot.core.digests import digest_of, raw
@@ -85,9 +86,8 @@ def searched(folder: Path, wanted) -> list[bytes]:
 def opened(folder: Path) -> bytes:
     """All numbers in a folder that whoever has its keys can read, sealed or not."""
     vault = Vault(folder / "weights", Keyring(folder / "keys"))
-    places = {place.digest for packed in vault._packs.values() for place in packed}
     found = []
-    for digest in places:
+    for digest in digests(vault):
         with suppress(KeyGone):
             found.append(bytes(raw(vault.get(digest))))
     return b"\0".join(found)
@@ -117,9 +117,9 @@ def whole(folder: Path) -> set[str]:
     with Database.open(folder / "run.db", readonly=True) as db:
         named = read_named(db.last("checkpoint").body)
     vault = Vault(folder / "weights", Keyring(folder / "keys"))
-    digests = Checkpoint.read(folder, named.state).tensors
-    assert all(digest_of(vault.get(digest)) == digest for digest in digests)
-    return set(digests)
+    tensors = Checkpoint.read(folder, named.state).tensors
+    assert all(digest_of(vault.get(digest)) == digest for digest in tensors)
+    return set(tensors)
 
 
 def sealed_names(folder: Path) -> dict[int, bytes]:
@@ -255,7 +255,7 @@ def test_whose_samples_are_erased_gets_a_new_key_and_the_old_one_opens_nothing(m
     keeper.close()
     new = Keyring(folder / "keys")
     backup = Vault(tmp_path / "backup" / "weights", new)
-    readable = [digest for digest in own if digest in there and there.get(digest) is not None]
+    readable = [digest for digest in own if digest in digests(there) and there.get(digest) is not None]
     assert readable
     for digest in readable:
         with pytest.raises(Exception, match="sealed"):

@@ -12,7 +12,7 @@ from unknot.core.errors import StoreError
 from unknot.core.requests import erase
 from unknot.store import Database, Keyring
 from unknot.store.inbox import leave
-from unknot.store.keeper import RunKeeper, begun
+from unknot.store.keeper import RunKeeper, is_kept
 from unknot.store.look import discard, look
 from unknot.store.naming import check_whole, keyring_of, named_in
 
@@ -27,7 +27,7 @@ def kept(folder, keys=None, rounds=2, requests=()):
 def half_begun(folder, keys=None):
     """A run that was broken off before its first checkpoint."""
     RunKeeper.create(build(), folder, keys=keys).close()
-    assert not begun(folder)
+    assert not is_kept(folder)
 
 
 def content(folder):

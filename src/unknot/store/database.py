@@ -301,10 +301,6 @@ class Database:
         """The requests that nobody has taken yet, in order."""
         return self._asked("WHERE state = ? ORDER BY number", WAITING)
 
-    def taken_after(self, step: int) -> list[Asked]:
-        """The requests that were taken at a later `step`, in the order of their steps."""
-        return self._asked("WHERE step > ? ORDER BY step, number", step)
-
     def request(self, number: int) -> Asked:
         """The request of that number."""
         found = self._asked("WHERE number = ?", number)

@@ -482,7 +482,7 @@ def _each_its_own(tensors: Mapping[str, Tensor]) -> Callable[[str], Tensor]:
     return get
 
 
-def begun(folder: Path) -> bool:
+def is_kept(folder: Path) -> bool:
     """Whether a folder has a run that can be gone on with: one that got as far as its first checkpoint."""
     if not (folder / DATABASE).exists():
         return False

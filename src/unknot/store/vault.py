@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,7 +16,7 @@ from unknot.store import files
 from unknot.store.files import inside, make_folder, opened, point, read_at, told, write_whole
 from unknot.store.keyring import KeyGone, Keyring
 from unknot.store.lock import Process
-from unknot.store.numbers import clients_of_text, clients_text, pack_form, tensor_of, unpack_form
+from unknot.store.numbers import clients_text, pack_form, tensor_of, unpack_form
 from unknot.store.pack import SEALED, Part, Place, head, places
 
 __all__ = ["Item", "Removed", "Vault", "digest_of"]
@@ -63,23 +63,10 @@ class Vault:
         self._changing = True  # who was interrupted while files changed does not know what is there
         self._look()
 
-    def __contains__(self, digest: object) -> bool:
-        return digest in self._places
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._places)
-
-    def __len__(self) -> int:
-        return len(self._places)
-
     @property
     def nbytes(self) -> int:
         """How many bytes the packs take on the disk."""
         return sum(self._sizes.values())
-
-    def packs(self) -> dict[str, int]:
-        """The names of the packs, with their sizes in bytes."""
-        return dict(self._sizes)
 
     def put(self, items: Mapping[str, Item]) -> str | None:
         """Write what is not there yet into one new pack, durably; its name, or None if nothing is new.
@@ -122,22 +109,6 @@ class Vault:
                 if not last:
                     raise
         raise AssertionError("unreachable")
-
-    def owners(self, digest: str) -> set[int | None]:
-        """Under whose keys a tensor lies; None: in the open."""
-        return {place.owner for place in self._places.get(digest, ())}
-
-    def clients(self, digest: str) -> tuple[int, ...]:
-        """Whose data shaped a tensor, in all its copies."""
-        found: set[int] = set()
-        for place in self._places.get(digest, ()):
-            try:
-                found.update(clients_of_text(place.clients))
-            except ValueError as error:
-                raise StoreError(
-                    f"{self._path(place.pack)} does not say whose data it has: {error}"
-                ) from None
-        return tuple(sorted(found))
 
     def retain(self, digests: Collection[str], slack: float = 0.0) -> Removed:
         """Drop all but these `digests`, what nobody can open any more among them, and whatever a crash left.
@@ -196,21 +167,6 @@ class Vault:
         for name in old:
             files.remove(self._path(name))
         self._leave_out(old)
-
-    def verify(self) -> None:
-        """Read every byte: each pack must be what its name says."""
-        self._look()
-        for why in self.damaged.values():
-            raise StoreError(why)
-        for name, size in self._sizes.items():
-            path, found = self._path(name), hashlib.sha256()
-            with opened(path) as (descriptor, _):
-                for start in range(0, size, 1 << 24):
-                    found.update(read_at(descriptor, start, min(1 << 24, size - start), path))
-            if found.hexdigest() + _SUFFIX != name:
-                raise StoreError(
-                    f"{path} is damaged: its bytes are not those of its name; take it from a backup"
-                )
 
     def keeps(self, digest: str, owner: int | None) -> bool:
         """Whether a tensor lies here in the open, or under this owner's key."""
