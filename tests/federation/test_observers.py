@@ -1,5 +1,6 @@
 import json
 import logging
+import re
 import threading
 from dataclasses import fields, replace
 
@@ -86,8 +87,9 @@ def test_an_observer_that_raises_is_set_aside_and_named_and_the_run_goes_on(at, 
     assert len(diary.told) == 1 + 5 + 1
     (aside,) = history.set_aside_observers
     assert (aside.observer, aside.when) == ("Clumsy", when)
-    said = "" if at in (Begun, Round) else ": of all things"  # words from before an erasure go with it
-    assert aside.error.startswith(f"ZeroDivisionError{said} (test_observers.py:")
+    # Words go with an erasure: those from before it, and what is said at it, which may be about who left.
+    assert re.fullmatch(r"ZeroDivisionError \(test_observers.py:\d+\)", aside.error)
+    assert "of all things" in caplog.text
     assert str(aside) in repr(history)
     assert str(aside).partition(": ")[0] in caplog.text
     assert history.warnings == []
@@ -98,6 +100,59 @@ def test_one_that_raises_at_the_end_is_named_too():
     assert [aside.when for aside in history.set_aside_observers] == ["the end"]
     record = json.loads(json.dumps(history.to_dict()))
     assert record["set_aside_observers"][0]["observer"] == "Clumsy"
+
+
+class Billing:
+    """Fails over a client that was erased, when it is told of such an event."""
+
+    def __init__(self, at) -> None:
+        self.at, self.erased = at, False
+
+    def begin(self, begun):
+        pass
+
+    def __call__(self, event):
+        self.erased |= isinstance(event, Served)
+        if self.erased and isinstance(event, self.at):
+            raise KeyError("Graz-Nord")
+
+    def end(self, ended):
+        self(ended)
+
+
+@pytest.mark.parametrize("at", [Served, Round, Ended])
+def test_an_observer_that_fails_over_who_was_erased_leaves_no_word_of_it_whenever_it_does(at):
+    history = toy_federation(RFS(), observers=[Billing(at)]).run(4, requests=REQUESTS)
+    (aside,) = history.set_aside_observers
+    assert aside.error.startswith("KeyError (test_observers.py:")
+    assert "Graz-Nord" not in str(history.to_dict())
+
+
+def test_what_is_said_while_an_erasure_fails_goes_once_it_does_not():
+    class Failing(RFS):
+        tries = 0
+
+        def forget(self, desk, request, touched):
+            Failing.tries += 1
+            if Failing.tries == 1:
+                raise ValueError("not now")
+            super().forget(desk, request, touched)
+
+    billing = Billing(Ended)
+    billing.erased = True
+    fed = toy_federation(Failing(), observers=[billing])
+    with pytest.raises(ValueError, match="not now"):
+        fed.run(4, requests=REQUESTS)
+    assert "Graz-Nord" in fed.history.set_aside_observers[0].error
+    fed.resume()
+    assert fed.history.set_aside_observers[0].error.startswith("KeyError (test_observers.py:")
+
+
+def test_of_an_error_without_words_its_kind_and_its_line_stay():
+    said = [
+        SetAside("f", "the end", error).wordless.error for error in ("E (x.py:3)", "E: a: b (x.py:3)", "E")
+    ]
+    assert said == ["E (x.py:3)", "E (x.py:3)", "E"]
 
 
 def test_a_function_is_named_by_its_name():

@@ -12,7 +12,7 @@ from unknot.core.requests import erase, join
 from unknot.core.training import Recipe
 from unknot.federation import Buffered, Clock, Federation, Pareto, Synchronous
 from unknot.select import DQN, Balanced, DQNSettings, KCenter, learned
-from unknot.store.keeper import RunKeeper, begun
+from unknot.store.keeper import RunKeeper, is_kept
 from unknot.unlearn import (
     BMT,
     FATS,
@@ -93,7 +93,7 @@ def story(history) -> dict:
 
 def go(fed: Federation, folder: Path, every: float = 0.0, requests=REQUESTS, rounds: int = ROUNDS):
     """Run a federation that is kept from wherever it is to its end; what it was."""
-    if begun(folder):
+    if is_kept(folder):
         keeper = RunKeeper.go_on(fed, folder, every=every)
     else:
         keeper = RunKeeper.create(fed, folder, every=every)

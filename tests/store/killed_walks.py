@@ -13,7 +13,7 @@ from store_crashes import killed
 
 from unknot.core.requests import erase
 from unknot.store import files
-from unknot.store.keeper import RunKeeper, begun
+from unknot.store.keeper import RunKeeper, is_kept
 
 PHASES = {
     "create": "first round",
@@ -73,7 +73,7 @@ class Watch:
 def go_twice(case: Case, folder: Path, watch: Watch | None = None) -> dict:
     """Run a federation that is kept to its end, wherever it is, and then for two rounds with an erasure."""
     fed = build(*case)
-    take = RunKeeper.go_on if begun(folder) else RunKeeper.create
+    take = RunKeeper.go_on if is_kept(folder) else RunKeeper.create
     keeper = take(fed, folder, every=0.0)
     try:
         history = fed.run(ROUNDS, requests=REQUESTS) if fed._stint is None else fed.resume()

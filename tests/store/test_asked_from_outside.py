@@ -16,7 +16,9 @@ from unknot.core.requests import erase, join
 from unknot.federation.observers import Observers
 from unknot.store import Database, Keyring, Lock
 from unknot.store.inbox import leave, request_of
-from unknot.store.keeper import RunKeeper, begun
+from unknot.store.keeper import RunKeeper, is_kept
+
+pytestmark = pytest.mark.usefixtures("in_time")
 
 SIZES = (8,) * 30
 ROUNDS = 60
@@ -60,7 +62,7 @@ def run_on(folder: Path, asked: Path) -> dict:
 
     fed.history_so_far = []
     fed.work.observers = Observers([lambda event: (fed.history_so_far.append(event), watch(event))[0]])
-    if begun(folder):
+    if is_kept(folder):
         RunKeeper.go_on(fed, folder, every=0.05)
         return story(fed.resume())
     RunKeeper.create(fed, folder, every=0.05)
@@ -95,7 +97,7 @@ def test_each_is_served_once_in_order_as_if_it_had_been_known_when_it_came(each,
     try:
         folder, asked = base / "run", base / "asked"
         runner = forked(lambda: run_on(folder, asked))
-        while not (folder / "run.db").exists() or not begun(folder):
+        while not (folder / "run.db").exists() or not is_kept(folder):
             time.sleep(0.01)
         others = [forked(lambda seed=seed: ask(folder, seed, each)) for seed in range(3)]
         draw = random.Random(each + kills)

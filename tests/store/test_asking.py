@@ -14,6 +14,8 @@ from unknot.store.keyring import Keyring
 from unknot.store.rows import Asked
 from unknot.unlearn import RFS
 
+pytestmark = pytest.mark.usefixtures("in_time")
+
 
 class Gone(BaseException):
     """The process is gone."""

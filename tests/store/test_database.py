@@ -116,8 +116,7 @@ def test_a_request_goes_from_waiting_over_taken_to_served(database):
     database.take(2, 10)
     database.take(1, 12)
     assert [asked.number for asked in database.waiting()] == [3]
-    assert [asked.number for asked in database.taken_after(9)] == [2, 1]
-    assert [asked.number for asked in database.taken_after(10)] == [1]
+    assert [(asked.number, asked.step) for asked in database.asked()] == [(1, 12), (2, 10), (3, None)]
     database.done(2, b"out", "served")
     first = database.asked()[1]
     database.done(2, b"out", "served")
@@ -190,6 +189,17 @@ def test_names_of_clients_are_kept_and_dropped(tmp_path, database):
     changed(tmp_path / "run.db", "UPDATE clients SET name = 'text' WHERE number = 3")
     with pytest.raises(StoreError, match="client 3"):
         database.client_names()
+
+
+def test_ids_of_samples_go_with_their_client_and_no_others(tmp_path, database):
+    mine, theirs = b"sealed ids of one", b"sealed ids of another"
+    database.keep_samples({0: (1, mine), 1: (2, theirs), 2: (1, mine)})
+    database.drop_clients([1])
+    assert database.samples() == {1: (2, theirs)}
+    assert database.truncate()
+    content = b"".join(path.read_bytes() for path in tmp_path.iterdir())
+    assert mine not in content
+    assert theirs in content
 
 
 def test_a_transaction_is_all_or_nothing(database):

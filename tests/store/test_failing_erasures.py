@@ -3,7 +3,7 @@
 import pytest
 from kept_runs import REQUESTS, ROUNDS, build, go, story
 
-from unknot.store.keeper import RunKeeper, begun
+from unknot.store.keeper import RunKeeper, is_kept
 
 
 class Failed(Exception):
@@ -48,7 +48,7 @@ def test_asked_again_in_the_same_process_it_ends_as_in_memory_also_when_broken_o
     for _ in range(3):
         fed.step()
     keeper.close()
-    assert begun(tmp_path / "run")
+    assert is_kept(tmp_path / "run")
     found = go(build(name, "sync"), tmp_path / "run")
     assert found["model"] == expected["model"]
     assert found["costs"] == expected["costs"]

@@ -12,7 +12,7 @@ from unknot.core.errors import StoreError
 from unknot.core.requests import erase
 from unknot.store import Database, Keyring
 from unknot.store.inbox import leave
-from unknot.store.keeper import RunKeeper, begun
+from unknot.store.keeper import RunKeeper, is_kept
 from unknot.store.look import look
 
 CASE = ("federaser", "sync")
@@ -50,7 +50,7 @@ def broken_off(folder) -> str:
     fed = build(*CASE)
     keeper = None
     try:
-        keeper = (RunKeeper.go_on if begun(folder) else RunKeeper.create)(fed, folder, every=0.0)
+        keeper = (RunKeeper.go_on if is_kept(folder) else RunKeeper.create)(fed, folder, every=0.0)
         fed.resume() if fed._stint is not None else fed.run(ROUNDS, requests=REQUESTS)
     except StoreError as error:
         return str(error)

@@ -1,5 +1,7 @@
 """A run in a folder: kept, interrupted, gone on with, asked from outside, and forgetting on the disk too."""
 
+from pathlib import Path
+
 import pytest
 import torch
 
@@ -9,9 +11,11 @@ from unknot.core.requests import erase, join
 from unknot.core.training import Recipe
 from unknot.federation import Buffered, Clock, Federation, Pareto, Synchronous
 from unknot.federation.observers import Observers
-from unknot.store import Database
+from unknot.store import Database, Keyring, files
+from unknot.store import keeper as keeping
 from unknot.store.entries import read_plain
 from unknot.store.keeper import RunKeeper
+from unknot.store.vault import Item, digest_of
 from unknot.unlearn import KNOT, MMT, RFS, FedEraser
 
 SIZES = (5, 8, 3, 6, 7, 4, 9, 2)
@@ -153,3 +157,77 @@ def test_every_change_of_what_bits_depend_on_is_said_once_and_noted(tmp_path, mo
     ]
     with Database.open(tmp_path / "run" / "run.db", readonly=True) as db:
         assert [read_plain(entry.body)["said"] for entry in db.entries(kind="resumed")] == said
+
+
+def test_a_relative_folder_is_the_same_one_wherever_the_program_goes(tmp_path, monkeypatch):
+    (tmp_path / "other").mkdir()
+    monkeypatch.chdir(tmp_path)
+    fed = build()
+    keeper = RunKeeper.create(fed, "run", keys="apart/keys", every=0.0)
+    fed.run(1)
+    monkeypatch.chdir(tmp_path / "other")
+    another = build()
+    RunKeeper.create(another, "run", keys="apart/keys", every=0.0)
+    ticket = fed.inbox.put(erase(1))
+    fed.run(1)
+    assert ticket.state == "served"
+    assert keeper.folder == tmp_path / "run"
+    assert keeper.db.asked()[0].state == "served"
+    assert not another.keeper.db.asked()
+    assert not Keyring(tmp_path / "apart" / "keys").holds(1)
+    assert Keyring("apart/keys").holds(1)
+    keeper.close()
+    another.keeper.close()
+    again = build()
+    RunKeeper.go_on(again, tmp_path / "run", keys=tmp_path / "apart" / "keys").close()
+    assert again.data.erased == {1}
+
+
+def test_folders_above_a_run_are_made_as_durably_as_its_own_and_are_the_owners_alone(tmp_path, monkeypatch):
+    made, one = [], files.make_folder
+    monkeypatch.setattr(files, "make_folder", lambda path: (made.append(path), one(path))[1])
+    fed = build()
+    RunKeeper.create(fed, tmp_path / "a" / "b" / "run").close()
+    assert made[:3] == [tmp_path / "a", tmp_path / "a" / "b", tmp_path / "a" / "b" / "run"]
+    assert {path.stat().st_mode & 0o777 for path in made[:3]} == {0o700}
+
+
+def test_a_checkpoint_comes_every_five_seconds_as_the_page_says(tmp_path, monkeypatch):
+    now = [1000.0]
+    monkeypatch.setattr(keeping.time, "monotonic", lambda: now[0])
+    fed = build()
+    keeper = RunKeeper.create(fed, tmp_path / "run")
+    fed.begin(20)
+    fed.step()  # that with which a run begins is behind it
+    kept = []
+    for seconds in (2.0, 2.9, 0.2, 4.9, 0.2):
+        before = keeper.db.last("checkpoint").number
+        now[0] += seconds
+        fed.step()
+        kept.append(keeper.db.last("checkpoint").number > before)
+    keeper.close()
+    assert kept == [False, False, True, False, True]
+    assert "every 5 seconds" in (Path(__file__).parents[2] / "docs" / "runs.md").read_text()
+
+
+def test_a_pack_of_which_half_is_needed_no_more_is_written_anew(tmp_path):
+    fed = build()
+    keeper = RunKeeper.create(fed, tmp_path / "run", every=1e9)
+    fed.begin(3)
+    fed.step()
+    kept = [torch.full((1000,), float(number)) for number in range(10)]
+    pack = {digest_of(tensor): Item(tensor) for tensor in kept}
+
+    def retained(count):
+        """Whether the pack is as it was after a checkpoint that needs so many of its tensors."""
+        name = keeper.vault.put(pack)
+        wanted = frozenset(list(pack)[:count])
+        keeper._open = [(named, digests | wanted) for named, digests in keeper._open]
+        keeper.checkpoint(fed)
+        keeper._open = [(named, digests - wanted) for named, digests in keeper._open]
+        found = (tmp_path / "run" / "weights" / name).exists()
+        keeper.vault.retain(frozenset().union(*(digests for _, digests in keeper._open)))
+        return found
+
+    assert [retained(count) for count in (9, 6, 5, 1)] == [True, True, False, False]
+    keeper.close()

@@ -12,7 +12,7 @@ import unknot
 from unknot.core.requests import erase, join
 from unknot.store import Database, Keyring
 from unknot.store.inbox import leave
-from unknot.store.keeper import RunKeeper, begun
+from unknot.store.keeper import RunKeeper, is_kept
 
 REQUESTS = (erase({3: [1, 2]}, round=3), join([7], round=5), erase(1, round=8))
 ASKED = erase(5)
@@ -32,7 +32,7 @@ def build(method):
 def go(method, folder, step=None):
     """Run to the end, from wherever it is; if so, with what is asked from outside coming at a step."""
     fed = build(method)
-    keeper = (RunKeeper.go_on if begun(folder) else RunKeeper.create)(fed, folder, every=EVERY)
+    keeper = (RunKeeper.go_on if is_kept(folder) else RunKeeper.create)(fed, folder, every=EVERY)
     try:
         if fed._stint is None:
             fed.begin(ROUNDS, requests=REQUESTS)
@@ -73,7 +73,7 @@ def test_killed_at_random_moments_and_asked_meanwhile(method):
                     go(method, folder)
                     os._exit(0)
                 time.sleep(draw.uniform(0, 0.7 * took))
-                if (folder / "run.db").exists() and begun(folder) and not asked_in(folder):
+                if (folder / "run.db").exists() and is_kept(folder) and not asked_in(folder):
                     ask(folder)
                 os.kill(child, signal.SIGKILL)
                 killed += os.WIFSIGNALED(os.waitpid(child, 0)[1])

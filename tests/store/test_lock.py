@@ -9,6 +9,8 @@ import pytest
 from unknot.core.errors import StoreError
 from unknot.store import Holder, Lock, holder
 
+pytestmark = pytest.mark.usefixtures("in_time")
+
 
 def test_a_second_one_is_refused_by_name_and_the_lock_is_free_afterwards(tmp_path):
     assert holder(tmp_path) is None

@@ -8,7 +8,17 @@ import pytest
 from kept_runs import build, fast_folder, remove_tree, story
 from killed_walks import Watch, chosen, moments_of
 from store_crashes import killed
-from test_nothing_is_left import LEAVER, NAME, Marking, kept_items, marked_data, pieces, searched, whole
+from test_nothing_is_left import (
+    LEAVER,
+    NAME,
+    Marking,
+    kept_items,
+    marked_data,
+    pieces,
+    readable,
+    searched,
+    whole,
+)
 
 from unknot.core.requests import erase
 from unknot.store import Database, Keyring, erasing
@@ -65,14 +75,23 @@ def erased(case, folder: Path, engine: Marking) -> dict:
 
 
 class Markers:
-    """What must not be found after the erasure, and what must."""
+    """What must not be found after the erasure, and what must.
+
+    Features and the name (`controls`) are in no file in the open, before or after. The evidence is in models
+    that the leaver shaped and in its updates: those could be read before, with the keys.
+    """
 
     def __init__(self, items, engine: Marking) -> None:
         self.items, self.engine = items, engine
         rows = marked_data().train.x[marked_data()[LEAVER].rows]
         self.shaped = {d: t for d, (t, _, clients) in items.items() if LEAVER in clients}
-        self.fixed = pieces(rows) | {NAME.encode(), NAME.encode("utf-16-le")}
-        assert len(self.fixed) > 1000
+        self.controls = pieces(rows) | {NAME.encode(), NAME.encode("utf-16-le")}
+        assert len(self.controls) > 1000
+
+    def readable_in(self, folder: Path) -> set[bytes]:
+        """Pieces of models and updates that whoever has the keys can read."""
+        models = {piece for tensor in self.shaped.values() for piece in pieces(tensor)}
+        return readable(folder, models | self.engine.marks.get(LEAVER, set()))
 
     def left_in(self, folder: Path) -> list[bytes]:
         """Those that are there; what the checkpoints since the erasure name was made without the leaver.
@@ -88,7 +107,7 @@ class Markers:
         digests = {digest for state in states for digest in Checkpoint.read(folder, state).tensors}
         clean = {piece for digest in digests for piece in pieces(self.items[digest][0])}
         models = {piece for tensor in self.shaped.values() for piece in pieces(tensor)} - clean
-        return searched(folder, self.fixed | self.engine.marks.get(LEAVER, set()) | models)
+        return searched(folder, self.controls | self.engine.marks.get(LEAVER, set()) | models)
 
 
 @pytest.mark.parametrize(
@@ -101,7 +120,8 @@ def test_none_is_left_though_somebody_reads_and_others_keep_theirs(monkeypatch, 
     items, engine, folder = kept_items(monkeypatch), Marking(), tmp_path / "run"
     before(case, folder, engine)
     markers = Markers(items, engine)
-    assert markers.shaped
+    assert markers.readable_in(folder)
+    assert not searched(folder, markers.controls)
     assert LEAVER in engine.marks or case[0] == "standalone"  # where all is trained in one place
     others = {client for client in engine.marks if client != LEAVER}
     sealed = {d for d, (_, owner, _) in items.items() if owner in others} & whole(folder)
@@ -129,6 +149,7 @@ def killed_in_the_erasure(monkeypatch, case, stride: int) -> int:
     try:
         before(case, base / "first", engine)
         markers = Markers(items, engine)
+        assert markers.readable_in(base / "first")
 
         def serve(_: Watch) -> None:
             found.append(erased(case, base / "whole", engine))

@@ -2,6 +2,7 @@
 
 import shutil
 import sqlite3
+from contextlib import suppress
 from itertools import count
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 from kept_runs import SIZES, build, dies, fast_folder, remove_tree, story
+from vaults import digests
 
 from support import ToyEngine, small_data, with_vector
 from unknot.core.digests import digest_of, raw
@@ -18,6 +20,7 @@ from unknot.store.checkpoint import Checkpoint
 from unknot.store.entries import read_named
 from unknot.store.inbox import leave
 from unknot.store.keeper import RunKeeper
+from unknot.store.keyring import KeyGone
 
 LEAVER = 1
 NAME = "Hospital of Graz 7f3a91"
@@ -33,6 +36,8 @@ METHODS = {  # those that keep something of the past
     "distillation": "sync",
     "knot back": "sync",
 }
+UPDATES = ("exact-fun", "mmt")
+"""Methods that keep an update of the leaver as it came; others what they made of it."""
 SEALING = ("federaser", "exact-fun", "mmt", "pga", "distillation")
 
 
@@ -78,6 +83,22 @@ def searched(folder: Path, wanted) -> list[bytes]:
     return [one for one in wanted if one in content]
 
 
+def opened(folder: Path) -> bytes:
+    """All numbers in a folder that whoever has its keys can read, sealed or not."""
+    vault = Vault(folder / "weights", Keyring(folder / "keys"))
+    found = []
+    for digest in digests(vault):
+        with suppress(KeyGone):
+            found.append(bytes(raw(vault.get(digest))))
+    return b"\0".join(found)
+
+
+def readable(folder: Path, wanted) -> set[bytes]:
+    """Which of these bytes can be read there with the keys."""
+    content = opened(folder)
+    return {one for one in wanted if one in content}
+
+
 def kept_items(monkeypatch) -> dict[str, tuple]:
     """What is put on the disk from now on: by digest, its numbers, owner and clients."""
     found: dict[str, tuple] = {}
@@ -96,9 +117,14 @@ def whole(folder: Path) -> set[str]:
     with Database.open(folder / "run.db", readonly=True) as db:
         named = read_named(db.last("checkpoint").body)
     vault = Vault(folder / "weights", Keyring(folder / "keys"))
-    digests = Checkpoint.read(folder, named.state).tensors
-    assert all(digest_of(vault.get(digest)) == digest for digest in digests)
-    return set(digests)
+    tensors = Checkpoint.read(folder, named.state).tensors
+    assert all(digest_of(vault.get(digest)) == digest for digest in tensors)
+    return set(tensors)
+
+
+def sealed_names(folder: Path) -> dict[int, bytes]:
+    with Database.open(folder / "run.db", readonly=True) as db:
+        return db.client_names()
 
 
 def first_half(name: str, folder: Path) -> tuple[Marking, dict]:
@@ -139,10 +165,17 @@ def test_after_an_erasure_no_byte_of_the_client_is_left(monkeypatch, tmp_path, n
     shared = {c: t for c, (t, owner, clients) in items.items() if owner is None and LEAVER in clients}
     others = {c for c, (_, owner, _) in items.items() if owner not in (None, LEAVER)}
     assert bool(own) == (name in SEALING)
-    # What is the client's alone was never there to be read; the models that it had a part in were.
-    markers = features | engine.marks.get(LEAVER, set()) | own | {NAME.encode(), NAME.encode("utf-16-le")}
-    assert not searched(folder, markers)
-    assert searched(folder, {p for t in shared.values() for p in pieces(t)})
+    # Features and names never lie there in the open, before or after: that they do not is no evidence of an
+    # erasure. What is: models that the client had a part in could be read by all, and its own by its key.
+    controls = features | {NAME.encode(), NAME.encode("utf-16-le")}
+    markers = engine.marks.get(LEAVER, set()) | own
+    assert not searched(folder, controls | markers)
+    models = {p for t in shared.values() for p in pieces(t)}
+    assert searched(folder, models)
+    assert bool(readable(folder, own)) == (name in SEALING)
+    assert bool(readable(folder, engine.marks.get(LEAVER, set()))) == (name in UPDATES)
+    named = Keyring(folder / "keys").open(LEAVER, sealed_names(folder)[LEAVER], b"name")
+    assert named.decode() == NAME
     before = whole(folder)
 
     reader = sqlite3.connect(folder / "run.db")
@@ -152,12 +185,16 @@ def test_after_an_erasure_no_byte_of_the_client_is_left(monkeypatch, tmp_path, n
     after = whole(folder)
     left = {p for digest, tensor in shared.items() if digest not in after for p in pieces(tensor)}
     clean = {p for digest in after for p in pieces(items[digest][0])}
-    assert not searched(folder, markers | engine.marks.get(LEAVER, set()) | (left - clean))
+    gone = engine.marks.get(LEAVER, set()) | markers | (left - clean)
+    assert left - clean
+    assert not searched(folder, controls | gone)
+    assert not readable(folder, gone)
+    assert LEAVER not in sealed_names(folder)
     if name in ("federaser", "exact-fun"):
         assert others & before
         assert others & before <= after
     reader.close()
-    assert not searched(folder, markers | engine.marks.get(LEAVER, set()))
+    assert not searched(folder, controls | gone)
     ring = Keyring(folder / "keys")
     assert ring.destroyed(LEAVER)
     assert not ring.holds(LEAVER)
@@ -174,6 +211,9 @@ def test_killed_in_the_middle_of_it_likewise(monkeypatch, name, stride):
     items = kept_items(monkeypatch)
     try:
         engine, _ = first_half(name, base / "first")
+        assert readable(
+            base / "first", {p for t, _, who in items.values() if LEAVER in who for p in pieces(t)}
+        )
         shared = {d: t for d, (t, owner, clients) in items.items() if LEAVER in clients}
         shutil.copytree(base / "first", base / "whole")
         expected = second_half(name, base / "whole", "inbox", engine)
@@ -215,7 +255,7 @@ def test_whose_samples_are_erased_gets_a_new_key_and_the_old_one_opens_nothing(m
     keeper.close()
     new = Keyring(folder / "keys")
     backup = Vault(tmp_path / "backup" / "weights", new)
-    readable = [digest for digest in own if digest in there and there.get(digest) is not None]
+    readable = [digest for digest in own if digest in digests(there) and there.get(digest) is not None]
     assert readable
     for digest in readable:
         with pytest.raises(Exception, match="sealed"):

@@ -3,18 +3,18 @@
 import shutil
 
 import pytest
-from kept_runs import build
+from kept_runs import NAMES, build
 
 from unknot.core.errors import StoreError
 from unknot.core.requests import erase
 from unknot.store import Database, Keyring
 from unknot.store.inbox import leave
 from unknot.store.keeper import RunKeeper
-from unknot.store.naming import erased_in
+from unknot.store.naming import check_not_older, check_whole, erased_in, number_of
 
 
-def put_back(folder, method="rfs", rounds=2, to_come=2):
-    """A folder from before the erasure of client 1, with the keys from after it."""
+def put_back(folder, method="rfs", rounds=2, to_come=2, who=1):
+    """A folder from before the erasure of client 1, or of samples, with the keys from after it."""
     fed = build(method, "sync")
     keeper = RunKeeper.create(fed, folder)
     fed.run(rounds)
@@ -22,7 +22,7 @@ def put_back(folder, method="rfs", rounds=2, to_come=2):
     shutil.copytree(folder, folder.parent / "backup")
     fed = build(method, "sync")
     keeper = RunKeeper.go_on(fed, folder)
-    fed.run(to_come, requests=[erase(1, round=rounds)])
+    fed.run(to_come, requests=[erase(who, round=rounds)])
     keeper.close()
     shutil.copy(folder / "keys", folder.parent / "backup" / "keys")
     shutil.rmtree(folder)
@@ -97,3 +97,33 @@ def test_where_the_folder_cannot_be_read_without_the_keys_it_is_said_what_to_do(
     ) as said:
         RunKeeper.go_on(build(method, "sync"), tmp_path / "run")
     assert "from after that erasure" in str(said.value)
+
+
+@pytest.mark.parametrize("method", ["rfs", "federaser"])
+def test_a_folder_from_before_an_erasure_of_samples_is_known_by_its_names_and_refused(tmp_path, method):
+    folder = tmp_path / "run"
+    put_back(folder, method, rounds=3, who={1: [0, 1]})
+    before = {path: path.read_bytes() for path in folder.rglob("*.state")}
+    for look in (
+        lambda: RunKeeper.go_on(build(method, "sync"), folder),
+        lambda: check_whole(folder, None),
+        lambda: number_of(folder, NAMES[1]),
+        lambda: number_of(folder, "#1"),
+    ):
+        with pytest.raises(StoreError, match=r"from before samples were erased \(of these: 1\)") as said:
+            look()
+        assert "Put a later copy of the folder there" in str(said.value)
+    assert {path: path.read_bytes() for path in folder.rglob("*.state")} == before
+
+
+def test_while_keys_are_written_nobody_is_taken_for_older(tmp_path):
+    """Who reads the names before and the keys after an erasure of samples."""
+    fed = build("rfs", "sync")
+    keeper = RunKeeper.create(fed, tmp_path / "run")
+    fed.run(1)
+    with Database.open(tmp_path / "run" / "run.db", readonly=True) as db:
+        before = Keyring(tmp_path / "run" / "keys")
+        fed.run(1, requests=[erase({1: [0]}, round=1)])
+        check_not_older(db, before, tmp_path / "run")
+        check_not_older(db, keeper.keyring, tmp_path / "run")
+    keeper.close()

@@ -6,13 +6,17 @@ import signal
 import pytest
 import torch
 from kept_runs import NAMES, build, dies, go, story
+from vaults import digests
 
 from support import small_data, toy_federation
+from unknot.core.errors import StoreError
 from unknot.core.requests import erase
 from unknot.federation import FedAvg
-from unknot.store import Database, erasing, files
+from unknot.store import Database, Vault, erasing, files
+from unknot.store.checkpoint import STATE, Checkpoint
+from unknot.store.entries import read_named
 from unknot.store.inbox import leave, outcome_of
-from unknot.store.keeper import DATABASE, KEYS, RunKeeper
+from unknot.store.keeper import DATABASE, KEYS, WEIGHTS, RunKeeper
 from unknot.store.keyring import Keyring
 from unknot.unlearn import RFS
 
@@ -53,6 +57,67 @@ def test_while_the_disk_is_not_clean_the_request_is_not_served(over, monkeypatch
     assert seen == [("taken", True), ("taken", False)]
     assert state_of(over).state == "served"
     assert outcome_of(state_of(over)).leavers == (1,)
+
+
+@pytest.mark.parametrize("every", [0.0, 1e9])
+@pytest.mark.parametrize("name", ["federaser", "rfs", "fats"])
+def test_at_the_moment_a_request_counts_as_served_there_is_the_clean_checkpoint_alone(
+    tmp_path, monkeypatch, name, every
+):
+    folder, seen = tmp_path / "run", []
+    release = Database.release
+
+    def looked_at(db, number):
+        (clean,) = db.latest("checkpoint", 1)
+        named = read_named(clean.body)
+        assert clean.number > db.last("scrubbing").number
+        seen.append(sorted(path.name for path in (folder / STATE).iterdir()) == [f"{named.state}.state"])
+        kept = Vault(folder / WEIGHTS, Keyring(folder / KEYS))
+        tensors = Checkpoint.read(folder, named.state).tensors
+        seen.append(digests(kept) == set(tensors))
+        seen.append(not Keyring(folder / KEYS).holds(1))
+        return release(db, number)
+
+    monkeypatch.setattr(Database, "release", looked_at)
+    fed = build(name)
+    keeper = RunKeeper.create(fed, folder, every=every)
+    fed.run(2)
+    ticket = fed.inbox.put(erase(1))
+    fed.run(2)
+    keeper.close()
+    assert ticket.state == "served"
+    assert seen == [True, True, True]
+
+
+def test_a_removal_that_failed_and_an_end_after_it_leave_the_newest_checkpoint(tmp_path, monkeypatch):
+    """The run is kept once more before it ends: what is removed then must not be that."""
+    scrub, tries = erasing.scrub, []
+
+    def full_at_first(*told):
+        tries.append(told)
+        if len(tries) == 1:
+            raise StoreError("the disk is full")
+        return scrub(*told)
+
+    whole = build("federaser")
+    whole.run(2)
+    expected = story(whole.run(2, requests=erase(3, round=2)))["model"]
+    fed = build("federaser")
+    keeper = RunKeeper.create(fed, tmp_path / "run", every=0.0)
+    fed.run(2)
+    monkeypatch.setattr(erasing, "scrub", full_at_first)
+    with pytest.raises(StoreError, match="the disk is full"):
+        fed.run(2, requests=erase(3, round=2))
+    keeper.interrupted = True
+    with pytest.raises(KeyboardInterrupt):
+        fed.resume()
+    keeper.close()
+    assert len(tries) == 2
+    again = build("federaser")
+    keeper = RunKeeper.go_on(again, tmp_path / "run")
+    assert not keeper.said
+    assert story(again.resume())["model"] == expected
+    keeper.close()
 
 
 def test_killed_before_the_disk_is_clean_it_is_served_when_it_is(over):

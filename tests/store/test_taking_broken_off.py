@@ -10,6 +10,8 @@ from unknot.store.keeper import RunKeeper
 from unknot.store.naming import number_of
 from unknot.store.post import Post
 
+pytestmark = pytest.mark.usefixtures("in_time")
+
 
 @pytest.fixture
 def kept(tmp_path):

@@ -13,6 +13,8 @@ from unknot.store.database import Database
 from unknot.store.keeper import RunKeeper
 from unknot.unlearn import RFS
 
+pytestmark = pytest.mark.usefixtures("in_time")
+
 
 def in_thread(work):
     """What `work` gave, or raised, in a thread of its own."""

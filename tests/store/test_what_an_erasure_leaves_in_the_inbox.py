@@ -1,16 +1,23 @@
 """What a run's database has of a client once it is erased, or once some of its samples are."""
 
 import shutil
+import sqlite3
+import struct
+import threading
+from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 from kept_runs import NAMES, build
 
 from unknot.core.errors import StoreError
-from unknot.core.requests import erase, join
+from unknot.core.requests import Erase, Moment, Target, erase, join
 from unknot.store import Database, Keyring
 from unknot.store import keeper as keeping
+from unknot.store.entries import read_plain
 from unknot.store.inbox import leave, outcome_text, told_of
 from unknot.store.keeper import RunKeeper
+from unknot.store.look import look
 
 LEAVER = 1
 
@@ -27,6 +34,7 @@ def kept(tmp_path):
         fed.run(1)
         return number
 
+    ask.fed = fed
     yield keeper, ask
     keeper.close()
 
@@ -77,6 +85,55 @@ def test_what_is_still_to_be_served_stays_when_a_client_goes(kept, monkeypatch):
     assert told_of(rows(keeper)[found[0]])[0] == [(LEAVER, None), (2, None)]
 
 
+IDS = [0, 2, 3, 5, 7]
+
+
+def with_ids(folder):
+    """The files of a folder that have the ids."""
+    wanted = b"".join(b"I" + struct.pack("<q", one) for one in IDS)
+    return [path.name for path in sorted(folder.rglob("*")) if path.is_file() and wanted in path.read_bytes()]
+
+
+@pytest.mark.parametrize(
+    "others", [{}, {2: None}, {2: [0]}], ids=["alone", "with another", "and its samples"]
+)
+@pytest.mark.parametrize("when", ["before", "meanwhile", "after", "over"])
+def test_ids_of_an_erased_clients_samples_are_left_nowhere_whenever_they_were_asked(
+    kept, monkeypatch, others, when
+):
+    keeper, ask = kept
+    fed = ask.fed
+    samples = Erase(tuple(Target(c, s) for c, s in {LEAVER: tuple(IDS), **others}.items()), Moment())
+    found, scrub = [], keeping.erasing.scrub
+
+    def asked_meanwhile(*told):
+        if not found:
+            found.append(left(keeper, samples))
+            assert "run.db" in with_ids(keeper.folder)
+        return scrub(*told)
+
+    if when == "meanwhile":
+        monkeypatch.setattr(keeping.erasing, "scrub", asked_meanwhile)
+    whole = left(keeper, erase(LEAVER))
+    if when == "before":
+        found.append(left(keeper, samples))
+        assert "run.db" in with_ids(keeper.folder)
+    while rows(keeper)[whole].state != "served":
+        if fed.over:
+            fed.begin(1)
+        fed.step()
+    if when in ("before", "meanwhile"):
+        assert not with_ids(keeper.folder)  # at the moment at which the erasure counts as served
+    if when == "after":
+        found.append(left(keeper, samples))
+    if when == "over":
+        fed.run(1)
+        found.append(left(keeper, samples))
+    fed.run(2)
+    assert rows(keeper)[found[0]].state == ("served" if others else "refused")
+    assert not with_ids(keeper.folder)
+
+
 def test_reasons_and_refusals_of_whose_samples_are_erased_are_read_with_the_new_key_alone(kept, tmp_path):
     keeper, ask = kept
     refused = ask(join([LEAVER]), "let me in")
@@ -111,3 +168,72 @@ def test_the_write_ahead_log_is_empty_before_an_erasure_counts_as_done(kept, tmp
     ask(erase(LEAVER))
     ask(erase({2: [0]}))
     assert sizes == [0, 0]
+
+
+@contextmanager
+def reading(folder):
+    """Somebody who holds a view of the database for as long as this."""
+    reader = sqlite3.connect(folder / "run.db", check_same_thread=False)
+    try:
+        reader.execute("BEGIN")
+        reader.execute("SELECT count(*) FROM log").fetchall()
+        yield reader
+    finally:
+        reader.close()
+
+
+def ids_left(folder):
+    return [name for name in with_ids(folder) if name.startswith("run.db")]
+
+
+@pytest.mark.parametrize("then", ["checkpoint", "ended", "close", "go_on"])
+def test_what_a_reader_kept_in_the_write_ahead_log_goes_once_it_has_ended(kept, monkeypatch, then):
+    keeper, ask = kept
+    fed, folder = ask.fed, keeper.folder
+    monkeypatch.setattr(keeping.erasing, "PATIENCE", 0.0)
+    ask(erase({LEAVER: IDS}))
+    with reading(folder):
+        ask(erase(LEAVER))
+        assert ids_left(folder)
+        assert [one["truncated"] for one in look(folder).erased] == [True, False]
+        if then == "go_on":
+            keeper.close()
+            assert ids_left(folder)
+    if then == "checkpoint":
+        keeper.checkpoint(fed)
+    if then == "ended":
+        keeper.ended(fed, fed.history)
+    if then == "close":
+        keeper.close()
+    if then == "go_on":
+        fed = build()
+        keeper = RunKeeper.go_on(fed, folder)
+        assert fed.data.erased == {LEAVER}
+    assert not ids_left(folder)
+    assert [one["truncated"] for one in look(folder).erased] == [True, True]
+    keeper.close()
+
+
+def test_a_reader_is_waited_for_before_an_erasure_counts_as_done(kept, monkeypatch):
+    keeper, ask = kept
+    ask(erase({LEAVER: IDS}))
+    monkeypatch.setattr(keeping.erasing, "PATIENCE", 30.0)
+    scrub = keeping.erasing.scrub
+
+    def with_a_reader(*told):
+        with reading(keeper.folder) as reader:
+            waiting = threading.Timer(0.3, reader.rollback)
+            waiting.start()
+            found = scrub(*told)
+            waiting.join()
+        return found
+
+    monkeypatch.setattr(keeping.erasing, "scrub", with_a_reader)
+    ask(erase(LEAVER))
+    assert [read_plain(entry.body)["truncated"] for entry in keeper.db.entries(kind="erased")] == [True, True]
+
+
+def test_readers_are_waited_for_as_long_as_the_page_says():
+    assert keeping.erasing.PATIENCE == 2.0
+    page = Path(__file__).parents[2] / "docs" / "runs.md"
+    assert "for more than two seconds" in page.read_text()

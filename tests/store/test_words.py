@@ -17,6 +17,8 @@ from unknot.store.keyring import Keyring
 from unknot.store.look import look
 from unknot.unlearn import RFS
 
+pytestmark = pytest.mark.usefixtures("in_time")
+
 
 class Gone(BaseException):
     """The process is gone."""

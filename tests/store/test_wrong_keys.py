@@ -12,9 +12,9 @@ from unknot.core.errors import StoreError
 from unknot.core.requests import erase
 from unknot.store import Database, Keyring
 from unknot.store.inbox import leave
-from unknot.store.keeper import RunKeeper, begun
+from unknot.store.keeper import RunKeeper, is_kept
 from unknot.store.look import discard, look
-from unknot.store.naming import check_keys, keyring_of, named_in
+from unknot.store.naming import check_whole, keyring_of, named_in
 
 
 def kept(folder, keys=None, rounds=2, requests=()):
@@ -27,7 +27,7 @@ def kept(folder, keys=None, rounds=2, requests=()):
 def half_begun(folder, keys=None):
     """A run that was broken off before its first checkpoint."""
     RunKeeper.create(build(), folder, keys=keys).close()
-    assert not begun(folder)
+    assert not is_kept(folder)
 
 
 def content(folder):
@@ -58,7 +58,7 @@ def test_the_keys_of_another_run_are_refused_by_all_that_opens_them(two, copied)
     before = content(two)
     for work in (
         lambda: RunKeeper.go_on(build(), place, keys=keys),
-        lambda: check_keys(place, keys),
+        lambda: check_whole(place, keys),
         lambda: look(place, keys),
         lambda: named_in(place, keys),
         lambda: keyring_of(place, keys),

@@ -228,10 +228,10 @@ def check_store(otherwise: str = "") -> None:
 def _half_begun(folder: Path) -> bool:
     """Whether a run was begun there and broken off before anything was kept: it may be begun again."""
     from unknot.core.errors import StoreError
-    from unknot.store.keeper import begun
+    from unknot.store.keeper import is_kept
     from unknot.store.naming import DATABASE
 
     try:
-        return (folder / DATABASE).exists() and not begun(folder)
+        return (folder / DATABASE).exists() and not is_kept(folder)
     except StoreError:  # damaged: not ours to judge
         return False

@@ -25,9 +25,9 @@ def keep(
 
     The folder is this federation's until it is gone, or ``fed.keeper.close()`` is called.
     """
-    from unknot.store.keeper import EVERY, RunKeeper, begun
+    from unknot.store.keeper import EVERY, RunKeeper, is_kept
 
-    take = RunKeeper.go_on if begun(Path(folder)) else RunKeeper.create
+    take = RunKeeper.go_on if is_kept(Path(folder)) else RunKeeper.create
     take(fed, folder, keys=keys, every=EVERY if every is None else every)
 
 

@@ -198,8 +198,8 @@ class SetAside:
     @property
     def wordless(self) -> SetAside:
         """The same, without what the error said: its words may be about anybody."""
-        place = re.search(r" \([\w.]+:\d+\)$", self.error)
-        return replace(self, error=self.error.partition(":")[0] + (place[0] if place else ""))
+        kind, place = re.match(r"\w*", self.error), re.search(r" \([\w.]+:\d+\)$", self.error)
+        return replace(self, error="".join(found[0] for found in (kind, place) if found))
 
 
 @dataclass(repr=False)
@@ -250,6 +250,11 @@ class History:
     """Where what is served is a choice: how each of the models that could be did, at the end."""
     model: Model | None = None
     """What is served at the end."""
+
+    def set_aside(self, aside: SetAside) -> None:
+        """An observer raised. Once something was erased its words are left out: it may remember of whom."""
+        erased = any(event.kind == "erase" for event in self.served)
+        self.set_aside_observers.append(aside.wordless if erased else aside)
 
     def forget(self) -> None:
         """Something is erased: keep no model from before, and no words that somebody else chose."""

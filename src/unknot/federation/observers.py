@@ -164,7 +164,7 @@ class Observers:
         except Exception as error:
             self._there = [one for one in self._there if one is not observer]
             aside = SetAside(_name(observer), when, said(error) + _where(error))
-            history.set_aside_observers.append(aside)
+            history.set_aside(aside)
             logging.getLogger(__name__).warning("%s", aside)
 
 

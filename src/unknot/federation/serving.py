@@ -101,9 +101,9 @@ class Serving(View):
             waiting.idle = not (here or waiting.touched)
             self.work.engine.wipe()
             self.work.scores.forget()
-            if self.work.history:
-                self.work.history.forget()
             self.uncovered.erased = True
+        if self.work.history:  # also where this is tried again: an observer may have said something since
+            self.work.history.forget()
         assert waiting.left is not None
         if not waiting.idle:
             touched = [lane for lane in waiting.touched if lane in self.lanes.values()]

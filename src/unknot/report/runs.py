@@ -161,11 +161,12 @@ def _erased(one: Record) -> str:
     parts = [f"samples of client {client}" for client in one["parts"]]
     gone = [counted(one[f"{what}s"], what) for what in ("key", "checkpoint", "tensor") if one[f"{what}s"]]
     gone += one["results"]
-    open_ = (
-        "" if one["truncated"] else "; a reader held the database's log open: it is emptied at the next one"
+    reader = (
+        "; a reader of run.db kept run.db-wal from being emptied: that comes once the reader has ended, at "
     )
+    reader += "the next checkpoint or resumption"
     told = f"removed {', '.join(gone)} ({size(one['bytes'])})" if gone else "there was nothing to remove"
-    return f"{when(one['at'])}: {', '.join([*whole, *parts])}; {told}{open_}"
+    return f"{when(one['at'])}: {', '.join([*whole, *parts])}; {told}{'' if one['truncated'] else reader}"
 
 
 def _stays(one: Record) -> list[str]:

@@ -9,17 +9,19 @@ from __future__ import annotations
 import os
 import sqlite3
 import threading
+import weakref
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import astuple, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Self
 from urllib.parse import quote
 
 from unknot.core.errors import StoreError
 from unknot.store import files
 from unknot.store.files import opened, point, told
+from unknot.store.lock import Process
 from unknot.store.rows import (
     REFUSED,
     SERVED,
@@ -63,20 +65,25 @@ _REMEDIES = {
 
 
 class Database:
-    """One connection to the file `path`; threads take turns at it. See `create` and `open`."""
+    """One connection to the file `path`; threads take turns at it. See `create` and `open`.
+
+    It is for the process that opened it: one that is forked from it is refused, as SQLite demands.
+    """
 
     def __init__(self, path: Path, connection: sqlite3.Connection, readonly: bool) -> None:
         self.path = path
+        self._process = Process()
         self.readonly = readonly
         self._connection = connection
         self._turn = threading.RLock()  # a transaction is one turn
         self._inside = self._closed = False
         self._version = -1
+        _OPEN.add(self)
 
     @classmethod
     def create(cls, path: str | Path) -> Self:
         """Make a new one and open it; there must be none yet. It is whole when it has its name."""
-        path = Path(path)
+        path = Path(path).absolute()
         if os.path.lexists(path):
             raise StoreError(f"{path} is there already: name another folder, or go on with that run")
         part = path.with_name(files.part_name(path.name))
@@ -100,7 +107,8 @@ class Database:
     @classmethod
     def open(cls, path: str | Path, readonly: bool = False) -> Self:
         """Open one that is there; for writing, its pages are looked through first."""
-        path = Path(path)
+        path = Path(path).absolute()
+        _close_inherited(path)
         for suffix in ("", "-wal", "-shm"):
             beside = path.with_name(path.name + suffix)
             if not suffix or os.path.lexists(beside):
@@ -120,10 +128,24 @@ class Database:
         return cls(path, connection, readonly)
 
     def close(self) -> None:
-        """Close the connection."""
+        """Close the connection; in a forked process its copy, unless its parent was writing just then."""
+        if not self._process.here:
+            self._closed = True
+            if not self._inside:
+                self._connection.close()
+            return
         with self._turn, _explained(self.path):
             self._closed = True
             self._connection.close()
+
+    def check(self) -> None:
+        """Raise unless this process may read and write here."""
+        if self._closed:
+            raise StoreError(
+                f"{self.path}: the run was let go of (close), and nothing is written or read there any more: "
+                "build the federation again for its folder (store=), or unknot resume, and go on with that"
+            )
+        self._process.check(self.path)
 
     def __enter__(self) -> Self:
         return self
@@ -134,6 +156,7 @@ class Database:
     @contextmanager
     def transaction(self) -> Iterator[None]:
         """All that is written within is one commit; a transaction within another is part of that."""
+        self.check()  # before the turn: whoever had it at a fork is not there to give it back
         with self._turn:
             if self._inside:
                 yield
@@ -158,6 +181,7 @@ class Database:
 
         False where, `within` so many seconds, a reader's old view stood in the way.
         """
+        self.check()
         point("db:truncate")
         with self._turn:
             self._run(f"PRAGMA busy_timeout = {int(1000 * within)}")
@@ -277,25 +301,28 @@ class Database:
         """The requests that nobody has taken yet, in order."""
         return self._asked("WHERE state = ? ORDER BY number", WAITING)
 
-    def taken_after(self, step: int) -> list[Asked]:
-        """The requests that were taken at a later `step`, in the order of their steps."""
-        return self._asked("WHERE step > ? ORDER BY step, number", step)
+    def request(self, number: int) -> Asked:
+        """The request of that number."""
+        found = self._asked("WHERE number = ?", number)
+        if not found:
+            raise StoreError(f"{self.path}: there is no request {number}")
+        return found[0]
 
     def take(self, number: int, step: int) -> None:
         """A request is taken at that `step`; to say so twice is no harm."""
         with self.transaction():
-            asked = self._request(number)
+            asked = self.request(number)
             if asked.state == WAITING:
                 self._put(replace(asked, step=step, taken_at=_now(), state=TAKEN))
             elif asked.step != step:
                 raise StoreError(f"{self.path}: request {number} was taken at step {asked.step}, not {step}")
 
-    def done(self, number: int, outcome: bytes, state: Literal["served", "refused"]) -> None:
+    def done(self, number: int, outcome: bytes, state: str) -> None:
         """A request that was taken is served or refused; said again after a crash, its first time stays."""
         if state not in (SERVED, REFUSED):
             raise StoreError(f"a request is served or refused, and not {state!r}")
         with self.transaction():
-            asked = self._request(number)
+            asked = self.request(number)
             if asked.state == WAITING:
                 raise StoreError(f"{self.path}: request {number} was not taken yet")
             self._put(replace(asked, outcome=outcome, state=state, done_at=asked.done_at or _now()))
@@ -303,24 +330,24 @@ class Database:
     def hold(self, number: int, outcome: bytes) -> None:
         """What comes of a request that was taken is known, but it does not count as served yet."""
         with self.transaction():
-            self._put(replace(self._request(number), outcome=outcome))
+            self._put(replace(self.request(number), outcome=outcome))
 
     def release(self, number: int) -> None:
         """A request of which the outcome was held counts as served; said again, its first time stays."""
         with self.transaction():
             for asked in self._asked("WHERE number = ? AND state = ?", number, TAKEN):
-                self.done(number, asked.outcome, "served")
+                self.done(number, asked.outcome, SERVED)
 
     def blank(self, numbers: Collection[int]) -> None:
         """Empty what these requests asked for and what came of them; that they were stays."""
         with self.transaction():
             for number in numbers:
-                self._put(replace(self._request(number), body=b"", outcome=b""))
+                self._put(replace(self.request(number), body=b"", outcome=b""))
 
     def reword(self, number: int, body: bytes, outcome: bytes) -> None:
         """Put the same in other bytes: what a request says, and what came of it, sealed anew."""
         with self.transaction():
-            self._put(replace(self._request(number), body=body, outcome=outcome))
+            self._put(replace(self.request(number), body=body, outcome=outcome))
 
     # The clients.
 
@@ -361,12 +388,6 @@ class Database:
                 )
         return {place: (client, ids) for place, client, ids in found}
 
-    def _request(self, number: int) -> Asked:
-        found = self._asked("WHERE number = ?", number)
-        if not found:
-            raise StoreError(f"{self.path}: there is no request {number}")
-        return found[0]
-
     def _asked(self, which: str, *values: object) -> list[Asked]:
         return [asked_of(row, self.path) for row in self._all(f"SELECT * FROM inbox {which}", values)]
 
@@ -375,25 +396,41 @@ class Database:
         self._many("INSERT OR REPLACE INTO inbox VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", [row])
 
     def _run(self, statement: str) -> None:
-        with self._turn, _explained(self.path):
-            self._opened().execute(statement).close()
+        with self._connected() as connection:
+            connection.execute(statement).close()
 
     def _many(self, statement: str, rows: Sequence[Sequence[object]]) -> None:
-        with self._turn, _explained(self.path):
-            self._opened().executemany(statement, rows)
+        with self._connected() as connection:
+            connection.executemany(statement, rows)
 
     def _all(self, statement: str, values: Sequence[object] = ()) -> list[Any]:
         """All rows at once: no view of the file is held open between calls."""
-        with self._turn, _explained(self.path):
-            return self._opened().execute(statement, values).fetchall()
+        with self._connected() as connection:
+            return connection.execute(statement, values).fetchall()
 
-    def _opened(self) -> sqlite3.Connection:
-        if self._closed:
+    @contextmanager
+    def _connected(self) -> Iterator[sqlite3.Connection]:
+        self.check()
+        with self._turn, _explained(self.path):
+            self.check()  # it may have been closed meanwhile
+            yield self._connection
+
+
+_OPEN: weakref.WeakSet[Database] = weakref.WeakSet()
+
+
+def _close_inherited(path: Path) -> None:
+    """Before a forked process opens a file itself, it closes the copy of its parent's connection.
+
+    SQLite remembers which locks a process has on a file: a child would believe that it has its parent's.
+    """
+    for one in [db for db in _OPEN if db.path == path and not db._process.here and not db._closed]:
+        if one._inside:
             raise StoreError(
-                f"{self.path}: the run was let go of (close), and nothing is written or read there any more: "
-                "build the federation again for its folder (store=), or unknot resume, and go on with that"
+                f"{path} was being written when this process was forked, and cannot be opened in it: start "
+                'the process anew (multiprocessing: "spawn")'
             )
-        return self._connection
+        one.close()
 
 
 def _connect(path: Path, readonly: bool) -> sqlite3.Connection:

@@ -52,6 +52,8 @@ def scrub(keeper: RunKeeper, clean: Checkpoint, state: str, told: Scrubbing) -> 
         remove(folder / name)
     with keeper.db.transaction():
         _empty(keeper.db, set(whole), told.requests)
+        for asked in keeper.db.asked():
+            leave_ids_out(keeper.db, keeper.keyring, asked.number)
         _seal_anew(keeper.db, keeper.keyring, set(renewed))
         sample_ids.seal_anew(keeper.db, keeper.keyring, set(renewed))
     keeper.keyring.drop_old(renewed)
@@ -143,6 +145,20 @@ def _empty(db: Database, gone: Collection[int], but: Collection[int]) -> None:
     over = [a for a in db.asked() if a.state in (SERVED, REFUSED) and a.number not in but]
     db.blank([a.number for a in over if any(client in gone for client, _ in told_of(a)[0])])
     db.drop_clients(gone)
+
+
+def leave_ids_out(db: Database, keyring: Keyring, number: int) -> bool:
+    """Of whom nothing is left, a request names no samples any more; whether it did, and was changed.
+
+    It comes to the same: whether all of an erased client is asked for or a part, it is gone.
+    """
+    asked = db.request(number)
+    told, reason = told_of(asked) if asked.kind == "erase" else ([], b"")
+    without = [(client, None if keyring.destroyed(client) else samples) for client, samples in told]
+    if without == told:
+        return False
+    db.reword(number, body_of(without, reason), asked.outcome)
+    return True
 
 
 def _seal_anew(db: Database, keyring: Keyring, clients: Collection[int]) -> None:

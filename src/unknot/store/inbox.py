@@ -16,7 +16,8 @@ from unknot.federation.letterbox import Letter, Letterbox, Ticket
 from unknot.store.database import Database
 from unknot.store.entries import plain
 from unknot.store.keyring import Keyring
-from unknot.store.rows import Asked
+from unknot.store.lock import Process
+from unknot.store.rows import REFUSED, SERVED, Asked
 
 Number = Callable[[int | str], int]
 
@@ -90,6 +91,7 @@ class StoredInbox(Letterbox):
     def __init__(self, path: Path, keyring: Keyring, number: Number) -> None:
         super().__init__()
         self._path, self._keyring, self._number = path, keyring, number
+        self._process = Process()
         self._tickets: dict[int, Ticket] = {}
 
     def put(self, request: Request | Named) -> Ticket:
@@ -100,6 +102,7 @@ class StoredInbox(Letterbox):
             raise RequestError(
                 "a request to a run that is kept comes as soon as it is asked: leave round and time out"
             )
+        self._process.check(self._path)  # nobody would close the ticket
         made = self._by_number(request) if isinstance(request, Named) else request
         with self._lock:
             db = Database.open(self._path)
@@ -120,10 +123,10 @@ class StoredInbox(Letterbox):
             if asked is None:
                 raise StoreError(f"there is no request {number}")
             ticket = Ticket(number)
-            if asked.state == "served":
-                ticket.close("served", served=outcome_of(asked))
-            elif asked.state == "refused":
-                ticket.close("refused", outcome_text(asked, self._keyring))
+            if asked.state == SERVED:
+                ticket.close(SERVED, served=outcome_of(asked))
+            elif asked.state == REFUSED:
+                ticket.close(REFUSED, outcome_text(asked, self._keyring))
             else:
                 self._tickets[number] = ticket
             return ticket
@@ -172,6 +175,6 @@ def wait_for(folder_db: Path, number: int, timeout: float | None = None, every: 
             asked = next((one for one in db.asked() if one.number == number), None)
         if asked is None:
             raise StoreError(f"there is no request {number}")
-        if asked.state in ("served", "refused") or (until is not None and time.monotonic() > until):
+        if asked.state in (SERVED, REFUSED) or (until is not None and time.monotonic() > until):
             return asked
         threading.Event().wait(every)

@@ -44,8 +44,19 @@ from unknot.store.files import (
 from unknot.store.inbox import StoredInbox
 from unknot.store.keyring import KeyLock, Keyring
 from unknot.store.lock import Lock
-from unknot.store.naming import DATABASE, KEYS, check_new, erased_in, new_keyring, own_keyring
+from unknot.store.naming import (
+    DATABASE,
+    EMPTIED,
+    KEYS,
+    check_new,
+    check_not_older,
+    emptied,
+    erased_in,
+    new_keyring,
+    own_keyring,
+)
 from unknot.store.post import Post
+from unknot.store.rows import SERVED
 from unknot.store.vault import Item, Vault
 
 if TYPE_CHECKING:
@@ -64,7 +75,9 @@ class RunKeeper:
     """What keeps a federation in a folder: see `create` and `go_on`."""
 
     def __init__(self, folder: Path, keys: Path | None, every: float, new: bool) -> None:
-        self.folder = folder
+        with told("find", folder):  # once: the working directory may change while the run goes on
+            self.folder = folder = folder.absolute()
+            keys = None if keys is None else keys.absolute()
         self.every = every
         self.said: list[str] = []
         """What is other than when the run was begun, in words."""
@@ -93,6 +106,7 @@ class RunKeeper:
         self._erased: list[Served] = []  # that have not reached the disk
         self._done: list[tuple[int, Served]] = []
         self._unfinished = False
+        self._rest = False  # whether what an erasure took out of the database lies in its write-ahead log
         self._due = 0.0
         self._open: list[tuple[Named, frozenset[str]]] = []
         self._tried: tuple[Named, frozenset[str]] | None = None
@@ -117,9 +131,7 @@ class RunKeeper:
         place = Path(folder)
         check_ours(place)
         check_new(place, keys)
-        with told("make", place):
-            place.parent.mkdir(parents=True, exist_ok=True)
-        make_folder(place)
+        make_folders(place)
         make_private(place)
         if keys is not None:
             make_folders(Path(keys).parent)
@@ -166,6 +178,7 @@ class RunKeeper:
         try:
             keeper.db.verify()
             keeper._destroy_again()
+            check_not_older(keeper.db, keeper.keyring, keeper.folder)
             if late := older.unknown(keeper.db, keeper.keyring):
                 older.go_on(keeper, fed, late, keeper._restore)
             else:
@@ -177,6 +190,11 @@ class RunKeeper:
 
     def close(self) -> None:
         """Let go of the folder: another process may take it up."""
+        with suppress(
+            StoreError
+        ):  # one that is closed already, or in a forked process: nothing is left to do
+            self.db.check()
+            self._empty_rest(erasing.PATIENCE)
         self._stack.close()
 
     def _find_keys(self, given: Path | None, new: bool) -> Keyring:
@@ -217,6 +235,8 @@ class RunKeeper:
 
     def _restore(self, fed: Federation) -> None:
         self._finish_scrubbing()
+        self._rest = not emptied(self.db)
+        self._empty_rest(erasing.PATIENCE)
         erased = self.db.last("scrubbing")  # what was kept before is gone, and must not come back
         after = 0 if erased is None else erased.number
         checkpoints = [read_named(entry.body) for entry in self.db.entries(after, kind="checkpoint")]
@@ -261,6 +281,7 @@ class RunKeeper:
 
     def letters(self, fed: Federation) -> Sequence[Letter]:
         """What was asked from outside, and is to be taken up before this step."""
+        self.db.check()
         if self.interrupted:
             self.checkpoint(fed)
         self._end_if_asked()
@@ -316,7 +337,7 @@ class RunKeeper:
             if self._erased:
                 self.db.hold(number, outcome)
             else:
-                self.db.done(number, outcome, "served")
+                self.db.done(number, outcome, SERVED)
 
     def ended(self, fed: Federation, history: History) -> None:
         """Note what is served at the end, for who looks at the folder; by numbers, not by names."""
@@ -327,6 +348,7 @@ class RunKeeper:
         last, kept = self.db.last("ended"), self.db.last("checkpoint")
         if last is None or kept is None or last.number < kept.number:
             self.db.append([("ended", body)])
+        self._empty_rest(erasing.PATIENCE)
 
     # Checkpoints ---------------------------------------------------------------------------------------
 
@@ -336,6 +358,7 @@ class RunKeeper:
         After an erasure this is the first clean one: what came before goes, and that is logged with it, so
         that after a crash there is either the run before the erasure, or the one that knows what is to go.
         """
+        self.db.check()
         self._look_back()
         self._note(fed)
         written = form.write(fed)
@@ -363,6 +386,7 @@ class RunKeeper:
         else:
             sweep(self.folder / STATE, {f"{one.state}.state" for one, _ in self._open})
             self.vault.retain(frozenset().union(*(digests for _, digests in self._open)), SLACK)
+        self._empty_rest()
         self.db.truncate()  # what lies in the file itself is safer; a reader may be in the way till the next
         self._due = time.monotonic() + self.every
 
@@ -434,7 +458,14 @@ class RunKeeper:
                 for number in told.requests:
                     self.db.release(number)
                 self.db.append([("erased", plain(found))])
+            self._rest = not found["truncated"]
         self._unfinished = False
+
+    def _empty_rest(self, within: float = 0.0) -> None:
+        """Empty the write-ahead log, where a reader was in the way when an erasure counted as served."""
+        if self._rest and self.db.truncate(within):
+            self.db.append([(EMPTIED, plain({}))])
+            self._rest = False
 
 
 def _each_its_own(tensors: Mapping[str, Tensor]) -> Callable[[str], Tensor]:
@@ -451,7 +482,7 @@ def _each_its_own(tensors: Mapping[str, Tensor]) -> Callable[[str], Tensor]:
     return get
 
 
-def begun(folder: Path) -> bool:
+def is_kept(folder: Path) -> bool:
     """Whether a folder has a run that can be gone on with: one that got as far as its first checkpoint."""
     if not (folder / DATABASE).exists():
         return False

@@ -67,10 +67,6 @@ class Keyring:
         if there:
             self._read()
 
-    def __len__(self) -> int:
-        """How many keys there are."""
-        return len(self._keys)
-
     def holds(self, client: int) -> bool:
         """Whether there is a key of that client."""
         return client in self._keys

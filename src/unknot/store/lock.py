@@ -31,6 +31,27 @@ class Holder:
     since: str
 
 
+class Process:
+    """The process that took something: one that is forked from it has that in its memory too."""
+
+    def __init__(self) -> None:
+        self.pid = os.getpid()
+
+    @property
+    def here(self) -> bool:
+        """Whether it is this one."""
+        return os.getpid() == self.pid
+
+    def check(self, path: Path) -> None:
+        """Refuse what would have a forked process write what its parent holds."""
+        if not self.here:
+            raise StoreError(
+                f"{path} is held by process {self.pid}, and this one (process {os.getpid()}) was forked from "
+                "it: one process at a time goes on with a run. Once that one is gone, or has let go of it "
+                "(fed.keeper.close()), take it here: unknot.simulate(..., store=...)"
+            )
+
+
 class Lock:
     """While it is held, nobody else runs what lies in the `folder`; it is held in a ``with``."""
 

@@ -27,12 +27,14 @@ from unknot.store.keyring import KeyLock, Keyring
 from unknot.store.lock import Holder, Lock, holder
 from unknot.store.naming import (
     DATABASE,
+    EMPTIED,
     KEYS,
     again,
     begun_in,
     check_new,
     client_names,
     database,
+    emptied,
     keyring_of,
     one_line,
     removed_in,
@@ -44,7 +46,7 @@ from unknot.store.words import PAUSED, PAUSING, WORDS, heard_since, standing
 RUNNING, STOPPED, FINISHED = "running", "stopped", "finished"
 PARTS = (DATABASE, f"{DATABASE}-wal", f"{DATABASE}-shm", KEYS, "lock", STATE, WEIGHTS, *RESULTS)
 """What lies in the folder of a run."""
-RARE = ("resumed", "stopped", "erased", "ended")
+RARE = ("resumed", "stopped", "erased", EMPTIED, "ended")
 """Entries of the log of which there are few."""
 
 
@@ -145,9 +147,12 @@ def _look(folder: str | Path, keys: str | Path | None) -> Look:
         table = table_in(noted.get("table") or {})
         served = _served(db) if table.get("request") else []
         since = max((entry.number for entry in rare if entry.kind in ("resumed", "stopped")), default=0)
+        clean = emptied(db)
         word = standing(asked, heard_since(db, since)) if held else ""
     resumed = [entry for entry in rare if entry.kind == "resumed"]
     gone = [(removed_in(entry), entry.at) for entry in rare if entry.kind == "erased"]
+    if clean:  # then so it is of those before it
+        gone = [({**one, "truncated": True}, at) for one, at in gone]
     ended = next((entry for entry in reversed(rare) if entry.kind == "ended"), None)
     over = ended is not None and last is not None and ended.number > last.number
     told = table_in(read_plain(ended.body)) if over and ended is not None else {}

@@ -23,6 +23,8 @@ from unknot.store.rows import Entry, is_count
 DATABASE, KEYS = "run.db", "keys"
 RECORD = "record.json"
 """What every run leaves at its end, kept or not."""
+EMPTIED = "emptied"
+"""The log's entry of a write-ahead log that a reader kept from being emptied when an erasure was done."""
 
 
 def database(folder: str | Path) -> Path:
@@ -77,12 +79,6 @@ def broken_off(noted: Mapping[str, Any], folder: str | Path) -> str:
     return f"{folder} was broken off before its first checkpoint: begin it again {how}"
 
 
-def check_keys(folder: str | Path, keys: str | Path | None) -> None:
-    """Whether the keys of a run are there, and are its own: it is not gone on with without."""
-    with Database.open(database(folder), readonly=True) as db:
-        own_keyring(db, folder, keys)
-
-
 def check_asked(folder: str | Path, keys: str | Path | None) -> None:
     """Whether what is asked of a run can ever be served: its process is there, or it can be gone on with."""
     with Database.open(database(folder), readonly=True) as db:
@@ -102,8 +98,7 @@ def check_whole(folder: str | Path, keys: str | Path | None) -> None:
     """Whether the log of a run fits together and its keys are there, before what it names is opened."""
     with Database.open(database(folder), readonly=True) as db:
         db.verify()
-    check_keys(folder, keys)
-    keyring_of(folder, keys)
+        check_not_older(db, own_keyring(db, folder, keys), folder)
 
 
 def client_names(db: Database, folder: str | Path, keys: str | Path | None = None) -> dict[int, str]:
@@ -132,6 +127,8 @@ def number_of(folder: str | Path, who: str, keys: str | Path | None = None) -> i
     """
     with Database.open(database(folder), readonly=True) as db:
         sealed, names = db.client_names(), client_names(db, folder, keys)
+        if names:
+            check_not_older(db, keyring_of(folder, keys), folder)
         named = bool(sealed or begun_in(db, folder)[0].get("named"))
         gone = erased_in(db)
         last = db.last("checkpoint")
@@ -213,6 +210,30 @@ def own_keyring(db: Database, folder: str | Path, keys: str | Path | None = None
     return found
 
 
+def check_not_older(db: Database, keyring: Keyring, folder: str | Path) -> None:
+    """Refuse a folder from before samples were erased, with keys from after it: they do not open its names.
+
+    Without names there is nothing to know it by. A run that is at it just then writes the keys twice.
+    """
+    old = {client for client, name in db.client_names().items() if not _opens(keyring, client, name)}
+    if old and Keyring(keyring.path).written == keyring.written:
+        raise StoreError(
+            f"{folder} is a copy from before samples were erased (of {_span(old)}), and {keyring.path} is "
+            "from after it: what was sealed for them cannot be read any more, or is damaged. Put a later "
+            "copy of the folder there, or begin the run anew, without those samples"
+        )
+
+
+def _opens(keyring: Keyring, client: int, name: bytes) -> bool:
+    if not keyring.holds(client):  # one that was erased is told of elsewhere
+        return True
+    try:
+        keyring.open(client, name, b"name")
+    except StoreError:
+        return False
+    return True
+
+
 def new_keyring(folder: str | Path, keys: str | Path | None = None) -> Keyring:
     """Keys for a run that is begun, after `check_new`: new ones, or those of an earlier beginning."""
     place = Path(folder) / KEYS
@@ -278,6 +299,14 @@ def begun_in(db: Database, folder: str | Path) -> tuple[Mapping[str, Any], str]:
 def erased_in(db: Database) -> set[int]:
     """The numbers of all clients that were erased, on the disk too."""
     return {client for entry in db.entries(kind="erased") for client in removed_in(entry)["whole"]}
+
+
+def emptied(db: Database) -> bool:
+    """Whether what the last erasure took out of the database has gone from its write-ahead log too."""
+    last, since = db.last("erased"), db.last(EMPTIED)
+    if last is None or removed_in(last)["truncated"]:
+        return True
+    return since is not None and since.number > last.number
 
 
 def _renewed_in(db: Database) -> Iterator[tuple[int, list[int]]]:

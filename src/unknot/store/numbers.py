@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import json
 import math
-import re
 from collections.abc import Iterable, Sequence
 
 import numpy as np
@@ -17,7 +16,6 @@ from unknot.core.errors import StoreError
 
 _DIMENSIONS = 64
 _HIGHEST = 1 << 24  # no client has a number as high as this
-_RANGES = re.compile(r"(\d{1,8}(-\d{1,8})?(,\d{1,8}(-\d{1,8})?)*)?", re.ASCII)
 _BITS = "="  # how a set in bits begins
 
 
@@ -77,23 +75,3 @@ def clients_text(clients: Iterable[int]) -> str:
     bits = np.zeros(numbers[-1] + 1, dtype=bool)
     bits[array] = True
     return _BITS + base64.b64encode(np.packbits(bits, bitorder="little").tobytes()).decode()
-
-
-def clients_of_text(text: str) -> tuple[int, ...]:
-    """The clients that `clients_text` wrote; `ValueError` where it did not."""
-    if text.startswith(_BITS):
-        packed = base64.b64decode(text[len(_BITS) :], validate=True)
-        if len(packed) > _HIGHEST // 8:
-            raise ValueError("too many clients")
-        bits = np.unpackbits(np.frombuffer(packed, dtype=np.uint8), bitorder="little")
-        return tuple(np.flatnonzero(bits).tolist())
-    if not _RANGES.fullmatch(text):
-        raise ValueError("no set of clients")
-    found: list[int] = []
-    for piece in filter(None, text.split(",")):
-        start, _, end = piece.partition("-")
-        first, last = int(start), int(end or start)
-        if last < first or (found and first <= found[-1]) or last >= _HIGHEST:
-            raise ValueError("clients out of order")
-        found.extend(range(first, last + 1))
-    return tuple(found)

@@ -17,10 +17,10 @@ from unknot.federation.letterbox import Letter
 from unknot.store.checkpoint import Named
 from unknot.store.database import Database
 from unknot.store.entries import plain
-from unknot.store.erasing import sealed_for
+from unknot.store.erasing import leave_ids_out, sealed_for
 from unknot.store.inbox import request_of
 from unknot.store.keyring import Keyring
-from unknot.store.rows import REFUSED, TAKEN, Asked
+from unknot.store.rows import REFUSED, SERVED, TAKEN, Asked
 
 Keep = Callable[[], None]
 PAUSED = 0.2
@@ -58,7 +58,7 @@ class Post:
         for asked in self._db.waiting():
             if asked.kind not in REQUESTS:
                 self._db.take(asked.number, named.step)
-                self._db.done(asked.number, b"", "refused")
+                self._db.done(asked.number, b"", REFUSED)
 
     def hurry(self) -> None:
         """All that was asked comes before the next step, also what was taken up at a later one."""
@@ -100,16 +100,19 @@ class Post:
 
     def refuse(self, number: int, why: str) -> None:
         """A request cannot be served; why is for who has the key of whom it names, and is told here once."""
-        asked = next(asked for asked in self._db.asked() if asked.number == number)
+        asked = self._db.request(number)
         if asked.state == REFUSED:  # taken up again after a crash
             return
         try:
             with self._db.transaction():
-                self._db.done(number, sealed_for(self._keyring, asked, why), "refused")
+                self._db.done(number, sealed_for(self._keyring, asked, why), REFUSED)
                 self._db.append([("refused", plain({"request": number}))])
+                changed = leave_ids_out(self._db, self._keyring, number)
         except BaseException:
             self._again.append(asked)  # it is heard once more
             raise
+        if changed:
+            self._db.bring_in()
         self.refused.append(number)
         logging.getLogger(__name__).warning("request %d was refused: %s", number, why)
 
@@ -133,7 +136,7 @@ class Post:
             self._db.take(asked.number, step)
             self._db.append([("taken", plain({"request": asked.number, "step": step}))])
             if asked.kind not in REQUESTS:
-                self._db.done(asked.number, b"", "served")
+                self._db.done(asked.number, b"", SERVED)
 
     def _letter(self, asked: Asked) -> Letter | None:
         self.letters = max(self.letters, asked.number)

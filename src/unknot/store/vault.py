@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,7 +15,8 @@ from unknot.core.errors import StoreError
 from unknot.store import files
 from unknot.store.files import inside, make_folder, opened, point, read_at, told, write_whole
 from unknot.store.keyring import KeyGone, Keyring
-from unknot.store.numbers import clients_of_text, clients_text, pack_form, tensor_of, unpack_form
+from unknot.store.lock import Process
+from unknot.store.numbers import clients_text, pack_form, tensor_of, unpack_form
 from unknot.store.pack import SEALED, Part, Place, head, places
 
 __all__ = ["Item", "Removed", "Vault", "digest_of"]
@@ -45,11 +46,13 @@ class Vault:
     """The packs of a `folder`, which is made where it is not; what has an owner is sealed by the `keyring`.
 
     A digest may lie there more than once, for several owners: who is erased takes nothing from the others,
-    even where their numbers are the same. One process at a time may change the folder.
+    even where their numbers are the same. Who opened it alone changes the folder, and
+    no process that is forked from it.
     """
 
     def __init__(self, folder: str | Path, keyring: Keyring) -> None:
-        self.folder = Path(folder)
+        self.folder = Path(folder).absolute()
+        self._process = Process()
         self._keyring = keyring
         self._packs: dict[str, list[Place]] = {}
         self._sizes: dict[str, int] = {}
@@ -60,29 +63,17 @@ class Vault:
         self._changing = True  # who was interrupted while files changed does not know what is there
         self._look()
 
-    def __contains__(self, digest: object) -> bool:
-        return digest in self._places
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._places)
-
-    def __len__(self) -> int:
-        return len(self._places)
-
     @property
     def nbytes(self) -> int:
         """How many bytes the packs take on the disk."""
         return sum(self._sizes.values())
-
-    def packs(self) -> dict[str, int]:
-        """The names of the packs, with their sizes in bytes."""
-        return dict(self._sizes)
 
     def put(self, items: Mapping[str, Item]) -> str | None:
         """Write what is not there yet into one new pack, durably; its name, or None if nothing is new.
 
         What is there already, in the open or under the same owner's key, keeps the `clients` it came with.
         """
+        self._process.check(self.folder)
         self._look()
         fresh = {digest: item for digest, item in items.items() if not self.keeps(digest, item.owner)}
         if not fresh:
@@ -119,28 +110,13 @@ class Vault:
                     raise
         raise AssertionError("unreachable")
 
-    def owners(self, digest: str) -> set[int | None]:
-        """Under whose keys a tensor lies; None: in the open."""
-        return {place.owner for place in self._places.get(digest, ())}
-
-    def clients(self, digest: str) -> tuple[int, ...]:
-        """Whose data shaped a tensor, in all its copies."""
-        found: set[int] = set()
-        for place in self._places.get(digest, ()):
-            try:
-                found.update(clients_of_text(place.clients))
-            except ValueError as error:
-                raise StoreError(
-                    f"{self._path(place.pack)} does not say whose data it has: {error}"
-                ) from None
-        return tuple(sorted(found))
-
     def retain(self, digests: Collection[str], slack: float = 0.0) -> Removed:
         """Drop all but these `digests`, what nobody can open any more among them, and whatever a crash left.
 
         A pack with some left is written anew without the others, unless these are less than that part
         (`slack`) of it; all that is new is on the disk before anything goes.
         """
+        self._process.check(self.folder)
         self._look()
         keep = digests if isinstance(digests, set | frozenset | dict) else set(digests)
         before = (len(self._packs), self.nbytes, sum(map(len, self._packs.values())))
@@ -174,6 +150,7 @@ class Vault:
 
         What cannot be opened is left out: nobody could have read it.
         """
+        self._process.check(self.folder)
         self._look()
         old = [name for name, kept in self._packs.items() if any(p.owner in owners for p in kept)]
         for name in old:
@@ -190,21 +167,6 @@ class Vault:
         for name in old:
             files.remove(self._path(name))
         self._leave_out(old)
-
-    def verify(self) -> None:
-        """Read every byte: each pack must be what its name says."""
-        self._look()
-        for why in self.damaged.values():
-            raise StoreError(why)
-        for name, size in self._sizes.items():
-            path, found = self._path(name), hashlib.sha256()
-            with opened(path) as (descriptor, _):
-                for start in range(0, size, 1 << 24):
-                    found.update(read_at(descriptor, start, min(1 << 24, size - start), path))
-            if found.hexdigest() + _SUFFIX != name:
-                raise StoreError(
-                    f"{path} is damaged: its bytes are not those of its name; take it from a backup"
-                )
 
     def keeps(self, digest: str, owner: int | None) -> bool:
         """Whether a tensor lies here in the open, or under this owner's key."""

@@ -1,0 +1,174 @@
+"""One process at a time: a forked one has the run in its memory, and must not write it."""
+
+import os
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from kept_runs import ROUNDS, build, story
+
+from unknot.core.errors import StoreError
+from unknot.core.requests import erase
+from unknot.store import Database, Keyring, Vault
+from unknot.store.entries import plain
+from unknot.store.inbox import leave
+from unknot.store.keeper import DATABASE, KEYS, RunKeeper
+from unknot.store.lock import holder
+
+pytestmark = pytest.mark.usefixtures("in_time")
+
+SECONDS = 60
+
+
+def said_in_a_child(work: Callable[[], object]) -> str:
+    """What `work` says in a forked process: its result, or its refusal."""
+    read, write = os.pipe()
+    child = os.fork()
+    if not child:
+        signal.alarm(SECONDS)
+        try:
+            found = f"done: {work()}"
+        except StoreError as error:
+            found = f"refused: {error}"
+        except BaseException as error:
+            found = f"failed: {error!r}"
+        os.write(write, found.encode())
+        os._exit(0)
+    os.close(write)
+    with open(read, "rb") as told:
+        text = told.read().decode()
+    os.waitpid(child, 0)
+    return text
+
+
+def content(folder: Path) -> dict[str, bytes]:
+    files = [p for p in sorted(folder.rglob("*")) if p.is_file() and not p.name.endswith("-shm")]
+    return {str(path.relative_to(folder)): path.read_bytes() for path in files}
+
+
+@pytest.fixture
+def held(tmp_path):
+    fed = build()
+    RunKeeper.create(fed, tmp_path / "run", every=0.0)
+    fed.run(1)
+    yield fed
+    fed.keeper.close()
+
+
+WRITES = {
+    "run": lambda fed: fed.run(2),
+    "checkpoint": lambda fed: fed.keeper.checkpoint(fed),
+    "asked": lambda fed: fed.keeper.asked(),
+    "log": lambda fed: fed.keeper.db.append([("event", b"")]),
+    "truncate": lambda fed: fed.keeper.db.truncate(),
+    "put": lambda fed: fed.inbox.put(erase(1)),
+    "vault put": lambda fed: fed.keeper.vault.put({}),
+    "vault retain": lambda fed: fed.keeper.vault.retain(()),
+    "vault reseal": lambda fed: fed.keeper.vault.reseal((1,)),
+}
+
+
+@pytest.mark.parametrize("what", WRITES)
+def test_a_forked_process_is_refused_before_anything_is_written(held, what):
+    before = content(held.keeper.folder)
+    said = said_in_a_child(lambda: WRITES[what](held))
+    assert said.startswith("refused: ")
+    assert f"held by process {os.getpid()}" in said
+    assert "unknot.simulate(..., store=...)" in said
+    assert content(held.keeper.folder) == before
+
+
+def test_a_child_that_reads_data_closes_and_ends_does_no_harm(held):
+    def reads() -> int:
+        total = len(held.data) + sum(len(held.data[client].ids) for client in held.data.clients)
+        held.keeper.close()
+        return total
+
+    other = build()
+    other.run(1)
+    assert said_in_a_child(reads).startswith("done: ")
+    assert holder(held.keeper.folder) is not None
+    assert story(held.run(ROUNDS)) == story(other.run(ROUNDS))
+    held.keeper.db.verify()
+
+
+def test_a_child_that_reads_data_while_a_transaction_goes_on_is_not_held_up(held):
+    with held.keeper.db.transaction():
+        held.keeper.db.append([("event", b"")])
+        assert said_in_a_child(lambda: len(held.data)).startswith("done: ")
+        refused = said_in_a_child(lambda: Database.open(held.keeper.folder / DATABASE))
+    assert "was being written" in refused
+
+
+def test_a_process_in_the_background_takes_the_run_itself_and_nobody_is_let_in_beside_it(tmp_path):
+    folder, ready, asked = tmp_path / "run", tmp_path / "ready", tmp_path / "asked"
+
+    def background() -> str:
+        fed = build()
+        RunKeeper.create(fed, folder, every=0.0)
+        fed.begin(ROUNDS)
+        fed.step()
+        parent = os.getpid()
+        child = os.fork()
+        if child:
+            os._exit(0)
+        signal.alarm(SECONDS)
+        while os.getppid() == parent:
+            time.sleep(0.01)
+        try:
+            fed.step()
+            return "not refused"
+        except StoreError as error:
+            refused = str(error)
+        old, fed = fed, build()
+        keeper = RunKeeper.go_on(fed, folder, every=0.0)
+        assert old.keeper is not keeper
+        keeper.db.append([("left", plain({"file": b""}))])  # lies in the write-ahead log
+        ready.touch()
+        while not asked.exists():
+            time.sleep(0.01)
+        there = [one.number for one in keeper.db.asked()]
+        history = fed.resume()
+        keeper.db.verify()
+        keeper.close()
+        return f"{refused} | {there} | {len(history.rounds)}"
+
+    read, write = os.pipe()
+    child = os.fork()
+    if not child:
+        signal.alarm(SECONDS)
+        try:
+            found = background()
+        except BaseException as error:
+            found = f"failed: {error!r}"
+        os.write(write, found.encode())
+        os._exit(0)
+    os.close(write)
+    os.waitpid(child, 0)
+    until = time.monotonic() + SECONDS
+    while not ready.exists() and time.monotonic() < until:
+        time.sleep(0.01)
+    assert ready.exists()
+    with pytest.raises(StoreError, match="is being run by process"):
+        RunKeeper.go_on(build(), folder)
+    with Database.open(folder / DATABASE) as db:  # its closing must not take the write-ahead log away
+        number = leave(db, erase(1), Keyring(folder / KEYS))
+    assert (folder / f"{DATABASE}-wal").exists()
+    asked.touch()
+    with open(read, "rb") as told:
+        refused, there, rounds = told.read().decode().split(" | ")
+    assert "held by process" in refused
+    assert (there, rounds) == (str([number]), str(ROUNDS))
+    fed = build()
+    keeper = RunKeeper.go_on(fed, folder)
+    assert not keeper.said
+    assert [entry.kind for entry in keeper.db.entries(kind="left")] == ["left"]
+    assert [one.state for one in keeper.db.asked()] == ["served"]
+    keeper.close()
+
+
+def test_what_is_opened_in_the_child_itself_is_its_own(tmp_path):
+    ring = Keyring(tmp_path / "keys")
+    assert said_in_a_child(lambda: Vault(tmp_path / "weights", ring).retain(())).startswith("done: ")
