@@ -9,8 +9,10 @@ is not as it was given; one whose attributes are more than plain data says what 
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Container, Iterable, Mapping
+from collections.abc import Callable, Container, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from weakref import WeakKeyDictionary
 
 from torch import Tensor
 
@@ -36,12 +38,13 @@ from unknot.core.training import (
     WarmUp,
 )
 from unknot.core.weights import Layout
-from unknot.core.written import NotPlain, Reader, Unreadable, Writer, Written, plain_data
+from unknot.core.written import NotPlain, Reader, Unreadable, Writer, Written, attributes_of, plain_data
 from unknot.federation.aggregators import Aggregate, new_aggregator
 from unknot.federation.history import Costs, Event, History, Round, Served, SetAside, Trip
 from unknot.federation.inbox import Waiting
 from unknot.federation.lanes import Flight, Lane
 from unknot.federation.length import Length
+from unknot.federation.notes import INSTEAD, Notes
 from unknot.federation.pace import Buffered, Synchronous
 from unknot.federation.promise import Uncovered
 
@@ -74,6 +77,7 @@ def write(fed: Federation) -> Written:
     state, history = fed.state, fed.history
     if history is None:
         raise ConfigError("a federation that has not been run has nothing to remember")
+    fed.settings.check()
     out = Writer(_known(fed), fed.built.vector.device)
     out.put(FORMAT)
     with out.at("the federation"):
@@ -88,9 +92,9 @@ def write(fed: Federation) -> Written:
         out.put(state.ledger.entries())
     with out.at("the initial weights"):
         out.put(state.initial)
-    with out.at("the selector"):
+    with out.at("the selector "):
         out.put(state.select_knows)
-        _put_part(out, state.select, fed.given.select)
+        _put_part(out, fed, state.select, fed.given.select)
     with out.at("what is kept"):
         _put_archive(out, fed)
         _put_memo(out, fed)
@@ -151,39 +155,71 @@ def _known(fed: Federation) -> dict[str, object]:
 # What selectors and aggregators remember ------------------------------------------------------------
 
 
-def _put_part(out: Writer, part: object, like: object) -> None:
+def _put_part(out: Writer, fed: Federation, part: object, like: object) -> None:
     """What of a part is not as it was given."""
     if type(part) is not type(like):
         raise NotPlain(f"a {type(part).__name__} in the place of a {type(like).__name__} cannot be written")
     if isinstance(part, Remembers):
-        out.put(part.remembered())
+        with out.at(f"{type(part).__name__}.remembered()"):
+            remembered = part.remembered()
+            _prove(out, fed, type(part), remembered, partial(_recalled, like))
+            out.put(remembered)
         return
-    out.put(None)
-    told, given = {}, _attributes(like)
-    for name, value in _attributes(part).items():
-        if name in given and value is given[name]:
-            continue
-        with out.at(f"{type(part).__name__}.{name}"):
-            trial = Writer(out.known, out.home)
-            try:
-                trial.put(value)
-            except NotPlain:
-                if name in given and value == given[name]:
-                    continue
-                raise
-        told[name] = value
-    out.put(told)
+    with out.at(type(part).__name__), out.part(f"part {id(part)}"):
+        told, given, held = {}, attributes_of(like), attributes_of(part)
+        for name, value in held.items():
+            if name in given and value is given[name]:
+                continue
+            with out.at(f".{name}"):
+                try:
+                    out.trial().put(value)
+                except NotPlain:
+                    if name in given and value == given[name]:
+                        continue
+                    raise
+            told[name] = value
+        _prove(out, fed, type(part), told)
+        out.put([name for name in given if name not in held] or None)
+        out.put(told)
 
 
-def _attributes(part: object) -> dict[str, object]:
-    """All that an object holds, in slots too."""
-    slots = (name for kind in type(part).__mro__ for name in _listed(getattr(kind, "__slots__", ())))
-    found = {name: getattr(part, name) for name in slots if hasattr(part, name) and name != "__dict__"}
-    return {**found, **getattr(part, "__dict__", {})}
+def _recalled(like: Any, remembered: object) -> object:
+    """What one that was built anew remembers, once it is told."""
+    part = copy.deepcopy(like)
+    part.recall(remembered)
+    return part.remembered()
 
 
-def _listed(slots: str | Iterable[str]) -> Iterable[str]:
-    return [slots] if isinstance(slots, str) else slots
+def _prove(
+    out: Writer,
+    fed: Federation,
+    about: object,
+    value: object,
+    taken: Callable[[object], object] = lambda read: read,
+) -> None:
+    """See that what is written here is the same when it is read, before a run relies on it.
+
+    That is seen once in a process, and again when there is more of it: under names that were not there.
+    """
+    names = frozenset(value) if isinstance(value, dict) else frozenset()
+    seen = _PROVED.setdefault(fed, set())
+    if (about, names) in seen:
+        return
+    first, second = out.trial(), out.trial()
+    first.put(value)
+    written = first.written()
+    read = Reader(written.content, lambda d: written.tensors[d].load().clone(), out.known, home=out.home)
+    try:
+        second.put(taken(read.read()))
+        same = second.written().content == written.content
+    except Unreadable as error:
+        raise NotPlain(f"{out.place} could not be read again: {error}") from None
+    if not same:
+        raise NotPlain(f"{out.place} would not be the same once it was written and read again")
+    seen.add((about, names))
+
+
+_PROVED: WeakKeyDictionary[Federation, set[tuple[object, frozenset[str]]]] = WeakKeyDictionary()
 
 
 def _take_part(read: Reader, like: Any) -> Any:
@@ -192,9 +228,13 @@ def _take_part(read: Reader, like: Any) -> Any:
     if isinstance(part, Remembers):
         part.recall(remembered)
         return part
-    for name, value in read.read().items():
+    told = read.read()
+    for name in [*(remembered or ()), *told]:
         if not isinstance(name, str) or name.startswith("__"):
             raise Unreadable("an attribute without a name, or one of Python's own")
+    for name in remembered or ():
+        object.__delattr__(part, name)
+    for name, value in told.items():
         object.__setattr__(part, name, value)
     return part
 
@@ -202,7 +242,8 @@ def _take_part(read: Reader, like: Any) -> Any:
 def _put_aggregate(out: Writer, fed: Federation, aggregate: Aggregate | None) -> None:
     out.put(aggregate is not None)
     if aggregate is not None:
-        _put_part(out, aggregate, new_aggregator(fed.state.aggregate))
+        with out.at(" aggregator "):
+            _put_part(out, fed, aggregate, new_aggregator(fed.state.aggregate))
 
 
 def _take_aggregate(read: Reader, fed: Federation) -> Any:
@@ -240,7 +281,7 @@ def _put_keepsakes(out: Writer, fed: Federation) -> None:
     out.put([kept.limit, kept.waived, len(entries)])
     for name, unit, weights in entries:
         out.put([name, unit])
-        with out.of(None if unit is None else unit.client):
+        with out.of_nobody() if unit is None else out.of(unit.client):
             out.put(weights)
 
 
@@ -273,25 +314,27 @@ def _take_kept(read: Reader, fed: Federation) -> None:
 
 
 def _put_lane(out: Writer, fed: Federation, lane: Lane) -> None:
-    out.put([lane.name, lane.members, lane.recipe, lane.pace, lane.at, lane.knows, lane.meeting])
-    out.put([lane.version, lane.rounds, lane.ahead, lane.flights, lane.sent, lane.joined])
-    with out.at(" notes"):
-        out.put(lane.notes)
+    out.put([lane.name, set(lane.members), lane.recipe, lane.pace, lane.at, lane.knows, lane.meeting])
+    out.put([lane.version, lane.rounds, lane.ahead, lane.flights, set(lane.sent), lane.joined])
+    with out.at(" notes"), out.structure(INSTEAD):
+        _prove(out, fed, lane.name, dict(lane.notes))
+    lane.notes.write(out)
     plain = type(lane.selector) is AtRandom and type(fed.state.select) is not AtRandom
     out.put(plain)
     if not plain:
-        _put_part(out, lane.selector, fed.given.select)
+        with out.at(" selector "):
+            _put_part(out, fed, lane.selector, fed.given.select)
     out.put(len(lane.nodes))
     for name, node in lane.nodes.items():
         with out.at(f" node {name!r}"):
-            out.put([name, node.name, node.members, node.weights])
+            out.put([name, node.name, set(node.members), node.weights])
             _put_aggregate(out, fed, node.aggregate)
 
 
 def _take_lane(read: Reader, fed: Federation) -> Lane:
     name, members, recipe, pace, at, knows, meeting = read.read()
     version, rounds, ahead, flights, sent, joined = read.read()
-    notes = read.read()
+    notes = _notes(name, read.read())
     selector: Any = AtRandom() if read.read() else _take_part(read, fed.given.select)
     lane = Lane(name, members, recipe, pace, selector, at, knows, meeting)
     lane.version, lane.rounds, lane.ahead = version, rounds, ahead
@@ -305,6 +348,13 @@ def _take_lane(read: Reader, fed: Federation) -> Lane:
             del lane.nodes[called]
             lane.nodes[key] = node
     return lane
+
+
+def _notes(lane: str, told: dict[str, Any]) -> Notes:
+    try:
+        return Notes(lane, told)
+    except NotPlain as error:  # nobody has written that
+        raise Unreadable(str(error)) from None
 
 
 # Requests and history ------------------------------------------------------------------------------------
