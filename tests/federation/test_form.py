@@ -16,7 +16,7 @@ from unknot.core.errors import UnknotError
 from unknot.core.lineage import NOBODY, Lineage, Unit
 from unknot.core.requests import erase, join
 from unknot.core.training import Recipe
-from unknot.core.written import NotPlain
+from unknot.core.written import NotPlain, Unreadable
 from unknot.federation import (
     Buffered,
     Clock,
@@ -389,6 +389,20 @@ def test_a_pace_that_counts_is_told():
     fed.run(2)
     with pytest.raises(NotPlain, match=r"the pace's Counting\.n is not what it was"):
         form.write(fed)
+
+
+class Shifts(Mine):
+    def __init__(self, shifts):
+        super().__init__()
+        self.shifts = shifts
+
+
+def test_a_setting_of_somebodys_own_that_is_another_one_is_refused():
+    fed = build(RFS(), "sync", select=Shifts(2))
+    fed.run(2)
+    with pytest.raises(Unreadable, match=r"begun with select Shifts\.shifts 2, and this federation has 3"):
+        again(fed, lambda: build(RFS(), "sync", select=Shifts(3)), Vault())
+    again(fed, lambda: build(RFS(), "sync", select=Shifts(2)), Vault())
 
 
 class Turns(Mine):

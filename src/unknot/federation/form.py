@@ -47,6 +47,7 @@ from unknot.federation.length import Length
 from unknot.federation.notes import INSTEAD, Notes
 from unknot.federation.pace import Buffered, Synchronous
 from unknot.federation.promise import Uncovered
+from unknot.federation.settings import numbers_of
 
 if TYPE_CHECKING:
     from unknot.federation.federation import Federation
@@ -58,7 +59,7 @@ for _plain in (
 ):
     plain_data(_plain)
 
-FORMAT = 1
+FORMAT = 2
 LASTING = ("method", "seed", "setup", "members", "nodes", "seconds", "stopped")
 """What of a history is written; rounds and requests are events, the rest is found anew, names with it."""
 
@@ -105,6 +106,7 @@ def write(fed: Federation) -> Written:
             _put_lane(out, fed, lane)
     with out.at("a request"):
         out.put([_told(waiting, state.data.erased) for waiting in fed.serving.inbox.waiting])
+    out.put(numbers_of(_parts(fed)))
     return out.written()
 
 
@@ -165,8 +167,12 @@ def _put_part(out: Writer, fed: Federation, part: object, like: object) -> None:
             _prove(out, fed, type(part), remembered, partial(_recalled, like))
             out.put(remembered)
         return
+    told, given, held = {}, attributes_of(like), attributes_of(part)
+    if not given and not held:  # thousands of models, with an aggregator each that has no state
+        out.put(None)
+        out.put(told)
+        return
     with out.at(type(part).__name__), out.part(f"part {id(part)}"):
-        told, given, held = {}, attributes_of(like), attributes_of(part)
         for name, value in held.items():
             if name in given and value is given[name]:
                 continue
@@ -378,6 +384,31 @@ def _without_ids(request: Request, erased: Container[int]) -> Request:
     return Erase(tuple(targets), request.at)
 
 
+def _parts(fed: Federation) -> dict[str, object]:
+    """What a federation is given, and may be of somebody's own."""
+    setup = fed.given
+    metrics = {f"metric {number}": metric for number, metric in enumerate(fed.metrics)}
+    return {
+        "method": fed.method,
+        "pace": setup.pace,
+        "aggregate": setup.aggregate,
+        "select": setup.select,
+        "clock": setup.clock.slowness,
+        "loss": setup.recipe.loss,
+        "optimizer": setup.recipe.optimizer,
+        "schedule": setup.recipe.schedule,
+        **metrics,
+    }
+
+
+def _check_numbers(before: Mapping[str, object], now: Mapping[str, object]) -> None:
+    """Raise `Unreadable` for a setting that was another one when this was written."""
+    for place in {**before, **now}:
+        told = [repr(numbers.get(place, "nothing")) for numbers in (before, now)]
+        if told[0] != told[1]:
+            raise Unreadable(f"the run was begun with {place} {told[0]}, and this federation has {told[1]}")
+
+
 def _waiting(told: Mapping[str, Any], lanes: Mapping[str, Lane]) -> Waiting:
     touched = [lanes[name] for name in told["touched"] if name in lanes]
     return Waiting(**{**told, "touched": touched})
@@ -409,6 +440,7 @@ def _restore(fed: Federation, read: Reader, get: Callable[[str], Tensor], events
     for _ in range(read.read()):
         _take_lane(read, fed)
     fed.serving.inbox.waiting[:] = [_waiting(told, state.lanes) for told in read.read()]
+    _check_numbers(read.read(), numbers_of(_parts(fed)))
     if not read.ended:
         raise Unreadable("there is more than was to be written")
     promise = fed.serving.uncovered.promise(fed.method, state)

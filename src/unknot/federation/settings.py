@@ -6,12 +6,14 @@ changed elsewhere, in a method's own attributes, say, would be gone after a resu
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import logging
 import types
 from collections import deque
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import fields, is_dataclass
+from typing import Any, cast
 
 import numpy as np
 from torch import Tensor
@@ -19,6 +21,7 @@ from torch import Tensor
 from unknot.core.written import NotPlain, attributes_of
 
 DEEP = 30
+Number = bool | int | float | None
 _WHERE = {
     "method": "what a method remembers belongs into lane.notes (structure) or desk.archive (weights)",
     "pace": "a pace has settings alone: let it go by what it is asked",
@@ -47,6 +50,22 @@ class Settings:
                 )
 
 
+def numbers_of(parts: Mapping[str, object]) -> dict[str, Number]:
+    """The numbers and truth values that parts were given, by place: to compare with those of another process.
+
+    Texts are left out: one may be a client's name. So are the fields of dataclasses, which the record has.
+    """
+    found: dict[str, Number] = {}
+    for name, part in parts.items():
+        held = dict(part.keywords) if isinstance(part, functools.partial) else attributes_of(part)
+        known = {field.name for field in fields(part)} if is_dataclass(part) else set()
+        for attribute, value in held.items():
+            own = not attribute.startswith("_") and attribute not in known
+            if own and type(value) in (bool, int, float, type(None)):
+                found[f"{name} {type(part).__name__}.{attribute}"] = cast(Number, value)
+    return found
+
+
 class _Look:
     """All that a thing holds, by place: `found`. Two that are equal hold the same."""
 
@@ -65,7 +84,7 @@ class _Look:
             self.found[place] = ("again", before[1])
         else:
             self._seen[id(value)] = (value, place)
-            self.found[place] = kind
+            self.found[place] = kind.__name__
             for name, part in self._parts(value, place).items() if deep < DEEP else ():
                 self._walk(part, place + name, deep + 1)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, Field, dataclass, fields
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 OURS = __name__.partition(".")[0]
@@ -80,6 +80,7 @@ class Form:
                 raise ValueError(f"nothing is told of {name!r} of {self.name}")
 
 
+@lru_cache(256)
 def slots_of(cls: type) -> list[str]:
     """The slots of a class and of those that it comes of, by the names that they have from outside."""
     found = []
@@ -91,6 +92,7 @@ def slots_of(cls: type) -> list[str]:
     return [name for name in found if name not in ("__dict__", "__weakref__")]
 
 
+@lru_cache(256)
 def _found_anew(cls: type) -> frozenset[str]:
     """The values that its objects find when they are asked for them, and keep."""
     own = (item for kind in cls.__mro__ for item in vars(kind).items())

@@ -301,8 +301,9 @@ class Writer:
             self._tag(b"C" + tag)
             self._count(len(items))
             for place, item in enumerate(items):
-                with self.at(f"[{place}]"):
-                    self.put(item)
+                self._path.append(f"[{place}]")  # as `at` does, which takes as long as what is written
+                self.put(item)
+                self._path.pop()
         if tag == b"q":
             self.put(value.maxlen)
 
@@ -344,9 +345,10 @@ class Writer:
         self._tag(b"M")
         self._count(len(value))
         for key, item in value.items():
-            with self.at(f"[{key!r}]"):
-                self.put(key)
-                self.put(item)
+            self._path.append(f"[{key!r}]")
+            self.put(key)
+            self.put(item)
+            self._path.pop()
 
     def _once(self, value: object, tag: bytes, write: Callable[[Any], None]) -> None:
         """An object whose identity counts: the second time it is a reference."""
@@ -396,7 +398,7 @@ class Writer:
             )
         self._out += form.head
         for name, place, told in form.parts:
-            self._path.append(place)  # as `at` does, which takes as long as what is written
+            self._path.append(place)
             self._out += told
             try:
                 held = getattr(value, name)
