@@ -167,7 +167,8 @@ def _put_part(out: Writer, fed: Federation, part: object, like: object) -> None:
             _prove(out, fed, type(part), remembered, partial(_recalled, like))
             out.put(remembered)
         return
-    told, given, held = {}, attributes_of(like), attributes_of(part)
+    told: dict[str, object] = {}
+    given, held = attributes_of(like), attributes_of(part)
     if not given and not held:  # thousands of models, with an aggregator each that has no state
         out.put(None)
         out.put(told)

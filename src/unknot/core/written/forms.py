@@ -5,8 +5,9 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, Field, dataclass, fields
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Any
+from weakref import WeakKeyDictionary
 
 OURS = __name__.partition(".")[0]
 
@@ -80,7 +81,6 @@ class Form:
                 raise ValueError(f"nothing is told of {name!r} of {self.name}")
 
 
-@lru_cache(256)
 def slots_of(cls: type) -> list[str]:
     """The slots of a class and of those that it comes of, by the names that they have from outside."""
     found = []
@@ -92,18 +92,22 @@ def slots_of(cls: type) -> list[str]:
     return [name for name in found if name not in ("__dict__", "__weakref__")]
 
 
-@lru_cache(256)
 def _found_anew(cls: type) -> frozenset[str]:
     """The values that its objects find when they are asked for them, and keep."""
     own = (item for kind in cls.__mro__ for item in vars(kind).items())
     return frozenset(name for name, value in own if isinstance(value, cached_property))
 
 
+_SHAPES: WeakKeyDictionary[type, tuple[list[str], frozenset[str]]] = WeakKeyDictionary()
+
+
 def attributes_of(thing: object) -> dict[str, object]:
     """All that an object holds, in slots too, under true names; not what it finds anew when it is asked."""
     cls = type(thing)
-    found = {name: getattr(thing, name) for name in slots_of(cls) if hasattr(thing, name)}
-    aside = _found_anew(cls)
+    if (shape := _SHAPES.get(cls)) is None:
+        shape = _SHAPES[cls] = slots_of(cls), _found_anew(cls)
+    slots, aside = shape
+    found = {name: getattr(thing, name) for name in slots if hasattr(thing, name)}
     held: Mapping[str, object] = getattr(thing, "__dict__", {})
     return {**found, **{name: value for name, value in held.items() if name not in aside}}
 
