@@ -123,7 +123,7 @@ def test_members_are_gone_through_in_order_however_they_came_about():
     while not fed.over:
         fed.step()
     lane = fed.lanes["global"]
-    assert list(lane.members) == list(lane.main.members) == [1, 8, 33]
+    assert list(lane.members) == list(lane.main.members) == list(fed.desk.members) == [1, 8, 33]
     lane.members = {33, 1, 8}
     assert list(lane.members) == [1, 8, 33]
     assert list(lane.members - {8}) == [1, 33]
