@@ -1,6 +1,9 @@
 """A federation written between any two steps, and made again in its place, ends as if nothing had been."""
 
 import dataclasses
+import functools
+import random
+import re
 from contextlib import suppress
 
 import numpy as np
@@ -8,11 +11,12 @@ import pytest
 import torch
 
 from support import ToyEngine, small_data, toy_federation
+from unknot.core.digests import digest_of
 from unknot.core.errors import UnknotError
-from unknot.core.lineage import NOBODY
+from unknot.core.lineage import NOBODY, Lineage, Unit
 from unknot.core.requests import erase, join
 from unknot.core.training import Recipe
-from unknot.core.written import NotPlain
+from unknot.core.written import NotPlain, Unreadable
 from unknot.federation import (
     Buffered,
     Clock,
@@ -191,10 +195,8 @@ class Odd(RFS):
 
 
 def test_what_has_no_written_form_is_refused_by_its_place():
-    fed = build(Odd(), "sync")
-    fed.run(1)
     with pytest.raises(NotPlain, match=r"lane 'global' notes\['odd'\] is a object.*plain_data"):
-        form.write(fed)
+        build(Odd(), "sync").run(1)
 
 
 @dataclasses.dataclass
@@ -270,3 +272,229 @@ def test_no_name_of_a_client_is_written():
     fed = toy_federation(RFS(), data)
     fed.run(2, requests=erase("Hospital 1 of Graz", round=1))
     assert b"Graz" not in form.write(fed).content
+
+
+def test_every_field_of_a_lane_comes_back():
+    """One that is added later is compared too: it must be told here what it is when it is not as usual."""
+    fed = build(RFS(), "buffered")
+    fed.run(2)
+    lane = fed.lanes["global"]
+    others = {
+        "name": lane.name,
+        "members": {1, 2, 5},
+        "recipe": Recipe(batch_size=3),
+        "pace": Synchronous(2),
+        "selector": lane.selector,
+        "at": 1234567,
+        "knows": Lineage([Unit(2), Unit(5, 1)]).waiving([3]),
+        "meeting": True,
+        "nodes": lane.nodes,
+        "version": 7,
+        "rounds": 9,
+        "ahead": 3,
+        "flights": lane.flights,
+        "sent": {2, 5},
+        "joined": {5: 4},
+        "notes": {"first": {2: 1}},
+    }
+    usual = {part.name: part.default for part in dataclasses.fields(lane)}
+    assert others.keys() == usual.keys()
+    for name, value in others.items():
+        assert value != usual[name]
+        setattr(lane, name, value)
+    found = again(fed, lambda: build(RFS(), "buffered"), Vault()).lanes["global"]
+    for name in others.keys() - {"nodes", "flights", "selector"}:
+        assert getattr(found, name) == getattr(lane, name), name
+    assert type(found.selector) is type(lane.selector)
+    told = [(f.client, f.version, f.launched, f.due, len(f.jobs)) for f in lane.flights]
+    assert told
+    assert [(f.client, f.version, f.launched, f.due, len(f.jobs)) for f in found.flights] == told
+    assert found.nodes.keys() == lane.nodes.keys()
+    for name, node in lane.nodes.items():
+        other = found.nodes[name]
+        assert (other.name, other.members) == (node.name, node.members)
+        assert other.weights.equal(node.weights)
+        assert other.weights.lineage == node.weights.lineage
+
+
+class Own(RFS):
+    """Remembers in its own attributes, here and there."""
+
+    name = "own"
+
+    def __init__(self, where):
+        vars(self).update(where=where, turn=0, deep={"a": [Holder()]}, draw=np.random.default_rng(1))
+        vars(self).update(other=random.Random(1))
+
+    @functools.cached_property
+    def found(self):
+        return object()
+
+    def absorb(self, desk, lane, updates):
+        super().absorb(desk, lane, updates)
+        assert self.found
+        if self.where == "turn":
+            vars(self)["turn"] += 1
+        elif self.where == "new":
+            vars(self)["new"] = 1
+        elif self.where == "deep['a'][0].held":
+            self.deep["a"][0].held = 1
+        elif self.where == "draw":
+            self.draw.random()
+        elif self.where == "other":
+            self.other.random()
+
+
+class Holder:
+    __slots__ = ("held",)
+
+    def __init__(self):
+        self.held = None
+
+
+@pytest.mark.parametrize("where", ["turn", "new", "deep['a'][0].held", "draw", "other"])
+def test_a_method_that_remembers_in_its_attributes_is_told_where(where):
+    fed = build(Own(where), "sync")
+    fed.begin(2)
+    form.write(fed)
+    fed.step()
+    place = re.escape(f"the method's Own.{where}")
+    with pytest.raises(NotPlain, match=rf"{place}.* is not what it was .*lane\.notes"):
+        form.write(fed)
+
+
+def test_settings_are_no_memory():
+    fed = build(Own("nowhere"), "sync")
+    fed.run(2)
+    form.write(fed)
+
+
+class Counting:
+    def __init__(self):
+        self.n = 0
+
+    def vacancies(self, in_flight, members):
+        self.n += 1
+        return 0 if in_flight else 2
+
+    def ready(self, flights, version):
+        return max(flight.due for flight in flights)
+
+    def share(self, parts):
+        return self
+
+
+def test_a_pace_that_counts_is_told():
+    fed = toy_federation(RFS(), small_data(SIZES), pace=Counting())
+    fed.run(2)
+    with pytest.raises(NotPlain, match=r"the pace's Counting\.n is not what it was"):
+        form.write(fed)
+
+
+class Shifts(Mine):
+    def __init__(self, shifts):
+        super().__init__()
+        self.shifts = shifts
+
+
+def test_a_setting_of_somebodys_own_that_is_another_one_is_refused():
+    fed = build(RFS(), "sync", select=Shifts(2))
+    fed.run(2)
+    with pytest.raises(Unreadable, match=r"begun with select Shifts\.shifts 2, and this federation has 3"):
+        again(fed, lambda: build(RFS(), "sync", select=Shifts(3)), Vault())
+    again(fed, lambda: build(RFS(), "sync", select=Shifts(2)), Vault())
+
+
+class Turns(Mine):
+    def choose(self, idle, k, key):
+        self.turns = getattr(self, "turns", iter(range(1000)))
+        return np.sort(np.roll(idle, next(self.turns))[:k])
+
+
+def test_what_of_a_selector_cannot_be_written_is_named():
+    fed = build(RFS(), "sync", select=Turns())
+    fed.run(2)
+    with pytest.raises(NotPlain, match=r"^lane 'global' selector Turns\.turns is a range_iterator"):
+        form.write(fed)
+
+
+class Hidden(Mine):
+    """A private name in slots; an attribute that goes."""
+
+    __slots__ = ("__turns",)
+
+    def __init__(self):
+        super().__init__()
+        self.__turns = 0
+        self.warm = True
+
+    def fresh(self):
+        return Hidden()
+
+    def choose(self, idle, k, key):
+        self.__turns += 1
+        if self.__turns > 2 and hasattr(self, "warm"):
+            del self.warm
+        odd = self.__turns % 2 or hasattr(self, "warm")
+        return super().choose(idle, k, key) if odd else key.smallest(idle, k)
+
+
+def test_private_slots_and_attributes_that_went_are_remembered():
+    compare(lambda: build(RFS(), "sync", select=Hidden()), {"rounds": 8}, REQUESTS[2:3])
+
+
+@dataclasses.dataclass
+class View:
+    """Keeps a tensor and a part of it: two names for the same numbers."""
+
+    lineage = NOBODY
+
+    def fresh(self):
+        return View()
+
+    def __call__(self, current, updates, version, ledger):
+        if not hasattr(self, "all"):
+            self.all = torch.zeros(2, len(current.vector))
+            self.row = self.all[0]
+        self.row += updates[0].step.vector
+        return current.like(current.vector + self.all[0], *(update.weights for update in updates))
+
+
+def test_numbers_under_two_names_are_refused():
+    fed = build(RFS(), "sync", aggregate=View())
+    fed.run(2)
+    with pytest.raises(NotPlain, match=r"View\['row'\] is the same tensor as .*View\['all'\]"):
+        form.write(fed)
+
+
+class Forgetful(Mine):
+    """Says itself what it remembers, and takes it back otherwise."""
+
+    def remembered(self):
+        return dict(self.counts)
+
+    def recall(self, remembered):
+        self.counts = dict.fromkeys(remembered, 0)
+
+    def fresh(self):
+        return Forgetful()
+
+
+def test_what_does_not_come_back_as_it_was_is_refused_when_it_is_first_kept():
+    fed = build(RFS(), "sync", select=Forgetful())
+    fed.run(2)
+    with pytest.raises(NotPlain, match=r"selector Forgetful\.remembered\(\) would not be the same"):
+        form.write(fed)
+
+
+def test_a_keepsake_of_nobody_is_under_no_clients_key():
+    fed = build(PGA(), "sync")
+    fed.run(1)
+    mine = fed.state.initial.like(torch.full_like(fed.state.initial.vector, 0.25))
+    mine = mine.carrying(Lineage([Unit(3)]))
+    fed.state.keepsakes.put("nobody's", None, mine)
+    fed.state.keepsakes.put("client 4's", Unit(4), mine * 2.0)
+    kept = form.write(fed).tensors
+    assert kept[digest_of(mine.vector)].owner is None
+    assert kept[digest_of(mine.vector)].clients == {3}
+    assert kept[digest_of((mine * 2.0).vector)].owner == 4

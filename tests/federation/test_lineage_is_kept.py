@@ -14,8 +14,9 @@ from unknot.core.ensemble import Ensemble
 from unknot.core.errors import ConfigError, ForbiddenLineageError, UnknotError
 from unknot.core.lineage import Unit
 from unknot.core.requests import erase, join
-from unknot.core.weights import Weights
+from unknot.core.weights import Layout, Weights, weighted_sum
 from unknot.federation import Buffered, Clock, FedAvg, FedBuff, Guarantee, Method, Pareto, Synchronous
+from unknot.federation.aggregators import check_aggregator
 from unknot.unlearn import BMT, FATS, KNOT, MMT, RFS, SISA, FedCIO, FedEraser, Rapid
 
 DATA = small_data([5, 8, 3, 6, 7, 4, 5, 6])
@@ -173,6 +174,25 @@ def test_a_state_that_copies_share_is_refused():
 
     with pytest.raises(ConfigError, match="remembers what another one like it was given"):
         toy_federation(RFS(), DATA, aggregate=Global())
+
+
+def test_so_is_one_whose_mean_is_plain():
+    """What it is tried with must not cancel: neither weighted by samples, nor plainly."""
+
+    def shared():
+        step = None
+
+        def mean(current, updates, version, ledger):
+            nonlocal step
+            new = weighted_sum([(1 / len(updates), update.step) for update in updates], ledger, "add")
+            step = new if step is None else new + step * 0.9
+            return current + step
+
+        return mean
+
+    for numbers in (torch.tensor([1.0, -2.0]), torch.zeros(2)):
+        with pytest.raises(ConfigError, match="remembers what another one like it was given"):
+            check_aggregator(shared(), Weights(numbers, Layout(("a",), ((2,),))))
 
 
 def test_a_method_that_puts_updates_together_itself_takes_no_aggregator():

@@ -25,13 +25,17 @@ Place = tuple[int, int]
 
 
 class Clients(frozenset[int]):
-    """Numbers of clients, which can be asked by name where they have names."""
+    """Numbers of clients, in order, which can be asked by name where they have names."""
 
     names: Mapping[int, str] = NO_NAMES
 
     def called(self, names: Mapping[int, str]) -> Clients:
         self.names = names
         return self
+
+    def __iter__(self) -> Iterator[int]:
+        """Ascending: the order of a set depends on how it came about."""
+        return iter(sorted(super().__iter__()))
 
     def __contains__(self, client: object) -> bool:
         return super().__contains__(client if not isinstance(client, str) else _number(client, self.names))

@@ -1,6 +1,7 @@
 """The federation: one loop over a simulated clock, in which requests are events."""
 
 from unknot.core import registry
+from unknot.federation import form  # declares what of ours is plain data: a method may note it
 from unknot.federation.aggregators import (
     Aggregate,
     FedAdagrad,
@@ -84,4 +85,5 @@ __all__ = [
     "TrimmedMean",
     "Trip",
     "Uniform",
+    "form",
 ]

@@ -36,7 +36,7 @@ def describe(method: Method, state: State, metrics: Sequence[Metric], called: st
         "seed": state.seed,
         "metrics": [metric.name for metric in metrics],
         "model": {
-            "name": called,
+            "name": str(called),
             "parameters": state.initial.layout.size,
             **below(state.initial.layout),
             "layout": {name: list(tensor.shape) for name, tensor in state.initial.tensors.items()},
@@ -72,14 +72,16 @@ def below(layout: Layout) -> dict[str, Any]:
 
 def plain(value: Any) -> Any:
     """Numbers, texts, lists, tables. What is more than its settings is named by its kind alone."""
-    if value is None or isinstance(value, bool | int | str):
-        return value
-    if isinstance(value, float):
-        return value if math.isfinite(value) else str(value)
     if isinstance(value, np.generic):
         return plain(value.item())
     if isinstance(value, Enum):
         return plain(value.value)
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, int | str):  # plain ones: torch's version is a kind of text
+        return int(value) if isinstance(value, int) else str(value)
+    if isinstance(value, float):
+        return float(value) if math.isfinite(value) else str(value)
     if isinstance(value, Mapping):
         return {str(name): plain(item) for name, item in value.items()}
     if isinstance(value, list | tuple | set | frozenset):

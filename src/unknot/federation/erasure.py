@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any
 
 from unknot.core.lineage import NOBODY
 from unknot.core.requests import Erase, Join, Target
@@ -16,6 +15,7 @@ from unknot.federation.aggregators import new_aggregator
 from unknot.federation.inbox import held_by
 from unknot.federation.lanes import Lane, Node
 from unknot.federation.method import Method
+from unknot.federation.notes import Notes
 from unknot.federation.state import State
 
 
@@ -142,18 +142,23 @@ def attempt(state: State) -> Iterator[None]:
         state.lanes.update(lanes)
         state.initial, state.members = initial, members
         for name, lane in lanes.items():
-            vars(lane).update(before[name])
+            _put_back(lane, before[name])
         for node, fields in nodes:
-            vars(node).update(fields)
+            _put_back(node, fields)
         raise
 
 
-def _copied(thing: Lane | Node) -> dict[str, Any]:
+def _copied(thing: Lane | Node) -> dict[str, object]:
     """Its fields; containers are copied, and what a method notes in them as well."""
-    fields: dict[str, Any] = {
-        name: copy.copy(value) if isinstance(value, set | dict | list) else value
-        for name, value in vars(thing).items()
-    }
-    if "notes" in fields:
-        fields["notes"] = {name: copy.copy(value) for name, value in fields["notes"].items()}
-    return fields
+    found = {name: getattr(thing, name) for name in thing.__slots__}
+    for name, value in found.items():
+        if isinstance(value, Notes):
+            found[name] = value.copied()
+        elif isinstance(value, set | dict | list):
+            found[name] = copy.copy(value)
+    return found
+
+
+def _put_back(thing: Lane | Node, fields: Mapping[str, object]) -> None:
+    for name, value in fields.items():
+        object.__setattr__(thing, name, value)

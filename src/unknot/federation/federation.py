@@ -43,6 +43,7 @@ from unknot.federation.method import Method
 from unknot.federation.observers import Observer, Observers
 from unknot.federation.scores import Scores
 from unknot.federation.serving import Serving
+from unknot.federation.settings import Settings
 from unknot.federation.setup import Setup, SetupParts
 from unknot.federation.state import State
 from unknot.federation.stint import Stint
@@ -79,6 +80,15 @@ class Federation(View):
     ) -> None:
         setup = Setup.of(setup, recipe, parts)
         self.given = setup
+        self.settings = Settings(
+            {
+                "method": method,
+                "pace": setup.pace,
+                "slowness": setup.clock.slowness,
+                "aggregator": setup.aggregate,
+                "selector": setup.select,
+            }
+        )
         self.state = State(initial, data, setup)
         self.built = self.state.initial
         chosen = self.state.select

@@ -9,8 +9,10 @@ is not as it was given; one whose attributes are more than plain data says what 
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Container, Iterable, Mapping
+from collections.abc import Callable, Container, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from weakref import WeakKeyDictionary
 
 from torch import Tensor
 
@@ -36,14 +38,16 @@ from unknot.core.training import (
     WarmUp,
 )
 from unknot.core.weights import Layout
-from unknot.core.written import NotPlain, Reader, Unreadable, Writer, Written, plain_data
+from unknot.core.written import NotPlain, Reader, Unreadable, Writer, Written, attributes_of, plain_data
 from unknot.federation.aggregators import Aggregate, new_aggregator
 from unknot.federation.history import Costs, Event, History, Round, Served, SetAside, Trip
 from unknot.federation.inbox import Waiting
 from unknot.federation.lanes import Flight, Lane
 from unknot.federation.length import Length
+from unknot.federation.notes import INSTEAD, Notes
 from unknot.federation.pace import Buffered, Synchronous
 from unknot.federation.promise import Uncovered
+from unknot.federation.settings import numbers_of
 
 if TYPE_CHECKING:
     from unknot.federation.federation import Federation
@@ -55,7 +59,7 @@ for _plain in (
 ):
     plain_data(_plain)
 
-FORMAT = 1
+FORMAT = 2
 LASTING = ("method", "seed", "setup", "members", "nodes", "seconds", "stopped")
 """What of a history is written; rounds and requests are events, the rest is found anew, names with it."""
 
@@ -74,6 +78,7 @@ def write(fed: Federation) -> Written:
     state, history = fed.state, fed.history
     if history is None:
         raise ConfigError("a federation that has not been run has nothing to remember")
+    fed.settings.check()
     out = Writer(_known(fed), fed.built.vector.device)
     out.put(FORMAT)
     with out.at("the federation"):
@@ -88,9 +93,9 @@ def write(fed: Federation) -> Written:
         out.put(state.ledger.entries())
     with out.at("the initial weights"):
         out.put(state.initial)
-    with out.at("the selector"):
+    with out.at("the selector "):
         out.put(state.select_knows)
-        _put_part(out, state.select, fed.given.select)
+        _put_part(out, fed, state.select, fed.given.select)
     with out.at("what is kept"):
         _put_archive(out, fed)
         _put_memo(out, fed)
@@ -101,6 +106,7 @@ def write(fed: Federation) -> Written:
             _put_lane(out, fed, lane)
     with out.at("a request"):
         out.put([_told(waiting, state.data.erased) for waiting in fed.serving.inbox.waiting])
+    out.put(numbers_of(_parts(fed)))
     return out.written()
 
 
@@ -151,39 +157,76 @@ def _known(fed: Federation) -> dict[str, object]:
 # What selectors and aggregators remember ------------------------------------------------------------
 
 
-def _put_part(out: Writer, part: object, like: object) -> None:
+def _put_part(out: Writer, fed: Federation, part: object, like: object) -> None:
     """What of a part is not as it was given."""
     if type(part) is not type(like):
         raise NotPlain(f"a {type(part).__name__} in the place of a {type(like).__name__} cannot be written")
     if isinstance(part, Remembers):
-        out.put(part.remembered())
+        with out.at(f"{type(part).__name__}.remembered()"):
+            remembered = part.remembered()
+            _prove(out, fed, type(part), remembered, partial(_recalled, like))
+            out.put(remembered)
         return
-    out.put(None)
-    told, given = {}, _attributes(like)
-    for name, value in _attributes(part).items():
-        if name in given and value is given[name]:
-            continue
-        with out.at(f"{type(part).__name__}.{name}"):
-            trial = Writer(out.known, out.home)
-            try:
-                trial.put(value)
-            except NotPlain:
-                if name in given and value == given[name]:
-                    continue
-                raise
-        told[name] = value
-    out.put(told)
+    told: dict[str, object] = {}
+    given, held = attributes_of(like), attributes_of(part)
+    if not given and not held:  # thousands of models, with an aggregator each that has no state
+        out.put(None)
+        out.put(told)
+        return
+    with out.at(type(part).__name__), out.part(f"part {id(part)}"):
+        for name, value in held.items():
+            if name in given and value is given[name]:
+                continue
+            with out.at(f".{name}"):
+                try:
+                    out.trial().put(value)
+                except NotPlain:
+                    if name in given and value == given[name]:
+                        continue
+                    raise
+            told[name] = value
+        _prove(out, fed, type(part), told)
+        out.put([name for name in given if name not in held] or None)
+        out.put(told)
 
 
-def _attributes(part: object) -> dict[str, object]:
-    """All that an object holds, in slots too."""
-    slots = (name for kind in type(part).__mro__ for name in _listed(getattr(kind, "__slots__", ())))
-    found = {name: getattr(part, name) for name in slots if hasattr(part, name) and name != "__dict__"}
-    return {**found, **getattr(part, "__dict__", {})}
+def _recalled(like: Any, remembered: object) -> object:
+    """What one that was built anew remembers, once it is told."""
+    part = copy.deepcopy(like)
+    part.recall(remembered)
+    return part.remembered()
 
 
-def _listed(slots: str | Iterable[str]) -> Iterable[str]:
-    return [slots] if isinstance(slots, str) else slots
+def _prove(
+    out: Writer,
+    fed: Federation,
+    about: object,
+    value: object,
+    taken: Callable[[object], object] = lambda read: read,
+) -> None:
+    """See that what is written here is the same when it is read, before a run relies on it.
+
+    That is seen once in a process, and again when there is more of it: under names that were not there.
+    """
+    names = frozenset(value) if isinstance(value, dict) else frozenset()
+    seen = _PROVED.setdefault(fed, set())
+    if (about, names) in seen:
+        return
+    first, second = out.trial(), out.trial()
+    first.put(value)
+    written = first.written()
+    read = Reader(written.content, lambda d: written.tensors[d].load().clone(), out.known, home=out.home)
+    try:
+        second.put(taken(read.read()))
+        same = second.written().content == written.content
+    except Unreadable as error:
+        raise NotPlain(f"{out.place} could not be read again: {error}") from None
+    if not same:
+        raise NotPlain(f"{out.place} would not be the same once it was written and read again")
+    seen.add((about, names))
+
+
+_PROVED: WeakKeyDictionary[Federation, set[tuple[object, frozenset[str]]]] = WeakKeyDictionary()
 
 
 def _take_part(read: Reader, like: Any) -> Any:
@@ -192,9 +235,13 @@ def _take_part(read: Reader, like: Any) -> Any:
     if isinstance(part, Remembers):
         part.recall(remembered)
         return part
-    for name, value in read.read().items():
+    told = read.read()
+    for name in [*(remembered or ()), *told]:
         if not isinstance(name, str) or name.startswith("__"):
             raise Unreadable("an attribute without a name, or one of Python's own")
+    for name in remembered or ():
+        object.__delattr__(part, name)
+    for name, value in told.items():
         object.__setattr__(part, name, value)
     return part
 
@@ -202,7 +249,8 @@ def _take_part(read: Reader, like: Any) -> Any:
 def _put_aggregate(out: Writer, fed: Federation, aggregate: Aggregate | None) -> None:
     out.put(aggregate is not None)
     if aggregate is not None:
-        _put_part(out, aggregate, new_aggregator(fed.state.aggregate))
+        with out.at(" aggregator "):
+            _put_part(out, fed, aggregate, new_aggregator(fed.state.aggregate))
 
 
 def _take_aggregate(read: Reader, fed: Federation) -> Any:
@@ -240,7 +288,7 @@ def _put_keepsakes(out: Writer, fed: Federation) -> None:
     out.put([kept.limit, kept.waived, len(entries)])
     for name, unit, weights in entries:
         out.put([name, unit])
-        with out.of(None if unit is None else unit.client):
+        with out.of_nobody() if unit is None else out.of(unit.client):
             out.put(weights)
 
 
@@ -273,25 +321,27 @@ def _take_kept(read: Reader, fed: Federation) -> None:
 
 
 def _put_lane(out: Writer, fed: Federation, lane: Lane) -> None:
-    out.put([lane.name, lane.members, lane.recipe, lane.pace, lane.at, lane.knows, lane.meeting])
-    out.put([lane.version, lane.rounds, lane.ahead, lane.flights, lane.sent, lane.joined])
-    with out.at(" notes"):
-        out.put(lane.notes)
+    out.put([lane.name, set(lane.members), lane.recipe, lane.pace, lane.at, lane.knows, lane.meeting])
+    out.put([lane.version, lane.rounds, lane.ahead, lane.flights, set(lane.sent), lane.joined])
+    with out.at(" notes"), out.structure(INSTEAD):
+        _prove(out, fed, lane.name, dict(lane.notes))
+    lane.notes.write(out)
     plain = type(lane.selector) is AtRandom and type(fed.state.select) is not AtRandom
     out.put(plain)
     if not plain:
-        _put_part(out, lane.selector, fed.given.select)
+        with out.at(" selector "):
+            _put_part(out, fed, lane.selector, fed.given.select)
     out.put(len(lane.nodes))
     for name, node in lane.nodes.items():
         with out.at(f" node {name!r}"):
-            out.put([name, node.name, node.members, node.weights])
+            out.put([name, node.name, set(node.members), node.weights])
             _put_aggregate(out, fed, node.aggregate)
 
 
 def _take_lane(read: Reader, fed: Federation) -> Lane:
     name, members, recipe, pace, at, knows, meeting = read.read()
     version, rounds, ahead, flights, sent, joined = read.read()
-    notes = read.read()
+    notes = _notes(name, read.read())
     selector: Any = AtRandom() if read.read() else _take_part(read, fed.given.select)
     lane = Lane(name, members, recipe, pace, selector, at, knows, meeting)
     lane.version, lane.rounds, lane.ahead = version, rounds, ahead
@@ -305,6 +355,13 @@ def _take_lane(read: Reader, fed: Federation) -> Lane:
             del lane.nodes[called]
             lane.nodes[key] = node
     return lane
+
+
+def _notes(lane: str, told: dict[str, Any]) -> Notes:
+    try:
+        return Notes(lane, told)
+    except NotPlain as error:  # nobody has written that
+        raise Unreadable(str(error)) from None
 
 
 # Requests and history ------------------------------------------------------------------------------------
@@ -326,6 +383,31 @@ def _without_ids(request: Request, erased: Container[int]) -> Request:
         for one in request.targets
     ]
     return Erase(tuple(targets), request.at)
+
+
+def _parts(fed: Federation) -> dict[str, object]:
+    """What a federation is given, and may be of somebody's own."""
+    setup = fed.given
+    metrics = {f"metric {number}": metric for number, metric in enumerate(fed.metrics)}
+    return {
+        "method": fed.method,
+        "pace": setup.pace,
+        "aggregate": setup.aggregate,
+        "select": setup.select,
+        "clock": setup.clock.slowness,
+        "loss": setup.recipe.loss,
+        "optimizer": setup.recipe.optimizer,
+        "schedule": setup.recipe.schedule,
+        **metrics,
+    }
+
+
+def _check_numbers(before: Mapping[str, object], now: Mapping[str, object]) -> None:
+    """Raise `Unreadable` for a setting that was another one when this was written."""
+    for place in {**before, **now}:
+        told = [repr(numbers.get(place, "nothing")) for numbers in (before, now)]
+        if told[0] != told[1]:
+            raise Unreadable(f"the run was begun with {place} {told[0]}, and this federation has {told[1]}")
 
 
 def _waiting(told: Mapping[str, Any], lanes: Mapping[str, Lane]) -> Waiting:
@@ -359,6 +441,7 @@ def _restore(fed: Federation, read: Reader, get: Callable[[str], Tensor], events
     for _ in range(read.read()):
         _take_lane(read, fed)
     fed.serving.inbox.waiting[:] = [_waiting(told, state.lanes) for told in read.read()]
+    _check_numbers(read.read(), numbers_of(_parts(fed)))
     if not read.ended:
         raise Unreadable("there is more than was to be written")
     promise = fed.serving.uncovered.promise(fed.method, state)

@@ -8,9 +8,9 @@ with one node; clusters are one lane each; an influence tree is one lane with ma
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +23,31 @@ from unknot.core.weights import Weights
 from unknot.federation.aggregators import Aggregate
 from unknot.federation.clock import SECOND
 from unknot.federation.history import Trip
+from unknot.federation.notes import Notes
 from unknot.federation.pace import Pace
+
+
+class ClientSet(set[int]):
+    """Clients, gone through in the order of their numbers.
+
+    The order of a set depends on how it came about, which a run that is gone on with does not know.
+    """
+
+    __slots__ = ()
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(sorted(super().__iter__()))
+
+    def pop(self) -> int:
+        first = next(iter(self))
+        self.remove(first)
+        return first
+
+    def __and__(self, other: AbstractSet[object]) -> ClientSet:
+        return ClientSet(self.intersection(other))
+
+    def __sub__(self, other: AbstractSet[object]) -> ClientSet:
+        return ClientSet(self.difference(other))
 
 
 class Changes:
@@ -51,6 +75,8 @@ class Node:
     It refuses weights that carry a forbidden unit.
     """
 
+    __slots__ = ("_changes", "_ledger", "_weights", "aggregate", "members", "name")
+
     def __init__(
         self,
         name: str,
@@ -61,11 +87,14 @@ class Node:
         changes: Changes,
     ) -> None:
         self.name = name
-        self.members = set(members)
+        self.members: set[int] = ClientSet(members)
         self._ledger = ledger
         self._changes = changes
         self._weights = weights
         self.begin(weights, aggregate)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        object.__setattr__(self, name, ClientSet(value) if name == "members" else value)  # type: ignore[call-overload]
 
     def begin(self, weights: Weights, aggregate: Aggregate) -> None:
         """Start from these weights, with an aggregator that has seen nothing."""
@@ -99,9 +128,12 @@ class Flight:
     due: int
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, slots=True)
 class Lane:
-    """A part of the federation that goes at a pace of its own."""
+    """A part of the federation that goes at a pace of its own.
+
+    It has no attributes but these: what a method puts elsewhere would not be written with the run.
+    """
 
     name: str
     members: set[int]
@@ -126,8 +158,18 @@ class Lane:
     """Clients that have been sent a model since the start: they shaped the lane's course."""
     joined: dict[int, int] = field(default_factory=dict)
     """After how many rounds a newcomer came; nobody is in here who was there from the start."""
-    notes: dict[str, Any] = field(default_factory=dict)
+    notes: Notes = field(init=False)
     """What a method remembers of the lane's structure, such as its tree: never numbers made of data."""
+
+    def __post_init__(self) -> None:
+        self.notes = Notes(self.name)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if name in ("members", "sent"):
+            value = ClientSet(value)  # type: ignore[call-overload]
+        elif name == "notes" and not isinstance(value, Notes):
+            value = Notes(self.name, value)  # type: ignore[arg-type]
+        object.__setattr__(self, name, value)
 
     def appoint(self, selector: Selector, knows: Lineage) -> None:
         """Let another selector choose from now on."""

@@ -18,6 +18,7 @@ from unknot.core.ensemble import Model
 from unknot.core.errors import ConfigError, ErasedDataError
 from unknot.core.requests import Erase, Request, Target, erase, join
 from unknot.core.training import Recipe
+from unknot.core.written import NotPlain, Writer
 from unknot.experiments import simulate
 from unknot.federation import Federation, Guarantee, History, Lane, Method
 from unknot.select import Balanced
@@ -191,6 +192,8 @@ class _Trial:
             self.refused[name] = str(error)
             self.checks.notes["refused"] = self.refused
             return False
+        except NotPlain as error:
+            self.checks.hold("what it notes is structure that can be written", False, str(error))
         return True
 
     def _is_gone(self, about: str, script: Script, fed: Federation) -> None:
@@ -265,7 +268,8 @@ class _Trial:
                 plain = self.model is None and script is not self.scripts["an erasure"]
                 if plain and variant == "random labels":
                     continue  # a training that takes no time sees labels as it sees inputs
-                found = _apart(fed, self.serve(script, data, parts)[0])
+                other, _ = self.serve(script, data, parts)
+                found = _apart(fed, other)
                 if self.method.exact:
                     self.checks.hold(
                         check,
@@ -274,10 +278,23 @@ class _Trial:
                         "Something of it is still used: a number kept from before the request, a choice that "
                         "was made by it, a model that went on",
                     )
+                    self._notes_nothing_of_it(about, variant, fed, other)
                 elif found != 0.0:
                     self.checks.notes["depends on what was erased"] = True
             if not self.method.exact:
                 self._is_on_record(about, script, marked, parts, fed)
+
+    def _notes_nothing_of_it(self, about: str, variant: str, fed: Federation, other: Federation) -> None:
+        """What lanes note is the same where the same models are left, whatever the erased data was."""
+        for name in fed.lanes.keys() & other.lanes.keys():
+            one, two = fed.lanes[name], other.lanes[name]
+            keys = [key for key in one.notes if _differ(one.notes[key], two.notes.get(key))]
+            self.checks.hold(
+                f"{about}: what is noted does not depend on what was erased",
+                one.version != two.version or not keys,
+                f"with {variant} in place of the erased data, notes{keys[:1]} of lane {name!r} differ: "
+                "notes hold structure alone, and numbers made of data belong into desk.archive",
+            )
 
     def _is_on_record(
         self, about: str, script: Script, marked: FederatedData, parts: dict[str, Any], fed: Federation
@@ -359,6 +376,16 @@ def _apart(one: Federation, other: Federation) -> float:
     if first.keys() != second.keys():
         return math.inf
     return max(gap(one.model, other.model), *(gap(first[name], second[name]) for name in first), 0.0)
+
+
+def _differ(one: object, other: object) -> bool:
+    """Whether two notes are not the same, in their written form."""
+    contents = []
+    for note in (one, other):
+        out = Writer()
+        out.put(note)
+        contents.append(out.written().content)
+    return contents[0] != contents[1]
 
 
 def _layout(fed: Federation) -> dict[tuple[str, str], set[int]]:

@@ -20,12 +20,14 @@ from unknot.core.jobs import Job, Update
 from unknot.core.keys import Key
 from unknot.core.requests import Erase, Target
 from unknot.core.training import SGD, Recipe
-from unknot.core.weights import Weights, weighted_sum
+from unknot.core.weights import Layout, Weights, weighted_sum
 from unknot.federation import Desk, Guarantee, Lane, Method
 from unknot.federation.course import keep_course, let_pass
 
 RANDOM_MODELS = 10
 """How many random models the usual radius is measured by, as in the authors' code."""
+SHARE = Layout(("share",), ((1,),))
+"""How much a client counted in a round: made of what it holds, and so kept with what it sent."""
 
 
 @dataclass(frozen=True)
@@ -71,9 +73,11 @@ class PGA(Method):
             _end_round(desk, lane)
             desk.keepsakes.put(_before(lane), None, lane.model)
             terms = desk.terms(lane, lane.nodes["global"], updates)
-            lane.notes["weights"] = {u.client: weight for u, (weight, _) in zip(updates, terms, strict=True)}
+            lane.notes["last"] = [update.client for update in updates]
             for update, (weight, change) in zip(updates, terms, strict=True):
-                desk.keepsakes.put(_part(lane, update.client), update.job.unit, change * weight)
+                unit, share = update.job.unit, torch.tensor([weight], dtype=torch.float64)
+                desk.keepsakes.put(_part(lane, update.client), unit, change * weight)
+                desk.keepsakes.put(_share(lane, update.client), unit, Weights(share, SHARE, update.lineage))
         super().absorb(desk, lane, updates)
 
     def farewell(self, desk: Desk, request: Erase) -> None:
@@ -136,6 +140,10 @@ def _part(lane: Lane, client: int) -> tuple[str, str, int]:
     return ("part", lane.name, client)
 
 
+def _share(lane: Lane, client: int) -> tuple[str, str, int]:
+    return ("share", lane.name, client)
+
+
 def _unlearned(lane: Lane) -> tuple[str, str]:
     return ("unlearned", lane.name)
 
@@ -144,7 +152,8 @@ def _end_round(desk: Desk, lane: Lane) -> None:
     """Keep nothing of the last round any longer."""
     desk.keepsakes.drop(*_before(lane))
     desk.keepsakes.drop("part", lane.name)
-    lane.notes["weights"] = {}
+    desk.keepsakes.drop("share", lane.name)
+    lane.notes["last"] = []
 
 
 def _without(desk: Desk, lane: Lane, leavers: set[int]) -> Weights:
@@ -153,7 +162,8 @@ def _without(desk: Desk, lane: Lane, leavers: set[int]) -> Weights:
     Of FedAvg that is (w − Σ pᵢwᵢ)/(1 − Σ pᵢ), pᵢ a leaver's share of the samples; (N·w − wᵢ)/(N − 1) if
     everybody took part and holds as much. Who was not in it is not taken out.
     """
-    weights: dict[int, float] = lane.notes["weights"]
+    found = {client: desk.keepsakes.get(_share(lane, client)) for client in lane.notes["last"]}
+    weights = {client: float(share.vector[0]) for client, share in found.items() if share is not None}
     gone = sorted(leavers & weights.keys())
     before = desk.keepsakes.get(_before(lane))
     if not gone or before is None:

@@ -11,7 +11,18 @@ lane or node in two places is one object afterwards too.
 from __future__ import annotations
 
 from unknot.core.written.declared import MAGIC, NotPlain, Unreadable, plain_data
+from unknot.core.written.forms import attributes_of
 from unknot.core.written.reader import Reader
 from unknot.core.written.writer import Kept, Writer, Written
 
-__all__ = ["MAGIC", "Kept", "NotPlain", "Reader", "Unreadable", "Writer", "Written", "plain_data"]
+__all__ = [
+    "MAGIC",
+    "Kept",
+    "NotPlain",
+    "Reader",
+    "Unreadable",
+    "Writer",
+    "Written",
+    "attributes_of",
+    "plain_data",
+]

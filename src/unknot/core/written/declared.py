@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import is_dataclass
+from dataclasses import fields, is_dataclass
 from typing import TypeVar
 
+import numpy as np
 import torch
 
 from unknot.core.errors import UnknotError
-from unknot.core.written.forms import Form
+from unknot.core.written.forms import Form, slots_of
 
 T = TypeVar("T")
 MAGIC = b"unknot1\n"
@@ -25,6 +26,22 @@ class Unreadable(UnknotError):
     """Bytes are no written form, or one of something that is not known here."""
 
 
+MORE = (
+    int,
+    float,
+    complex,
+    str,
+    bytes,
+    bytearray,
+    list,
+    tuple,
+    dict,
+    set,
+    frozenset,
+    np.ndarray,
+    torch.Tensor,
+)
+"""What holds something beside its attributes."""
 CLASSES: dict[str, type] = {}
 FORMS: dict[type, Form] = {}
 
@@ -32,10 +49,19 @@ FORMS: dict[type, Form] = {}
 def plain_data(cls: type[T]) -> type[T]:
     """Declare that objects of a dataclass `cls` are plain data: they are written field by field.
 
-    A method, selector or aggregator of your own puts this on the classes of what it remembers.
+    A method, selector or aggregator of your own puts this on the classes of what it remembers. Read again,
+    an object has the fields that it had: neither ``__init__`` nor ``__post_init__`` is called once more.
     """
     if not is_dataclass(cls):
         raise TypeError(f"{cls.__qualname__} is no dataclass: only those are written field by field")
+    if issubclass(cls, MORE):
+        kind = next(kind for kind in MORE if issubclass(cls, kind)).__name__
+        raise TypeError(f"{cls.__qualname__} is a {kind} too: only its fields would be written")
+    others = set(slots_of(cls)) - {field.name for field in fields(cls)}
+    if others:
+        raise TypeError(
+            f"{cls.__qualname__} has a slot {sorted(others)[0]!r} that is no field: it would be lost"
+        )
     name = f"{cls.__module__}:{cls.__qualname__}"
     CLASSES[name], FORMS[cls] = cls, Form.of(name, cls)
     return cls

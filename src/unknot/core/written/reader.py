@@ -184,6 +184,16 @@ class Reader:
         found = self.get(digest)
         return found.to(self.home if where == b"h" else torch.device("cpu"))
 
+    def _turned(self) -> Tensor:
+        """A tensor that lies in memory with its axes in another order."""
+        order = self._value()
+        if self._take(1) != b"X":
+            raise Unreadable("an order of axes without a tensor")
+        found = self._tensor()
+        if sorted(order) != list(range(found.dim())):
+            raise Unreadable("an order of axes that a tensor does not have")
+        return found.permute([order.index(axis) for axis in range(found.dim())])
+
 
 _KINDS: Mapping[bytes, Callable[[Reader], Any]] = {
     b"N": lambda self: None,
@@ -198,6 +208,7 @@ _KINDS: Mapping[bytes, Callable[[Reader], Any]] = {
     b"A": Reader._array,
     b"G": lambda self: self._array()[()],
     b"X": Reader._tensor,
+    b"Y": Reader._turned,
     b"P": lambda self: self._items(b"P"),
     b"Q": lambda self: self._items(b"Q"),
     b"C": lambda self: self._items(b"C"),

@@ -61,9 +61,9 @@ def check_aggregator(given: Aggregate, initial: Weights) -> None:
     if _plain(given):
         return
     job = Job(Unit(0), initial, Key.root(0), Recipe())
-    updates = [
-        Update(job, initial.like(initial.vector * factor), samples, 0.0)
-        for factor, samples in ((1.5, 2), (0.5, 1))
+    updates = [  # which do not cancel, however much each counts
+        Update(job, initial.like(initial.vector * factor + factor), samples, 0.0)
+        for factor, samples in ((1.5, 2), (0.75, 1))
     ]
     first = new_aggregator(given)
     try:

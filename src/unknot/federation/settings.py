@@ -1,0 +1,124 @@
+"""What a federation is built of does not change while it runs: a run that is gone on with is built anew.
+
+A method remembers in notes and archives, a selector and an aggregator in copies of what was given. What is
+changed elsewhere, in a method's own attributes, say, would be gone after a resumption, and bits with it.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import logging
+import types
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from typing import Any, cast
+
+import numpy as np
+from torch import Tensor
+
+from unknot.core.written import NotPlain, attributes_of
+
+DEEP = 30
+Number = bool | int | float | None
+_WHERE = {
+    "method": "what a method remembers belongs into lane.notes (structure) or desk.archive (weights)",
+    "pace": "a pace has settings alone: let it go by what it is asked",
+    "slowness": "it has settings alone: let it go by what it is asked",
+    "aggregator": "every node has one of its own: keep its state in attributes that fresh() gives anew",
+    "selector": "every lane has a copy of it: keep its state in attributes, which copies do not share",
+}
+
+
+class Settings:
+    """What some parts of a federation are, so that they can be looked at again."""
+
+    def __init__(self, parts: Mapping[str, object]) -> None:
+        self._parts = dict(parts)
+        self._before = {name: _Look(part) for name, part in self._parts.items()}
+
+    def check(self) -> None:
+        """Raise `NotPlain`, by its name, if one of them is not what it was."""
+        for name, part in self._parts.items():
+            before, now = self._before[name].found, _Look(part).found
+            if before != now:
+                places = (place for place in {**before, **now} if before.get(place) != now.get(place))
+                raise NotPlain(
+                    f"the {name}'s {next(places)} is not what it was when the federation was built, and "
+                    f"would be lost when the run is gone on with: {_WHERE[name]}"
+                )
+
+
+def numbers_of(parts: Mapping[str, object]) -> dict[str, Number]:
+    """The numbers and truth values that parts were given, by place: to compare with those of another process.
+
+    Texts are left out: one may be a client's name. So are the fields of dataclasses, which the record has.
+    """
+    found: dict[str, Number] = {}
+    for name, part in parts.items():
+        held = dict(part.keywords) if isinstance(part, functools.partial) else attributes_of(part)
+        known = {field.name for field in fields(part)} if is_dataclass(part) else set()
+        for attribute, value in held.items():
+            own = not attribute.startswith("_") and attribute not in known
+            if own and type(value) in (bool, int, float, type(None)):
+                found[f"{name} {type(part).__name__}.{attribute}"] = cast(Number, value)
+    return found
+
+
+class _Look:
+    """All that a thing holds, by place: `found`. Two that are equal hold the same."""
+
+    def __init__(self, thing: object) -> None:
+        self.found: dict[str, object] = {}
+        self._seen: dict[int, tuple[object, str]] = {}  # held, so that no other thing is taken for it
+        self._walk(thing, type(thing).__name__, 0)
+
+    def _walk(self, value: Any, place: str, deep: int) -> None:
+        kind = type(value)
+        if kind in (type(None), bool, int, str, bytes):
+            self.found[place] = (kind, value)
+        elif kind is float:
+            self.found[place] = value.hex()
+        elif (before := self._seen.get(id(value))) is not None:
+            self.found[place] = ("again", before[1])
+        else:
+            self._seen[id(value)] = (value, place)
+            self.found[place] = kind.__name__
+            for name, part in self._parts(value, place).items() if deep < DEEP else ():
+                self._walk(part, place + name, deep + 1)
+
+    def _parts(self, value: Any, place: str) -> dict[str, object]:
+        """What has parts is found to be those; of others it is noted what they are."""
+        kind = type(value)
+        if isinstance(value, set | frozenset):
+            self.found[place] = (kind, frozenset(value))
+        elif isinstance(value, np.ndarray | np.generic):
+            array = np.ascontiguousarray(value)
+            self.found[place] = (kind, array.shape, array.dtype.str, hashlib.sha256(array.tobytes()).digest())
+        elif isinstance(value, Tensor):  # which counts how often it was changed
+            self.found[place] = (id(value), 0 if value.is_inference() else value._version)
+        elif isinstance(value, type | types.FunctionType):
+            self.found[place] = id(value)
+        elif isinstance(value, list | tuple | deque):
+            return {".length": len(value), **{f"[{at}]": item for at, item in enumerate(value)}}
+        elif isinstance(value, dict):
+            return {f"[{key!r}]": item for key, item in value.items()}
+        elif not isinstance(value, _NAMED):
+            held = {f".{name}": item for name, item in attributes_of(value).items()}
+            tells = any("__reduce__" in vars(base) for base in kind.__mro__ if base is not object)
+            return {**held, "'s state": _state(value)} if tells or not hasattr(value, "__dict__") else held
+        return {}
+
+
+_NAMED = (types.BuiltinFunctionType, types.ModuleType, logging.Logger)
+"""What is known by its name, or changes as it likes."""
+
+
+def _state(value: object) -> tuple[object, ...] | None:
+    """What there is within something that has no attributes, such as a generator of random numbers."""
+    try:
+        made = value.__reduce_ex__(4)
+    except Exception:  # it does not say
+        return None
+    return made if isinstance(made, tuple) and len(made) > 1 else None
