@@ -14,15 +14,16 @@ from typing import TYPE_CHECKING, Any
 
 from unknot.core.errors import StoreError
 from unknot.core.written import plain_data
-from unknot.store import sample_ids
+from unknot.store import sealed
 from unknot.store.checkpoint import STATE, Checkpoint
 from unknot.store.database import Database
 from unknot.store.entries import plain, read_plain
 from unknot.store.files import remove, sweep
 from unknot.store.files import told as tell
-from unknot.store.inbox import body_of, told_of
+from unknot.store.inbox import body_of, hidden_of, told_of
 from unknot.store.keyring import Keyring
 from unknot.store.rows import REFUSED, SERVED, Asked, is_count
+from unknot.store.sample_ids import hide_anew
 
 if TYPE_CHECKING:
     from unknot.store.keeper import RunKeeper
@@ -53,7 +54,8 @@ def scrub(keeper: RunKeeper, clean: Checkpoint, state: str, told: Scrubbing) -> 
     with keeper.db.transaction():
         _empty(keeper.db, set(whole), told.requests)
         _seal_anew(keeper.db, keeper.keyring, set(renewed))
-        sample_ids.seal_anew(keeper.db, keeper.keyring, set(renewed))
+        keeper.db.drop_sealed(sealed.IDS, keeper.db.sealed(sealed.IDS).keys() - set(clean.ids))
+        sealed.seal_anew(keeper.db, keeper.keyring, set(renewed))
     keeper.keyring.drop_old(renewed)
     return {
         "whole": list(whole),
@@ -146,7 +148,7 @@ def _empty(db: Database, gone: Collection[int], but: Collection[int]) -> None:
 
 
 def _seal_anew(db: Database, keyring: Keyring, clients: Collection[int]) -> None:
-    """Seal names, reasons and refusals of these clients under their new keys."""
+    """Seal names, reasons, ids of samples and refusals of these clients under their new keys."""
     names = {
         client: anew
         for client, sealed in db.client_names().items()
@@ -154,13 +156,14 @@ def _seal_anew(db: Database, keyring: Keyring, clients: Collection[int]) -> None
     }
     db.name_clients(names)
     for asked in db.asked():
-        told, reason = told_of(asked)
-        if told and told[0][0] in clients:
+        told, reason = hidden_of(asked)
+        if any(client in clients for client, _ in told):
             first, outcome = told[0][0], asked.outcome
-            body = body_of(told, _anew(keyring, first, reason, b"reason")) if reason else asked.body
-            if asked.state == REFUSED and outcome:
+            if first in clients and reason:
+                reason = _anew(keyring, first, reason, b"reason")
+            if first in clients and asked.state == REFUSED and outcome:
                 outcome = _anew(keyring, first, outcome, b"outcome")
-            db.reword(asked.number, body, outcome)
+            db.reword(asked.number, body_of(hide_anew(keyring, told, clients), reason), outcome)
 
 
 def _anew(keyring: Keyring, client: int, sealed: bytes, about: bytes) -> bytes:
