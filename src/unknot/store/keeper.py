@@ -424,7 +424,9 @@ class RunKeeper:
         self._events += [form.write_event(fed, event) for event in new]
         self._served = max(self._served, len(history.served))
         self._rounds = max(self._rounds, len(history.rounds))
-        if len(fed.data.erased) != self._left:  # what is held out may have been a client's own
+        if len(fed.data.erased) != self._left:
+            history.leave_out(fed.data.erased)
+            # What is held out may have been a client's own.
             self._server, self._left = server_marks(fed.data), len(fed.data.erased)
             self._new = {
                 kind: {n: part for n, part in parts.items() if part[0] not in fed.data.erased}
