@@ -18,7 +18,7 @@ from unknot.store.entries import read_begun
 from unknot.store.files import told
 from unknot.store.inbox import told_of
 from unknot.store.keyring import Keyring
-from unknot.store.naming import begun_in
+from unknot.store.naming import begun_in, one_line
 from unknot.store.rows import TAKEN, WAITING
 from unknot.store.sealed import IDS, MARKS, opened
 
@@ -138,4 +138,4 @@ def _told(value: object) -> str:
     """In a line, without what would steer a terminal; of an engine, what decides bits."""
     if isinstance(value, Mapping):
         value = ", ".join(str(value[name]) for name in ENGINE if name in value)
-    return str("unknown" if value is None else value)[:200].encode("unicode_escape").decode()
+    return one_line("unknown" if value is None else value)[:200]
