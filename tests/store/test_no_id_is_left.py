@@ -1,6 +1,7 @@
 """The ids of samples that a request of the file names go with their client."""
 
 import json
+import shutil
 import struct
 from pathlib import Path
 
@@ -137,6 +138,19 @@ def test_who_has_no_keys_leaves_ids_open_until_they_are_taken_up(file, ids, tmp_
     assert holding(out, IDS) == ["run.db"]
     call("resume", out, "--quiet", "--keys", keys)
     assert holding(out, IDS) == []
+
+
+def test_a_folder_with_names_from_before_an_erasure_of_samples_is_refused_for_good(file, ids, tmp_path):
+    out, keys, copy = tmp_path / "run", tmp_path / "keys", tmp_path / "copy"
+    call("run", file, "--out", out, "--quiet", "--set", "request=[]", "--keys", keys)
+    shutil.copytree(out, copy)
+    call("forget", out, "--client", "Graz", "--samples", ids, "--keys", keys)
+    call("resume", out, "--quiet", "--keys", keys)
+    for _ in range(2):
+        said = call("resume", copy, "--quiet", "--keys", keys, code=2).stderr
+        assert "older than its keys: it knows nothing of an erasure of samples of client 0" in said
+        assert said.endswith("Put a copy from after that erasure there\n")
+        call("forget", copy, "--client", "#0", "--samples", ids, "--keys", keys)
 
 
 def test_the_ids_of_a_request_that_crossed_the_clients_erasure_go_with_its_key(tmp_path):
