@@ -35,7 +35,7 @@ def table() -> dict[str, set[str]]:
 MAY_IMPORT = table()
 LIGHT = {"torch", "numpy", "unknot"}
 HEAVY_ALLOWED = {
-    "core": {"safetensors"},
+    "core": {"safetensors", "cryptography"},  # the latter for speed, and never needed
     "store": {"cryptography"},
     "engine": {"ray"},
     "text": {"transformers"},  # for tokenizers of other makes

@@ -330,11 +330,38 @@ def test_show_says_what_stays_after_an_erasure_and_why(file, tmp_path, method):
     call("forget", out, "--client", 3, "--samples", tmp_path / "ids")
     call("resume", out, "--quiet")
     first, second = (one["stays"] for one in shown(out)["erased"])
-    assert first[0] == "the number of client 2, in the log: when it was at work, that it was erased, and when"
-    assert second[0].startswith("the ids of the erased samples of client 3")
+    assert first[0].startswith("an erased client's number, when it was erased, and who asked")
+    assert second[0].startswith("how many samples were erased; which, sealed until their client goes")
     for told in (first, second):
         assert ("the model may still know" in " ".join(told)) == (method != "rfs")
         assert told[-1].startswith("the files that it was read from, and copies")
     assert any("pga is approximate, and keeps what client 2" in line for line in first) == (method == "pga")
-    text = call("show", out).output
-    assert all(line in text for line in (*first, *second))
+    lines = [line.strip() for line in call("show", out).output.splitlines()]
+    assert all(lines.count(f"stays: {line}") == 1 for line in (*first, *second))
+
+
+def test_what_stays_of_several_erasures_is_said_once(towns, tmp_path):
+    out = tmp_path / "run"
+    call("run", towns, "--out", out, "--quiet")
+    for name in NAMES[1:3]:
+        call("forget", out, "--client", name)
+        call("resume", out, "--quiet")
+    found = [one["stays"] for one in shown(out)["erased"]]
+    assert len(found) > 1
+    assert all(one == found[0] for one in found)
+    assert call("show", out).output.count("stays: ") == len(found[0])
+
+
+def test_show_says_that_settings_which_are_one_clients_stay_and_which(towns, tmp_path):
+    out = tmp_path / "run"
+    text = towns.read_text()
+    factors = [7.5, *(1.0 for _ in NAMES[1:])]
+    towns.write_text(f"{text}\n[clock]\nslowness = 'trace'\nfactors = {factors}\n")
+    call("run", towns, "--out", out, "--quiet", "--set", f"data.corrupt={json.dumps(NAMES[:1])}")
+    said = shown(out)["erased"][-1]["stays"]
+    assert any(line.startswith("settings with a value a client: corrupt, factors (log") for line in said)
+    assert "7.5" in (out / "config.toml").read_text()
+    other = tmp_path / "other"
+    towns.write_text(text)
+    call("run", towns, "--out", other, "--quiet")
+    assert not any("settings" in line for line in shown(other)["erased"][-1]["stays"])

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from unknot.core import cipher
 from unknot.core.errors import StoreFullError
 from unknot.core.store import MIB, Shelf
 
@@ -21,18 +22,78 @@ def on_disk(shelf: Shelf) -> bytes:
     return shelf._file.read()
 
 
+def there(shelf: Shelf, name: object) -> bytes:
+    """What the file has in the place of a vector."""
+    return b"".join(on_disk(shelf)[start : start + size] for start, size in shelf._filed[name].pieces)
+
+
+@pytest.fixture(params=["aes", "shake"])
+def way(request, monkeypatch):
+    """Both ciphers: that of the package, and that of a machine without it."""
+    if request.param == "aes":
+        pytest.importorskip("cryptography")
+    monkeypatch.setattr(cipher, "_is_there", lambda: request.param == "aes")
+
+
 def test_the_newest_stay_in_memory_and_older_ones_go_to_the_file():
     shelf = Shelf(memory=2048, disk=MIB)
     for i in range(5):
         shelf[i] = vector(i)
     assert shelf.memory_bytes == 2048
     assert shelf.disk_bytes == 3072
-    assert on_disk(shelf) == b"".join(vector(i).numpy().tobytes() for i in range(3))
+    assert len(on_disk(shelf)) == 3072
     for i in range(5):
         assert torch.equal(shelf[i], vector(i))
 
 
-def test_bits_and_types_survive_the_way_to_disk_and_back():
+def test_what_is_spilled_is_noise_in_the_file(way):
+    shelf = Shelf(memory=0, disk=MIB)
+    for i in range(1, 9):
+        shelf[i] = vector(i)
+    shelf["same"] = vector(1)
+    found = on_disk(shelf)
+    assert len(found) == 9 * 1024
+    assert not any(vector(i).numpy().tobytes()[:16] in found for i in range(1, 9))
+    assert there(shelf, "same") != there(shelf, 1)  # no two vectors are under one key
+    assert len({found[i : i + 16] for i in range(0, len(found), 16)}) == len(found) // 16
+
+
+def test_a_deleted_vector_cannot_be_read_though_its_bytes_were_kept(way):
+    shelf = Shelf(memory=0, disk=MIB)
+    shelf["a"], shelf["b"] = vector(1), vector(2)
+    filed, kept = shelf._filed["a"], on_disk(shelf)
+    assert cipher.apply(filed.key, memoryview(kept)[:1024]) == vector(1).numpy().tobytes()
+    del shelf["a"]
+    assert not any(filed.key)
+    shelf._write(0, kept)  # as a disk that has an older copy of the block
+    with pytest.raises(KeyError):
+        shelf["a"]
+    assert torch.equal(shelf["b"], vector(2))
+
+
+def test_what_a_disk_refuses_to_overwrite_cannot_be_read_either(monkeypatch):
+    shelf = Shelf(memory=0, disk=MIB)
+    shelf["a"] = vector(1)
+    with monkeypatch.context() as patch:
+        patch.setattr(shelf, "_write", lambda *_: (_ for _ in ()).throw(OSError("it fails")))
+        with pytest.raises(OSError, match="it fails"):
+            del shelf["a"]
+    with pytest.raises(KeyError):
+        shelf["a"]
+    del shelf["a"]  # tried again
+    assert (shelf.disk_bytes, len(shelf)) == (0, 0)
+
+
+def test_the_two_ciphers_take_long_vectors_piece_by_piece(way, monkeypatch):
+    monkeypatch.setattr(cipher, "_PIECE", 64)
+    shelf = Shelf(memory=0, disk=MIB)
+    for length in (0, 1, 15, 16, 17, 40):
+        shelf[length] = torch.arange(float(length))
+        assert torch.equal(shelf[length], torch.arange(float(length)))
+    assert len({there(shelf, 40)[i : i + 16] for i in range(0, 160, 16)}) == 10
+
+
+def test_bits_and_types_survive_the_way_to_disk_and_back(way):
     shelf = Shelf(memory=0, disk=MIB)
     for dtype in (torch.float32, torch.float64, torch.bfloat16):
         tensor = torch.tensor([0.1, -0.0, float("inf"), 1e-40]).to(dtype)
@@ -60,10 +121,10 @@ def test_a_deleted_vectors_bytes_are_overwritten_and_its_room_is_used_again():
         shelf[i] = vector(i)
     del shelf[2]
     assert shelf.disk_bytes == 2048
-    assert on_disk(shelf) == vector(1).numpy().tobytes() + bytes(1024) + vector(3).numpy().tobytes()
+    assert on_disk(shelf) == there(shelf, 1) + bytes(1024) + there(shelf, 3)
     shelf[4] = vector(4)
     shelf[3] = vector(5)  # replaced, not kept twice
-    assert on_disk(shelf) == b"".join(vector(i).numpy().tobytes() for i in (1, 4, 5))
+    assert on_disk(shelf) == b"".join(there(shelf, name) for name in (1, 4, 3))
     assert len(shelf) == 3
 
 
@@ -83,10 +144,12 @@ def test_vectors_of_any_size_share_one_file_that_is_never_longer_than_what_it_he
         assert len(shelf) == len(twin)
     assert all(torch.equal(shelf[name], kept) for name, kept in twin.items())
     assert len(on_disk(shelf)) <= most
-    # Every number that is left in the file is one of a vector that is still there.
-    left = torch.frombuffer(bytearray(on_disk(shelf)), dtype=torch.float32)
-    kept = torch.cat(list(twin.values()))
-    assert left[left != 0].sort().values.equal(kept.sort().values)
+    # Every byte that is left in the file is of a vector that is still there.
+    left = bytearray(on_disk(shelf))
+    for filed in shelf._filed.values():
+        for start, size in filed.pieces:
+            left[start : start + size] = bytes(size)
+    assert not any(left)
     for name in twin:
         del shelf[name]
     assert not any(on_disk(shelf))
@@ -141,9 +204,13 @@ def test_a_killed_process_leaves_nothing_on_disk(tmp_path):
     try:
         assert child.stdout.readline() == b"spilt 128000\n"
         assert not list(tmp_path.iterdir())  # no name, not even while it lives
-        if Path("/proc/self/fd").exists():  # and yet it is there that they lie
+        if Path(
+            "/proc/self/fd"
+        ).exists():  # and yet it is there that they lie: what a disk keeps of it is noise
             files = [f for f in Path(f"/proc/{child.pid}/fd").iterdir() if str(tmp_path) in os.readlink(f)]
-            assert sum(file.read_bytes().count(MARKER) for file in files) == 8000
+            found = b"".join(file.read_bytes() for file in files)
+            assert len(found) == 128000
+            assert MARKER not in found
     finally:
         child.kill()
         child.communicate()

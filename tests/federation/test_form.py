@@ -129,7 +129,7 @@ def again(fed: Federation, rebuild, vault: Vault) -> Federation:
     history = fed.history
     events = [form.write_event(fed, event) for event in history.events]
     other = rebuild()
-    form.restore(other, written.content, vault.get_one, events)
+    form.restore(other, written.content, vault.get_one, events, form.ids_of(fed))
     return other
 
 

@@ -217,3 +217,37 @@ def test_a_killed_process_leaves_nothing_readable_on_the_disk(name, tmp_path):
     searched = b"".join(path.read_bytes() for path in spill.rglob("*") if path.is_file())
     planted = [*markers(), *np.load(model)]
     assert sum(number.tobytes() in searched for number in planted) == 0
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="files without names are found there alone")
+def test_updates_that_are_spilled_are_noise_on_the_disk_and_go_with_their_client(tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    fed = unknot.simulate("mlp", marked(), ExactFun(memory=0.001), engine="loop")
+    fed.run(2)
+    updates = {(kept.unit, name): kept.load().clone() for name, kept in fed.state.memo.entries()}
+    assert fed.state.memo._shelf.disk_bytes > 0
+    assert GONE in {unit.client for unit, _ in updates}
+
+    def spilled() -> bytes:
+        files = [file for file in Path("/proc/self/fd").iterdir() if str(tmp_path) in _leads(file)]
+        return b"".join(file.read_bytes() for file in files)
+
+    assert len(spilled()) == fed.state.memo._shelf.disk_bytes
+    assert not [unit for (unit, _), update in updates.items() if update.numpy().tobytes()[:64] in spilled()]
+    shelf = fed.state.memo._shelf
+    keys = {
+        name: shelf._filed[name].key for unit, name in updates if unit.client == GONE and name in shelf._filed
+    }
+    assert keys
+    fed.run(1, requests=[unknot.erase(GONE, round=2)])
+    assert not any(map(any, keys.values()))
+    for name in keys:
+        with pytest.raises(KeyError):
+            shelf[name]
+
+
+def _leads(file: Path) -> str:
+    try:
+        return os.readlink(file)
+    except OSError:
+        return ""

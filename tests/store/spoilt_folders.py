@@ -230,6 +230,20 @@ def clients(folder: Path, draw: random.Random) -> str:
     return "name of a client"
 
 
+def sealed(folder: Path, draw: random.Random) -> str:
+    with sqlite3.connect(folder / "run.db") as connection:
+        found = [content for (content,) in connection.execute("SELECT content FROM sealed")]
+        kind = draw.choice(["samples", "marks", "ids", "marks", "", 3])
+        numbers = [draw.choice([-1, 0, 1, 2, 3, 99, 2**62]) for _ in range(2)]
+        content = draw.choice([b"", b"x" * 40, "text", None, *found])
+        if content is None:
+            connection.execute("DELETE FROM sealed WHERE kind = ? AND number = ?", (kind, numbers[0]))
+        else:
+            connection.execute("INSERT OR REPLACE INTO sealed VALUES (?, ?, ?, ?)", (kind, *numbers, content))
+    connection.close()
+    return "a sealed part"
+
+
 def schema(folder: Path, draw: random.Random) -> str:
     statement = draw.choice(
         [
@@ -348,5 +362,5 @@ def lock(folder: Path, draw: random.Random) -> str:
 
 BLIND = (some_bytes, gone, swapped)
 """Damage that checksums must find."""
-KNOWING = (log, inbox, clients, schema, state, pack, keys, lock, led_outside)
+KNOWING = (log, inbox, clients, sealed, schema, state, pack, keys, lock, led_outside)
 """What somebody does who knows the form, with checksums made right where there are any."""

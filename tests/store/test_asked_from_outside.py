@@ -113,18 +113,19 @@ def test_each_is_served_once_in_order_as_if_it_had_been_known_when_it_came(each,
         found = run_on(folder, asked)
         with Database.open(folder / "run.db") as db:
             rows = db.asked()
+        keys = Keyring(folder / "keys")
         assert len(rows) == 3 * each
         assert {row.state for row in rows} == {"served"}
         steps = [row.step for row in rows]
         assert steps == sorted(steps)
         assert len(set(steps)) > 2 or each == 5  # of few, a slow machine may take all up at once
-        assert [told["request"] for told in found["requests"]] == [str(request_of(row)) for row in rows]
+        assert [told["request"] for told in found["requests"]] == [str(request_of(row, keys)) for row in rows]
         memory = many()
         memory.begin(ROUNDS)
         while not memory._stint.stopped:
             for row in rows:
                 if row.step == memory.steps:
-                    memory.inbox.put(request_of(row))
+                    memory.inbox.put(request_of(row, keys))
             memory.step()
         assert story(memory.resume()) == found
     finally:

@@ -319,7 +319,7 @@ def test_what_is_no_database_of_ours_is_refused(tmp_path, database):
                 Database.open(path, readonly)
 
     for statement, said in [
-        ("PRAGMA user_version = 3", "is of version 3"),
+        ("PRAGMA user_version = 9", "is of version 9"),
         ("PRAGMA application_id = 1", "not the database of a run"),
         ("CREATE TRIGGER t AFTER INSERT ON log BEGIN DELETE FROM log; END", "other tables"),
         ("DROP TABLE clients", "other tables"),

@@ -28,6 +28,7 @@ from unknot.store.inbox import leave
 from unknot.store.keeper import RunKeeper
 from unknot.store.look import look
 from unknot.store.rows import START, Asked, entry_hash
+from unknot.store.sealed import IDS, MARKS, SAMPLES
 from unknot.store.watching import Watching
 
 CASE = ("federaser", "sync")
@@ -54,6 +55,8 @@ def forge(run: Path, folder: Path, log, states=None, inbox=()) -> None:
     """The same folder with another log, with right hashes, and other state files under their own digests."""
     remove_tree(folder)
     shutil.copytree(run, folder)
+    with Database.open(folder / "run.db", readonly=True) as db:
+        sealed = {kind: db.sealed(kind) for kind in (SAMPLES, MARKS, IDS)}
     (folder / "run.db").unlink()
     for suffix in ("-wal", "-shm"):
         (folder / f"run.db{suffix}").unlink(missing_ok=True)
@@ -66,6 +69,8 @@ def forge(run: Path, folder: Path, log, states=None, inbox=()) -> None:
         db._many("INSERT INTO log VALUES (?, ?, ?, ?, ?, ?)", rows)
         for asked in inbox:
             db._put(asked)
+        for kind, parts in sealed.items():
+            db.keep_sealed(kind, parts)
     for content in states or ():
         (folder / "state" / f"{hashlib.sha256(content).hexdigest()}.state").write_bytes(content)
 

@@ -1,16 +1,21 @@
 """The ids of samples that a request of the file names go with their client."""
 
 import json
+import shutil
 import struct
 from pathlib import Path
 
 import pytest
+from kept_runs import build
 from test_no_name_is_left import call
 
 from unknot.core.errors import RequestError
+from unknot.core.requests import erase
 from unknot.core.toml import to_toml
 from unknot.experiments import Experiment
+from unknot.federation.observers import Observers
 from unknot.store import Database, Keyring, sample_ids
+from unknot.store.keeper import RunKeeper
 
 IDS = [11, 13, 17, 19, 23, 29, 31, 37, 41, 43]
 OTHERS = [12, 14, 18, 20, 24, 30, 32, 38, 42, 44]
@@ -48,10 +53,7 @@ def holding(folder: Path, ids: list[int]) -> list[str]:
 def test_ids_are_never_in_the_log_and_go_with_their_client(file, tmp_path):
     out = tmp_path / "run"
     call("run", file, "--out", out, "--quiet", "--checkpoint", 0)
-    assert "run.db" not in holding(out, IDS)
-    assert "record.json" not in holding(out, IDS)
-    assert "config.toml" in holding(out, IDS)
-    assert any(name.endswith(".state") for name in holding(out, IDS))
+    assert holding(out, IDS) == ["config.toml"]
     call("forget", out, "--client", "Graz")
     call("resume", out, "--quiet")
     assert holding(out, IDS) == []
@@ -98,12 +100,80 @@ def test_a_run_that_is_begun_again_keeps_the_ids_that_are_named_now(file, tmp_pa
         assert sample_ids.known(db, Keyring(out / "keys")) == {0: (0, IDS), 1: (1, OTHERS)}
 
 
+@pytest.fixture
+def ids(tmp_path) -> Path:
+    path = tmp_path / "ids"
+    path.write_text("\n".join(map(str, IDS)))
+    return path
+
+
+def test_ids_that_are_asked_from_outside_are_sealed_while_they_wait_and_once_they_are_served(
+    file, ids, tmp_path
+):
+    out = tmp_path / "run"
+    call("run", file, "--out", out, "--quiet", "--set", "request=[]")
+    call("forget", out, "--client", "Graz", "--samples", ids)
+    assert holding(out, IDS) == []
+    assert (
+        json.loads(call("show", out, "--json").stdout)["requests"][0]["request"] == "erase 10 samples of Graz"
+    )
+    call("resume", out, "--quiet")
+    call("resume", out, "--quiet", "--rounds", 1)
+    assert holding(out, IDS) == []
+    found = json.loads(call("show", out, "--json").stdout)["requests"]
+    assert [(one["request"], one["state"]) for one in found] == [("erase 10 samples of Graz", "served")]
+    call("forget", out, "--client", "Graz", "--samples", ids)
+    call(
+        "resume", out, "--quiet", code=3
+    )  # they are known for erased: the ids were taken up again as they were
+    call("forget", out, "--client", "Graz")
+    call("resume", out, "--quiet")
+    assert holding(out, IDS) == []
+
+
+def test_who_has_no_keys_leaves_ids_open_until_they_are_taken_up(file, ids, tmp_path):
+    out, keys = tmp_path / "run", tmp_path / "keys"
+    call("run", file, "--out", out, "--quiet", "--set", "request=[]", "--keys", keys)
+    call("forget", out, "--client", "#0", "--samples", ids)
+    assert holding(out, IDS) == ["run.db"]
+    call("resume", out, "--quiet", "--keys", keys)
+    assert holding(out, IDS) == []
+
+
+def test_a_folder_with_names_from_before_an_erasure_of_samples_is_refused_for_good(file, ids, tmp_path):
+    out, keys, copy = tmp_path / "run", tmp_path / "keys", tmp_path / "copy"
+    call("run", file, "--out", out, "--quiet", "--set", "request=[]", "--keys", keys)
+    shutil.copytree(out, copy)
+    call("forget", out, "--client", "Graz", "--samples", ids, "--keys", keys)
+    call("resume", out, "--quiet", "--keys", keys)
+    for _ in range(2):
+        said = call("resume", copy, "--quiet", "--keys", keys, code=2).stderr
+        assert "older than its keys: it knows nothing of an erasure of samples of client 0" in said
+        assert said.endswith("Put a copy from after that erasure there\n")
+        call("forget", copy, "--client", "#0", "--samples", ids, "--keys", keys)
+
+
+def test_the_ids_of_a_request_that_crossed_the_clients_erasure_go_with_its_key(tmp_path):
+    def another(event):
+        if getattr(event, "kind", "") == "erase":
+            fed.inbox.put(erase({3: [0, 2, 3, 5]}))
+
+    fed = build()
+    fed.work.observers = Observers([another])
+    keeper = RunKeeper.create(fed, tmp_path / "run", every=0.0)
+    fed.run(4, requests=erase(3, round=2))
+    keeper.close()
+    assert holding(tmp_path / "run", [0, 2, 3, 5]) == []
+    with Database.open(tmp_path / "run" / "run.db", readonly=True) as db:
+        assert [one.state for one in db.asked()] == ["refused"]
+
+
 def test_a_request_that_never_came_keeps_none_either_and_its_words_stay(file, tmp_path):
     out = tmp_path / "run"
     text = file.read_text()
     file.write_text(text.replace("round = 1", "round = 9"))
     call("run", file, "--out", out, "--quiet", code=3)
-    assert any(name.endswith(".state") for name in holding(out, IDS))
+    assert holding(out, IDS) == ["config.toml"]
     before = json.loads((out / "record.json").read_text())["unserved"]
     call("forget", out, "--client", "Graz")
     call("resume", out, "--quiet", code=3)

@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from unknot.core import cipher
 from unknot.core.digests import digest_of
 from unknot.core.errors import StoreFullError
 
@@ -21,9 +22,10 @@ _ZEROS = bytes(MIB)
 
 @dataclass(frozen=True)
 class _Filed:
-    """Where a vector lies in the file, in pieces (start, size), and what it was."""
+    """Where a vector lies in the file, in pieces (start, size), under which key, and what it was."""
 
     pieces: tuple[tuple[int, int], ...]
+    key: bytearray
     dtype: torch.dtype
     device: torch.device
     size: int
@@ -33,9 +35,10 @@ class Shelf:
     """Vectors by name: the newest in memory up to `memory` bytes, older ones in a file up to `disk` bytes.
 
     `memory=None` keeps everything in memory. The file has no name: it is unlinked as soon as it is
-    made, so the system takes it back when the process ends, however it ends. A deleted vector's
-    bytes are overwritten at once, and their room is used again, in pieces where it must be: the
-    file is never longer than what lay on disk at the most.
+    made, so the system takes it back when the process ends, however it ends. What the disk still has
+    then is noise: each vector lies there under a key of its own, which is in this process's memory
+    alone. A deleted vector's key is wiped, its bytes are overwritten at once, and their room is used
+    again, in pieces where it must be: the file is never longer than what lay on disk at the most.
     """
 
     def __init__(self, memory: int | None = None, disk: int = 0) -> None:
@@ -62,13 +65,16 @@ class Shelf:
         if name in self._held:
             return self._held[name]
         filed = self._filed[name]
+        if not any(filed.key):
+            raise KeyError(name)  # it was deleted, and the disk refused to be written over
         raw = bytearray(filed.size)
         place = memoryview(raw)
         for start, size in filed.pieces:
             self._read(start, place[:size])
             place = place[size:]
+        plain = cipher.apply(filed.key, memoryview(raw))
         # NumPy reads an empty buffer, too; torch does not.
-        return torch.from_numpy(np.frombuffer(raw, dtype=np.uint8)).view(filed.dtype).to(filed.device)
+        return torch.from_numpy(np.frombuffer(plain, dtype=np.uint8)).view(filed.dtype).to(filed.device)
 
     def __delitem__(self, name: object) -> None:
         self._digests.pop(name, None)
@@ -76,6 +82,7 @@ class Shelf:
             self.memory_bytes -= _size(self._held.pop(name))
             return
         filed = self._filed[name]
+        filed.key[:] = bytes(len(filed.key))  # first: a disk may keep what is overwritten, or refuse to
         for start, size in filed.pieces:
             self._blank(start, size)
         del self._filed[name]
@@ -118,7 +125,8 @@ class Shelf:
                 "Allow the method more (memory, disk, in MiB), or train for fewer rounds"
             )
         pieces, free, end = self._room(size)
-        place = vector.detach().cpu().contiguous().view(torch.uint8).numpy().data
+        key = cipher.new_key()
+        place = cipher.apply(key, vector.detach().cpu().contiguous().view(torch.uint8).numpy().data)
         for start, length in pieces:
             self._write(start, place[:length])
             place = place[length:]
@@ -126,7 +134,7 @@ class Shelf:
         self._free, self._end = free, end
         del self._held[name]
         self.memory_bytes -= size
-        self._filed[name] = _Filed(pieces, vector.dtype, vector.device, size)
+        self._filed[name] = _Filed(pieces, key, vector.dtype, vector.device, size)
         self.disk_bytes += size
 
     def _room(self, size: int) -> tuple[tuple[tuple[int, int], ...], list[tuple[int, int]], int]:

@@ -9,7 +9,7 @@ is not as it was given; one whose attributes are more than plain data says what 
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 from weakref import WeakKeyDictionary
@@ -62,6 +62,9 @@ for _plain in (
 FORMAT = 2
 LASTING = ("method", "seed", "setup", "members", "nodes", "seconds", "stopped")
 """What of a history is written; rounds and requests are events, the rest is found anew, names with it."""
+Ids = tuple[int, tuple[int, ...]]
+"""Some samples of a client: whose, and which."""
+_Known = tuple[int, tuple[int, ...] | None]
 
 
 @runtime_checkable
@@ -74,7 +77,10 @@ class Remembers(Protocol):
 
 
 def write(fed: Federation) -> Written:
-    """All that a federation remembers between two steps, but for the events of its history."""
+    """All that a federation remembers between two steps, but for the events of its history.
+
+    Of samples that were erased, or are to be, it has how many: which ones, `ids_of` says.
+    """
     state, history = fed.state, fed.history
     if history is None:
         raise ConfigError("a federation that has not been run has nothing to remember")
@@ -85,7 +91,7 @@ def write(fed: Federation) -> Written:
         out.put([fed.steps, state.now, state.members, state.forgotten, state.costs, state.restarted])
         out.put([len(history.rounds), len(history.served)])
         out.put(sorted(state.data.erased))
-        out.put({client: sorted(ids) for client, ids in sorted(state.data.reduced.items())})
+        out.put({client: len(ids) for client, ids in sorted(state.data.reduced.items())})
         out.put([fed._stint, fed.work.apart, fed.serving.uncovered])
         out.put({name: getattr(history, name) for name in LASTING})
         out.put(history.set_aside_observers)
@@ -105,19 +111,36 @@ def write(fed: Federation) -> Written:
         with out.at(f"lane {lane.name!r}"):
             _put_lane(out, fed, lane)
     with out.at("a request"):
-        out.put([_told(waiting, state.data.erased) for waiting in fed.serving.inbox.waiting])
+        out.put([_told(waiting) for waiting in fed.serving.inbox.waiting])
     out.put(numbers_of(_parts(fed)))
     return out.written()
 
 
-def restore(fed: Federation, content: bytes, get: Callable[[str], Tensor], events: list[bytes]) -> None:
+def ids_of(fed: Federation) -> list[Ids]:
+    """Which samples of whom what is written knows: those that were erased, and those that are to be."""
+    data = fed.state.data
+    found = [(client, tuple(sorted(ids))) for client, ids in sorted(data.reduced.items())]
+    for waiting in fed.serving.inbox.waiting:
+        found += [(one.client, one.samples or ()) for one in _in_part(waiting.request, data.erased)]
+    return found
+
+
+def restore(
+    fed: Federation,
+    content: bytes,
+    get: Callable[[str], Tensor],
+    events: list[bytes],
+    ids: Iterable[_Known] = (),
+) -> None:
     """Make a federation that was built anew what it was when this was written.
 
     `get` gives tensors by digest, `events` are those of its history (`write_event`), in order; those that
-    came later may be among them. Raises `Unreadable` if the two do not fit together.
+    came later may be among them. `ids` are those of `ids_of`, None where nobody knows them any more. Raises
+    `Unreadable` if these do not fit together.
     """
+    read = Reader(content, get, _known(fed), fed.data.names, fed.built.vector.device)
     try:
-        _restore(fed, Reader(content, get, _known(fed), fed.data.names, fed.built.vector.device), get, events)
+        _restore(fed, read, events, iter(ids))
     except (written.NotPlain, Unreadable, ConfigError):
         raise
     except Exception as error:  # of content that somebody made up
@@ -367,20 +390,19 @@ def _notes(lane: str, told: dict[str, Any]) -> Notes:
 # Requests and history ------------------------------------------------------------------------------------
 
 
-def _told(waiting: Waiting, erased: Container[int]) -> dict[str, object]:
+def _told(waiting: Waiting) -> dict[str, object]:
     told: dict[str, object] = dict(vars(waiting))
     told["touched"] = [lane.name for lane in waiting.touched]
-    told["request"] = _without_ids(waiting.request, erased)
+    told["request"] = _without_ids(waiting.request)
     return told
 
 
-def _without_ids(request: Request, erased: Container[int]) -> Request:
-    """The same request, in the same words; of who was erased since, as many samples, and not which."""
+def _without_ids(request: Request) -> Request:
+    """The same request, in the same words: as many samples, and not which."""
     if not isinstance(request, Erase):
         return request
     targets = [
-        Target(one.client, tuple(range(len(one.samples)))) if one.samples and one.client in erased else one
-        for one in request.targets
+        Target(one.client, tuple(range(len(one.samples)))) if one.samples else one for one in request.targets
     ]
     return Erase(tuple(targets), request.at)
 
@@ -410,12 +432,37 @@ def _check_numbers(before: Mapping[str, object], now: Mapping[str, object]) -> N
             raise Unreadable(f"the run was begun with {place} {told[0]}, and this federation has {told[1]}")
 
 
-def _waiting(told: Mapping[str, Any], lanes: Mapping[str, Lane]) -> Waiting:
+def _in_part(request: Request, erased: Container[int]) -> list[Target]:
+    """The targets of a request that are samples of somebody who is there still."""
+    targets = request.targets if isinstance(request, Erase) else ()
+    return [one for one in targets if one.samples and one.client not in erased]
+
+
+def _with_ids(request: Request, erased: Container[int], ids: Iterator[_Known]) -> Request:
+    """The same request, with the samples that it names; of who was erased since nobody knows them."""
+    wanted = _in_part(request, erased)
+    found = {one.client: Target(one.client, _next(ids, one.client, len(one.samples or ()))) for one in wanted}
+    known = {client: target for client, target in found.items() if target.samples}
+    if not isinstance(request, Erase) or not known:
+        return request
+    return Erase(tuple(known.get(one.client, one) for one in request.targets), request.at)
+
+
+def _next(ids: Iterator[_Known], client: int, count: int) -> tuple[int, ...] | None:
+    """The next ones, which must be so many of that client."""
+    whose, found = next(ids, (None, None))
+    if whose != client or (found is not None and len(found) != count):
+        raise Unreadable(f"the ids of {count} samples of client {client} are not there")
+    return found
+
+
+def _waiting(told: Mapping[str, Any], fed: Federation, ids: Iterator[_Known]) -> Waiting:
+    lanes, erased = fed.state.lanes, fed.state.data.erased
     touched = [lanes[name] for name in told["touched"] if name in lanes]
-    return Waiting(**{**told, "touched": touched})
+    return Waiting(**{**told, "touched": touched, "request": _with_ids(told["request"], erased, ids)})
 
 
-def _restore(fed: Federation, read: Reader, get: Callable[[str], Tensor], events: list[bytes]) -> None:
+def _restore(fed: Federation, read: Reader, events: list[bytes], ids: Iterator[_Known]) -> None:
     state = fed.state
     if (found := read.read()) != FORMAT:
         raise Unreadable(f"it is of the format {found}, and this version of unknot reads {FORMAT}")
@@ -426,8 +473,9 @@ def _restore(fed: Federation, read: Reader, get: Callable[[str], Tensor], events
             state.data.erase(client)
         else:  # its files are gone, as they should be: it is erased all the same
             state.data.shut(client)
-    for client, ids in read.read().items():
-        held = set(state.data[client].ids.tolist()) & set(ids) if client in state.data else set()
+    for client, count in read.read().items():
+        gone = set(_next(ids, client, count) or ())
+        held = set(state.data[client].ids.tolist()) & gone if client in state.data else set()
         if held:
             state.data.erase(client, sorted(held))
     fed._stint, fed.work.apart, fed.serving.uncovered = read.read()
@@ -440,7 +488,7 @@ def _restore(fed: Federation, read: Reader, get: Callable[[str], Tensor], events
     state.lanes.clear()
     for _ in range(read.read()):
         _take_lane(read, fed)
-    fed.serving.inbox.waiting[:] = [_waiting(told, state.lanes) for told in read.read()]
+    fed.serving.inbox.waiting[:] = [_waiting(told, fed, ids) for told in read.read()]
     _check_numbers(read.read(), numbers_of(_parts(fed)))
     if not read.ended:
         raise Unreadable("there is more than was to be written")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from typing import Any
 
@@ -221,7 +221,10 @@ class History:
     experiment: dict[str, Any] = field(default_factory=dict)
     """The file that the run came from, with what was changed on the way: it can be run again from this."""
     members: dict[str, tuple[int, ...]] = field(default_factory=dict)
-    """The clients of each lane at the start; requests say who came and went."""
+    """The clients of each lane at the start; requests say who came and went.
+
+    Here and in `nodes`, a run that is kept leaves out who was erased.
+    """
     nodes: dict[str, list[tuple[int, ...]]] = field(default_factory=dict)
     """The clients of each model of a lane that has several, at the start: an influence tree's, root first."""
     names: dict[int, str] = field(default_factory=dict)
@@ -260,6 +263,14 @@ class History:
         """Something is erased: keep no model from before, and no words that somebody else chose."""
         self.model = None
         self.set_aside_observers = [aside.wordless for aside in self.set_aside_observers]
+
+    def leave_out(self, clients: Collection[int]) -> None:
+        """Of who is erased from the disk, not where it was at the start: that may have come of its data."""
+        self.members = {lane: _without(who, clients) for lane, who in self.members.items()}
+        self.nodes = {
+            lane: [left for one in nodes if (left := _without(one, clients))]
+            for lane, nodes in self.nodes.items()
+        }
 
     def __repr__(self) -> str:
         scores = [f"{split} {self.metric.name} {score.value:.3f}" for split, score in self.scores.items()]
@@ -493,6 +504,10 @@ def _hint(aside: Counter[str]) -> str:
 
 _WHO = {Trip: ("client",), Round: ("clients",), Served: ("clients", "cancelled", "entered", "left")}
 """The fields that are clients, or hold some."""
+
+
+def _without(who: tuple[int, ...], gone: Collection[int]) -> tuple[int, ...]:
+    return tuple(client for client in who if client not in gone)
 
 
 def _called(who: Any, names: Mapping[int, str]) -> Any:

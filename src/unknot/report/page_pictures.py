@@ -486,7 +486,7 @@ def _icicle(sheet: Sheet, forest: _Forest) -> Html:
                 element("text", text, x=at, y=high * (level + 0.5), dy=".34em", class_="middle", style=tone)
             )
     signs = [("box", KEPT, "a model of these clients")]
-    signs += [("box", PALE, "holds an erased client, or its samples")] if gone else []
+    signs += [("box", PALE, "holds an erased client, or its samples")] if gone & set(forest.order) else []
     rows = min(depth + 1, LEVELS)
     about = f"an influence tree of {many} clients and {len(forest.places)} models"
     caption = (

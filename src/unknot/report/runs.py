@@ -75,7 +75,7 @@ def sheet(run: Record) -> RenderableType:
         row("model", run["model"], f"shaped by {', '.join(lineage[:FEW]) or 'nobody'}{more}")
     row("requests", *([_request(one) for one in run["requests"]] or [Text("none")]))
     if run["erased"]:
-        row("erased", *(line for one in run["erased"] for line in (_erased(one), *_stays(one))))
+        row("erased", *map(_erased, run["erased"]), *_stays(run["erased"]))
     row("kept", ", ".join(_kept(run, what, count) for what, count in run["sizes"].items()))
     return rows
 
@@ -169,8 +169,9 @@ def _erased(one: Record) -> str:
     return f"{when(one['at'])}: {', '.join([*whole, *parts])}; {told}{'' if one['truncated'] else reader}"
 
 
-def _stays(one: Record) -> list[str]:
-    return [f"  stays: {line}" for line in one["stays"]]
+def _stays(erased: list[Record]) -> list[str]:
+    """What stays after several erasures is mostly the same, and said once."""
+    return [f"stays: {line}" for line in dict.fromkeys(line for one in erased for line in one["stays"])]
 
 
 def _all(run: Record) -> int:

@@ -21,7 +21,7 @@ STATE = "state"
 SERVER = ("validation", "test", "public")
 MOST = 1 << 34  # bytes
 Marks = dict[int, bytes]
-"""A digest of what each client holds, by number."""
+"""A digest of what each client holds, by number: for the run alone, sealed under the client's key."""
 Server = dict[str, bytes]
 """A digest of each part of the data that is the server's: what models are measured on, what is public."""
 
@@ -60,7 +60,8 @@ class Checkpoint:
     """The written form of the federation."""
     tensors: Mapping[str, int | None]
     """The digests that it names, with the owner of each that is one client's alone."""
-    marks: Marks
+    ids: tuple[int, ...]
+    """Under which numbers the ids of samples lie that it knows, sealed: they are not in the file."""
     server: Server
     head: tuple[int, bytes]
     """The number and the hash of the log's last entry before it: a log that lost its end is found by it."""
@@ -68,7 +69,7 @@ class Checkpoint:
     def write(self, folder: Path) -> str:
         """Put it into its place, durably; its digest."""
         out = Writer()
-        out.put([self.content, dict(self.tensors), self.marks, self.server, self.head])
+        out.put([self.content, dict(self.tensors), self.ids, self.server, self.head])
         raw = out.written().content
         digest = hashlib.sha256(raw).hexdigest()
         write_whole(inside(folder / STATE, f"{digest}.state"), raw)
@@ -81,13 +82,13 @@ class Checkpoint:
         if hashlib.sha256(raw).hexdigest() != digest:
             raise StoreError(f"{path} is damaged: its bytes are not those that were written")
         try:
-            content, tensors, marks, server, head = Reader(raw).read()
-            known = _digests(tensors) and _marks(marks) and _server(server) and _head(head)
+            content, tensors, ids, server, head = Reader(raw).read()
+            known = _digests(tensors) and _numbers(ids) and _server(server) and _head(head)
             if not isinstance(content, bytes) or not known:
                 raise Unreadable("other parts")
         except (Unreadable, ValueError, TypeError) as error:
             raise StoreError(f"{path} is not a checkpoint of this version of unknot: {error}") from None
-        return Checkpoint(content, tensors, marks, server, head)
+        return Checkpoint(content, tensors, ids, server, head)
 
 
 def marks_of(data: FederatedData) -> Marks:
@@ -120,12 +121,20 @@ def server_marks(data: FederatedData) -> Server:
     return found
 
 
-def check_marks(data: FederatedData, kept: Checkpoint, folder: Path) -> None:
-    """Raise `StoreError` if the server, or somebody who is still there, has other data than was kept."""
+def check_marks(data: FederatedData, marks: Mapping[int, bytes | None], kept: Server, folder: Path) -> None:
+    """Raise `StoreError` if the server, or somebody who is still there, has other data than was kept.
+
+    A mark that cannot be read any more says nothing: its client is erased before anything else.
+    """
     now, server = marks_of(data), server_marks(data)
-    other = sorted(client for client in kept.marks if client in now and now[client] != kept.marks[client])
-    lost = sorted(set(kept.marks) - set(now))
-    changed = [part for part in SERVER if kept.server.get(part) != server.get(part)]
+    other = sorted(c for c, mark in marks.items() if mark is not None and now.get(c, mark) != mark)
+    lost = sorted(set(marks) - set(now))
+    if unknown := sorted(set(now) - set(marks)):
+        raise StoreError(
+            f"{folder}: {data.label(unknown[0])} was not there when the run was begun, or its database is "
+            "damaged: give the run the data that it was begun with, or take the database from a backup"
+        )
+    changed = [part for part in SERVER if kept.get(part) != server.get(part)]
     if other or lost or changed:
         who = f"the data of {data.label((other or lost)[0])}" if other or lost else f"the {changed[0]} data"
         gone = not other and (lost or changed[0] not in server)
@@ -146,10 +155,8 @@ def _head(found: object) -> bool:
     return isinstance(found, tuple) and len(found) == 2 and is_count(found[0]) and type(found[1]) is bytes
 
 
-def _marks(found: object) -> bool:
-    return isinstance(found, dict) and all(
-        is_count(client) and type(mark) is bytes for client, mark in found.items()
-    )
+def _numbers(found: object) -> bool:
+    return isinstance(found, tuple) and all(map(is_count, found))
 
 
 def _server(found: object) -> bool:

@@ -1,4 +1,4 @@
-"""A run's database: the log of what happened, the inbox of what was asked, the clients' sealed names and ids.
+"""A run's database: the log of what happened, the inbox of what was asked, what is sealed for clients.
 
 SQLite in a form in which a commit is on the disk when it returns, what is deleted is overwritten, and several
 processes may read while one writes. A file that is not ours to the letter is refused.
@@ -33,11 +33,12 @@ from unknot.store.rows import (
     asked_of,
     entry_hash,
     entry_of,
+    is_count,
 )
 
 KINDS = ("erase", "join", "pause", "stop", "go")
 """What may be asked for."""
-_APPLICATION, _VERSION = 0x756E6B74, 2
+_APPLICATION, _VERSION = 0x756E6B74, 3
 _TABLES = {
     "log": "CREATE TABLE log (number INTEGER PRIMARY KEY, kind TEXT NOT NULL, body BLOB NOT NULL, "
     "at TEXT NOT NULL, previous BLOB NOT NULL, hash BLOB NOT NULL)",
@@ -45,8 +46,8 @@ _TABLES = {
     "asker TEXT NOT NULL, asked_at TEXT NOT NULL, step INTEGER, taken_at TEXT, done_at TEXT, "
     "state TEXT NOT NULL, outcome BLOB NOT NULL, hash BLOB NOT NULL)",
     "clients": "CREATE TABLE clients (number INTEGER PRIMARY KEY, name BLOB NOT NULL)",
-    "samples": "CREATE TABLE samples (request INTEGER PRIMARY KEY, client INTEGER NOT NULL, "
-    "ids BLOB NOT NULL)",
+    "sealed": "CREATE TABLE sealed (kind TEXT NOT NULL, number INTEGER NOT NULL, client INTEGER NOT NULL, "
+    "content BLOB NOT NULL, PRIMARY KEY (kind, number)) WITHOUT ROWID",
 }
 _BUSY = 5.0  # seconds that another process's writing is waited for
 _SOON = 1.0  # seconds that readers are waited for where it can be done without
@@ -367,26 +368,33 @@ class Database:
         return found
 
     def drop_clients(self, numbers: Collection[int]) -> None:
-        """Delete the names of these clients, and the ids of their samples."""
+        """Delete the names of these clients, and all that is sealed for them."""
         with self.transaction():
             self._many("DELETE FROM clients WHERE number = ?", [(number,) for number in numbers])
-            self._many("DELETE FROM samples WHERE client = ?", [(number,) for number in numbers])
+            self._many("DELETE FROM sealed WHERE client = ?", [(number,) for number in numbers])
 
-    def keep_samples(self, sealed: Mapping[int, tuple[int, bytes]]) -> None:
-        """Keep the sealed ids of samples that requests of the run's own file name: by place, with whose."""
+    def keep_sealed(self, kind: str, parts: Mapping[int, tuple[int, bytes]]) -> None:
+        """Keep sealed parts of a kind, by number, with whose they are: see `sealed.py`."""
         with self.transaction():
-            rows = [(place, *one) for place, one in sealed.items()]
-            self._many("INSERT OR REPLACE INTO samples VALUES (?, ?, ?)", rows)
+            rows = [(kind, number, *part) for number, part in parts.items()]
+            self._many("INSERT OR REPLACE INTO sealed VALUES (?, ?, ?, ?)", rows)
 
-    def samples(self) -> dict[int, tuple[int, bytes]]:
-        """What `keep_samples` has kept."""
-        found = self._all("SELECT request, client, ids FROM samples ORDER BY request")
-        for place, client, ids in found:
-            if not isinstance(place, int) or not isinstance(client, int) or not isinstance(ids, bytes):
+    def drop_sealed(self, kind: str, numbers: Collection[int]) -> None:
+        """Delete these parts of a kind."""
+        with self.transaction():
+            self._many("DELETE FROM sealed WHERE kind = ? AND number = ?", [(kind, n) for n in numbers])
+
+    def sealed(self, kind: str) -> dict[int, tuple[int, bytes]]:
+        """What `keep_sealed` has kept of a kind."""
+        found = self._all(
+            "SELECT number, client, content FROM sealed WHERE kind = ? ORDER BY number", (kind,)
+        )
+        for number, client, content in found:
+            if not is_count(number) or not is_count(client) or not isinstance(content, bytes):
                 raise StoreError(
-                    f"{self.path}: the samples of request {place} are damaged: take it from a backup"
+                    f"{self.path}: what is sealed there ({kind}) is damaged: take it from a backup"
                 )
-        return {place: (client, ids) for place, client, ids in found}
+        return {number: (client, content) for number, client, content in found}
 
     def _asked(self, which: str, *values: object) -> list[Asked]:
         return [asked_of(row, self.path) for row in self._all(f"SELECT * FROM inbox {which}", values)]

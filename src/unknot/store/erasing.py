@@ -14,15 +14,16 @@ from typing import TYPE_CHECKING, Any
 
 from unknot.core.errors import StoreError
 from unknot.core.written import plain_data
-from unknot.store import sample_ids
+from unknot.store import sealed
 from unknot.store.checkpoint import STATE, Checkpoint
 from unknot.store.database import Database
 from unknot.store.entries import plain, read_plain
 from unknot.store.files import remove, sweep
 from unknot.store.files import told as tell
-from unknot.store.inbox import body_of, told_of
+from unknot.store.inbox import body_of, hidden_of, told_of
 from unknot.store.keyring import Keyring
 from unknot.store.rows import REFUSED, SERVED, Asked, is_count
+from unknot.store.sample_ids import hide_anew
 
 if TYPE_CHECKING:
     from unknot.store.keeper import RunKeeper
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 _LEFT = ("config.toml", "record.json", "report.html", "model.safetensors", "timeline.png")
 RESULTS = (*_LEFT, *(f".part.{name}" for name in _LEFT))
 """What an earlier end of the run left, whole or half: it knows the erased client, or its name."""
+EACH = ("probabilities", "expires", "factors", "corrupt")
+"""Settings that have a value for each client, or name clients."""
 PATIENCE = 2.0
 """Seconds that readers of the database are waited for."""
 
@@ -55,7 +58,8 @@ def scrub(keeper: RunKeeper, clean: Checkpoint, state: str, told: Scrubbing) -> 
         for asked in keeper.db.asked():
             leave_ids_out(keeper.db, keeper.keyring, asked.number)
         _seal_anew(keeper.db, keeper.keyring, set(renewed))
-        sample_ids.seal_anew(keeper.db, keeper.keyring, set(renewed))
+        keeper.db.drop_sealed(sealed.IDS, keeper.db.sealed(sealed.IDS).keys() - set(clean.ids))
+        sealed.seal_anew(keeper.db, keeper.keyring, set(renewed))
     keeper.keyring.drop_old(renewed)
     return {
         "whole": list(whole),
@@ -116,15 +120,31 @@ class Scrubbing:
                 raise StoreError("an entry of the log names no clients: it was changed")
 
 
-def stays(erased: Mapping[str, Any]) -> list[str]:
-    """What is left after an erasure that the log tells of, and why, in words."""
+def stays(erased: Mapping[str, Any], table: object = None) -> list[str]:
+    """What is left after an erasure that the log tells of, and why, a line each; `table` is the experiment.
+
+    But for what a method knowingly keeps, no line names who was erased: those of several erasures are the
+    same, and need be said once. Results are what the run's end leaves: config.toml, record.json, report.html.
+    """
     whole, parts, known = (_clients(erased.get(name)) for name in ("whole", "parts", "known"))
     found = []
     if whole:
-        found.append(f"the number of {whole}, in the log: when it was at work, that it was erased, and when")
-        found.append("of the rounds that it was part of, in the log: mean training loss, costs and scores")
+        found += [
+            "an erased client's number, when it was erased, and who asked: so that it stays erased (log, "
+            "requests, checkpoint, keys, results)",
+            "when it was at work, in which lane, and how long, which tells about how many samples it had "
+            "(log, results)",
+            "figures of the rounds that it was part of: mean training loss, costs, scores (log, results)",
+            "what all data was like when the run was begun: samples in all, names of classes and of columns "
+            "(log, checkpoint, results)",
+        ]
+        if settings := _of_each(table):
+            found.append(f"settings with a value a client: {', '.join(settings)} (log, checkpoint, results)")
     if parts:
-        found.append(f"the ids of the erased samples of {parts}, where a request names them, until it goes")
+        found.append(
+            "how many samples were erased; which, sealed until their client goes (config.toml has those that "
+            "the run's own file names)"
+        )
     if method := erased.get("approximate"):
         also = f", and keeps what {known} had a part in" if known else ""
         found.append(f"the model may still know what was erased: {str(method)[:100]} is approximate{also}")
@@ -133,6 +153,18 @@ def stays(erased: Mapping[str, Any]) -> list[str]:
             "the files that it was read from, and copies (backups, snapshots, models): they are yours"
         )
     return found
+
+
+def _of_each(table: object) -> list[str]:
+    """The settings of an experiment that have a value a client; of a run made in Python, any there may be."""
+    if table is None:
+        return [f"{', '.join(EACH[:-1])} or {EACH[-1]}, where it has any"]
+    if not isinstance(table, Mapping):
+        return []
+    below = [name for inner in table.values() for name in (_of_each(inner) if inner is not None else [])]
+    return list(
+        dict.fromkeys([*(name for name in EACH if isinstance(table.get(name), list | tuple)), *below])
+    )
 
 
 def _clients(numbers: object) -> str:
@@ -153,7 +185,7 @@ def leave_ids_out(db: Database, keyring: Keyring, number: int) -> bool:
     It comes to the same: whether all of an erased client is asked for or a part, it is gone.
     """
     asked = db.request(number)
-    told, reason = told_of(asked) if asked.kind == "erase" else ([], b"")
+    told, reason = hidden_of(asked) if asked.kind == "erase" else ([], b"")
     without = [(client, None if keyring.destroyed(client) else samples) for client, samples in told]
     if without == told:
         return False
@@ -162,7 +194,7 @@ def leave_ids_out(db: Database, keyring: Keyring, number: int) -> bool:
 
 
 def _seal_anew(db: Database, keyring: Keyring, clients: Collection[int]) -> None:
-    """Seal names, reasons and refusals of these clients under their new keys."""
+    """Seal names, reasons, ids of samples and refusals of these clients under their new keys."""
     names = {
         client: anew
         for client, sealed in db.client_names().items()
@@ -170,13 +202,14 @@ def _seal_anew(db: Database, keyring: Keyring, clients: Collection[int]) -> None
     }
     db.name_clients(names)
     for asked in db.asked():
-        told, reason = told_of(asked)
-        if told and told[0][0] in clients:
+        told, reason = hidden_of(asked)
+        if any(client in clients for client, _ in told):
             first, outcome = told[0][0], asked.outcome
-            body = body_of(told, _anew(keyring, first, reason, b"reason")) if reason else asked.body
-            if asked.state == REFUSED and outcome:
+            if first in clients and reason:
+                reason = _anew(keyring, first, reason, b"reason")
+            if first in clients and asked.state == REFUSED and outcome:
                 outcome = _anew(keyring, first, outcome, b"outcome")
-            db.reword(asked.number, body, outcome)
+            db.reword(asked.number, body_of(hide_anew(keyring, told, clients), reason), outcome)
 
 
 def _anew(keyring: Keyring, client: int, sealed: bytes, about: bytes) -> bytes:

@@ -18,6 +18,7 @@ from unknot.store.entries import plain
 from unknot.store.keyring import Keyring
 from unknot.store.lock import Process
 from unknot.store.rows import REFUSED, SERVED, Asked
+from unknot.store.sample_ids import Hidden, Told, count, hide, show
 
 Number = Callable[[int | str], int]
 
@@ -26,9 +27,10 @@ def leave(db: Database, request: Request, keyring: Keyring, reason: str = "", by
     """Leave a request in a run's database; its number. It comes as soon as it is taken up.
 
     The reason is sealed for whom the request names first, and goes with that client; of one that has no key
-    it is not kept. No key is made here: the process that runs the run alone changes those.
+    it is not kept. No key is made here: the process that runs the run alone changes those. So are ids of
+    samples sealed; who has no keys leaves them open until they are taken up.
     """
-    told: list[tuple[int, tuple[int, ...] | None]]
+    told: Told
     if isinstance(request, Join):
         kind, told = "join", [(client, None) for client in request.clients]
     else:
@@ -39,13 +41,13 @@ def leave(db: Database, request: Request, keyring: Keyring, reason: str = "", by
     sealed = keyring.seal(first, reason.encode(), b"reason") if reason else b""
     who = by or asker()
     with db.transaction():
-        number = db.ask(kind, body_of(told, sealed), who)
+        number = db.ask(kind, body_of(hide(keyring, told), sealed), who)
         db.append([("asked", plain({"request": number, "kind": kind, "by": who}))])
     db.bring_in()
     return number
 
 
-def body_of(told: list[tuple[int, tuple[int, ...] | None]], sealed: bytes) -> bytes:
+def body_of(told: Hidden, sealed: bytes) -> bytes:
     """Whom a request names, and its sealed reason, as the inbox keeps them."""
     out = Writer()
     out.put([told, sealed])
@@ -60,13 +62,19 @@ def asker() -> str:
         return "unknown"
 
 
-def told_of(asked: Asked) -> tuple[list[tuple[int, tuple[int, ...] | None]], bytes]:
-    """Whom a request names, and its sealed reason; nobody where it was emptied."""
+def told_of(asked: Asked) -> tuple[Told, bytes]:
+    """Whom a request names, how many samples of each, and its sealed reason; nobody where it was emptied."""
+    told, sealed = hidden_of(asked)
+    return count(told), sealed
+
+
+def hidden_of(asked: Asked) -> tuple[Hidden, bytes]:
+    """The same as it lies there: the ids of samples sealed."""
     if not asked.body:
         return [], b""
     try:
         told, sealed = Reader(asked.body).read()
-        for client, samples in told:
+        for client, samples in count(told):
             Target(client, samples)
         if not isinstance(sealed, bytes):
             raise TypeError("no sealed reason")
@@ -75,9 +83,9 @@ def told_of(asked: Asked) -> tuple[list[tuple[int, tuple[int, ...] | None]], byt
         raise StoreError(f"request {asked.number} cannot be read: {error}") from None
 
 
-def request_of(asked: Asked) -> Request:
+def request_of(asked: Asked, keyring: Keyring) -> Request:
     """The request itself."""
-    told, _ = told_of(asked)
+    told = show(keyring, hidden_of(asked)[0])
     if not told:
         raise StoreError(f"request {asked.number} names nobody")
     if asked.kind == "join":

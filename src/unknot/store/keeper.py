@@ -25,9 +25,16 @@ from unknot.federation.describe import describe
 from unknot.federation.history import Event, History, Served
 from unknot.federation.interrupts import check_now
 from unknot.federation.letterbox import Letter
-from unknot.store import erasing, older, sample_ids
+from unknot.store import erasing, older, sample_ids, sealed
 from unknot.store.checkpoint import STATE, Checkpoint, Named, check_marks, mark_of, marks_of, server_marks
-from unknot.store.compare import check_setup, differences, lost_end, lost_requests, noted
+from unknot.store.compare import (
+    check_setup,
+    differences,
+    lost_end,
+    lost_requests,
+    noted,
+    samples_erased_since,
+)
 from unknot.store.database import Database
 from unknot.store.entries import plain, read_named, read_plain
 from unknot.store.erasing import RESULTS, Scrubbing
@@ -57,6 +64,7 @@ from unknot.store.naming import (
 )
 from unknot.store.post import Post
 from unknot.store.rows import SERVED
+from unknot.store.sealed import IDS, MARKS, SAMPLES, pack_ids, unpack_ids
 from unknot.store.vault import Item, Vault
 
 if TYPE_CHECKING:
@@ -98,9 +106,12 @@ class RunKeeper:
             self._stack.close()
             raise
         self._stint: object = None
-        self._marks: dict[int, bytes] = {}
         self._server: dict[str, bytes] = {}
+        self._left = 0  # how many clients had been erased when that was noted
         self._less: dict[int, int] = {}  # how many samples clients had lost when they were marked
+        self._ids: dict[form.Ids, int] = {}  # of samples, which the last checkpoint knows, and their numbers
+        self._highest = 0  # of those numbers, ever
+        self._new: dict[str, dict[int, tuple[int, bytes]]] = {MARKS: {}, IDS: {}}  # that are not kept yet
         self._events: list[bytes] = []  # that the log does not have yet
         self._rounds = self._served = 0  # how many the log has, with those
         self._erased: list[Served] = []  # that have not reached the disk
@@ -144,7 +155,7 @@ class RunKeeper:
         return keeper
 
     def _begin(self, fed: Federation, table: Mapping[str, Any] | None, keys: str | Path | None) -> None:
-        self._marks, self._server = marks_of(fed.data), server_marks(fed.data)
+        self._server, self._left = server_marks(fed.data), len(fed.data.erased)
         begun = {
             **noted(fed),
             "table": None if table is None else sample_ids.counted(table),
@@ -154,13 +165,14 @@ class RunKeeper:
             "named": bool(fed.data.names),
         }
         self.db.append([("begun", plain(begun))])  # before there are keys: so that they are known for ours
-        whose = {client for client, _ in self.db.samples().values()}
+        whose = {client for kind in (SAMPLES, MARKS, IDS) for client, _ in self.db.sealed(kind).values()}
         self.db.drop_clients({*self.db.client_names(), *whose})  # of a beginning that was broken off
         self.keyring.make(fed.data.clients)  # all: who leaves a request must not have to make one
         self.db.name_clients(
             {c: self.keyring.seal(c, n.encode(), b"name") for c, n in fed.data.names.items()}
         )
         sample_ids.keep(self.db, self.keyring, sample_ids.ids_in(table or {}))
+        sealed.keep(self.db, self.keyring, MARKS, {c: (c, mark) for c, mark in marks_of(fed.data).items()})
         self._attach(fed)
         if fed._stint is not None:
             self._stint = fed._stint
@@ -244,6 +256,7 @@ class RunKeeper:
             raise StoreError(
                 f"{self.folder} was begun, and nothing was kept yet: begin it again, in the same folder"
             )
+        late = samples_erased_since(self.db, self.keyring, self.folder)
         said = [*lost_end(self.db, self.folder, checkpoints), *lost_requests(self.db)]
         said += differences(fed, self.db, self.folder)
         built = describe(fed.method, fed.state, fed.metrics, fed.called)
@@ -261,21 +274,39 @@ class RunKeeper:
             )
         bodies = [entry.body for entry in self.db.entries(kind="event")]
         try:
-            form.restore(fed, found.content, _each_its_own(tensors), bodies)
-            check_marks(fed.data, found, self.folder)
+            form.restore(fed, found.content, _each_its_own(tensors), bodies, self._known_ids(found))
+            marks = dict(sealed.opened(self.db, self.keyring, MARKS).values())
+            check_marks(fed.data, marks, found.server, self.folder)
             check_setup(fed, built, self.db, self.folder)
         except (KeyError, Unreadable) as error:
             raise StoreError(f"{self.folder}: {error}; was the federation set up as it was?") from None
-        self._marks, self._server = dict(found.marks), dict(found.server)
+        self._server, self._left = dict(found.server), len(fed.data.erased)
         self._less = {client: len(ids) for client, ids in fed.data.reduced.items()}
         newest = checkpoints[-1]
         self._rounds, self._served = newest.rounds, newest.served
         self.post.go_on(named, newest, [waiting.asked for waiting in fed.serving.inbox.waiting])
+        if late:  # it was asked for again
+            self.post.hurry()
+            said.append(f"{self.folder} is older than its keys: what was asked comes before anything else")
         self._open, self._stint = [(named, frozenset(found.tensors))], fed._stint
         self.said += [*troubles, *said]
         here = noted(fed)["environment"]
         self.db.append([("resumed", plain({"step": fed.steps, "said": self.said, "environment": here}))])
         self._attach(fed)
+
+    def _known_ids(self, kept: Checkpoint) -> list[tuple[int, tuple[int, ...] | None]]:
+        """The ids of samples that a checkpoint knows; of who was erased since, none."""
+        parts = sealed.opened(self.db, self.keyring, IDS)
+        if not parts.keys() >= set(kept.ids):
+            raise StoreError(f"{self.folder}: ids of samples are missing: take {DATABASE} from a backup")
+        self._highest = max(parts, default=0)
+        known: list[tuple[int, tuple[int, ...] | None]] = []
+        for number in kept.ids:
+            client, part = parts[number]
+            known.append((client, None if part is None else unpack_ids(part)))
+            if part is not None:
+                self._ids[client, unpack_ids(part)] = number
+        return known
 
     # What the federation calls -------------------------------------------------------------------------
 
@@ -370,7 +401,8 @@ class RunKeeper:
             }
             self.vault.put(items)
         owners = {digest: kept.owner for digest, kept in written.tensors.items()}
-        found = Checkpoint(written.content, owners, self._marks, self._server, self.db.head())
+        ids = self._note_ids(fed)
+        found = Checkpoint(written.content, owners, ids, self._server, self.db.head())
         state = found.write(self.folder)
         named = self._named(fed, state)
         entries = [("event", body) for body in self._events]
@@ -379,6 +411,8 @@ class RunKeeper:
         self._tried = (named, frozenset(owners))
         with self.db.transaction():
             self._note_done(fed)
+            for kind, parts in self._new.items():
+                sealed.keep(self.db, self.keyring, kind, parts)
             self.db.append([*entries, ("checkpoint", plain(named))])
         self._logged()
         if self._unfinished:
@@ -396,6 +430,7 @@ class RunKeeper:
         self._unfinished |= bool(self._erased)
         self._open = [*([] if self._unfinished else self._open[-1:]), self._tried]
         self._events, self._erased, self._done, self._tried = [], [], [], None
+        self._new = {MARKS: {}, IDS: {}}
 
     def _look_back(self) -> None:
         """Did the last one get into the log? Who was interrupted there cannot know."""
@@ -413,12 +448,28 @@ class RunKeeper:
         self._events += [form.write_event(fed, event) for event in new]
         self._served = max(self._served, len(history.served))
         self._rounds = max(self._rounds, len(history.rounds))
-        if gone := fed.data.erased & self._marks.keys():
-            self._marks = {client: mark for client, mark in self._marks.items() if client not in gone}
-            self._server = server_marks(fed.data)  # what is held out may have been a client's own
+        if len(fed.data.erased) != self._left:
+            history.leave_out(fed.data.erased)
+            # What is held out may have been a client's own.
+            self._server, self._left = server_marks(fed.data), len(fed.data.erased)
+            self._new = {
+                kind: {n: part for n, part in parts.items() if part[0] not in fed.data.erased}
+                for kind, parts in self._new.items()
+            }
         for client, ids in fed.data.reduced.items():
-            if client in self._marks and self._less.get(client) != len(ids):
-                self._marks[client], self._less[client] = mark_of(fed.data, client), len(ids)
+            if client in fed.data and self._less.get(client) != len(ids):
+                self._new[MARKS][client], self._less[client] = (client, mark_of(fed.data, client)), len(ids)
+
+    def _note_ids(self, fed: Federation) -> tuple[int, ...]:
+        """The numbers under which the ids of samples are kept that the federation knows."""
+        known, before = form.ids_of(fed), self._ids
+        self._ids = {}
+        for one in known:
+            if (number := self._ids.get(one) or before.get(one)) is None:
+                self._highest = number = self._highest + 1
+                self._new[IDS][number] = (one[0], pack_ids(one[1]))
+            self._ids[one] = number
+        return tuple(self._ids[one] for one in known)
 
     def _named(self, fed: Federation, state: str) -> Named:
         stint, history = fed._stint, fed.history

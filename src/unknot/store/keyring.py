@@ -36,6 +36,8 @@ _CHECK = 32
 _MOST = 1 << 30  # bytes: the keys of 26 million clients
 _HIGHEST = 2**63
 _NONCE = 12
+OVERHEAD = _NONCE + 16
+"""Bytes that sealing adds: a nonce and a tag."""
 _GONE = bytes(32)
 
 

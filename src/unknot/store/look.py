@@ -178,10 +178,14 @@ def _look(folder: str | Path, keys: str | Path | None) -> Look:
         model=one_line(told["model"]) if over else None,
         lineage=_called(told["lineage"], names) if over else None,
         requests=[*_of_file(table, when, served, asked), *(_of(one, names, keyring) for one in asked)],
-        erased=[{**one, "at": at, "stays": [one_line(line) for line in stays(one)]} for one, at in gone],
+        erased=[{**one, "at": at, "stays": _stays(one, noted.get("table"))} for one, at in gone],
         sizes=sizes(folder, keys),
         resumed=len(resumed),
     )
+
+
+def _stays(one: Mapping[str, Any], table: object) -> list[str]:
+    return [one_line(line) for line in stays(one, table)]
 
 
 def _served(db: Database) -> list[tuple[Served, str]]:

@@ -13,12 +13,12 @@ from typing import Any
 from unknot.core.errors import RequestError, StoreError, UnknotError, nearest
 from unknot.core.ids import one_way
 from unknot.store import files
-from unknot.store.checkpoint import Checkpoint
 from unknot.store.database import Database
 from unknot.store.entries import read_begun, read_named, read_plain
 from unknot.store.keyring import LOCK, Keyring, check_installed, place_of
 from unknot.store.lock import holder
 from unknot.store.rows import Entry, is_count
+from unknot.store.sealed import MARKS
 
 DATABASE, KEYS = "run.db", "keys"
 RECORD = "record.json"
@@ -130,17 +130,11 @@ def number_of(folder: str | Path, who: str, keys: str | Path | None = None) -> i
         if names:
             check_not_older(db, keyring_of(folder, keys), folder)
         named = bool(sealed or begun_in(db, folder)[0].get("named"))
-        gone = erased_in(db)
-        last = db.last("checkpoint")
+        gone, there = erased_in(db), set(db.sealed(MARKS))
     called = None if re.fullmatch(r"#[0-9]+", who) else re.sub(r"^##(?=[0-9]+$)", "#", who)
     for client, name in names.items():
         if called is not None and one_way(name) == one_way(called):
             return client
-    there: set[int] = set()
-    with suppress(StoreError):  # one that is swept away meanwhile: then the run itself says who is not there
-        there = (
-            set() if last is None else set(Checkpoint.read(Path(folder), read_named(last.body).state).marks)
-        )
     digits = who.removeprefix("#")
     if digits.isascii() and digits.isdigit() and len(digits) < 19 and (who != digits or not named):
         number = int(digits)

@@ -1,4 +1,4 @@
-"""Tensors as bytes: their types by safetensors' names, their digests, and sets of clients as short text."""
+"""Tensors as bytes, with their types by safetensors' names; and sets of clients as short text."""
 
 from __future__ import annotations
 

@@ -15,11 +15,11 @@ from typing import Any, NamedTuple, NoReturn
 
 from unknot.core.errors import StoreError
 from unknot.store.files import opened, read_at
+from unknot.store.keyring import OVERHEAD
 from unknot.store.numbers import form
 
 SEALED = "U8"
 """As which type sealed bytes lie in the file."""
-_OVERHEAD = 28  # bytes that sealing adds: a nonce and a tag
 _MOST = 1 << 26  # bytes of a head
 _BEGIN = b'{"__metadata__":{"check":"'
 _CHECK = slice(len(_BEGIN), len(_BEGIN) + 64)
@@ -115,7 +115,7 @@ def _read(pack: str, text: bytes, begin: int, size: int) -> list[Place]:
             raise ValueError("no set of clients")
         dtype, shape = form(entry["dtype"], entry["shape"], stop - start)
         if owner is not None and (
-            type(owner) is not int or owner < 0 or (dtype, len(shape)) != (SEALED, 1) or shape[0] < _OVERHEAD
+            type(owner) is not int or owner < 0 or (dtype, len(shape)) != (SEALED, 1) or shape[0] < OVERHEAD
         ):
             raise ValueError("a sealed part that is none")
         at = begin + stop

@@ -18,9 +18,10 @@ from unknot.store.checkpoint import Named
 from unknot.store.database import Database
 from unknot.store.entries import plain
 from unknot.store.erasing import leave_ids_out, sealed_for
-from unknot.store.inbox import request_of
+from unknot.store.inbox import body_of, hidden_of, request_of
 from unknot.store.keyring import Keyring
 from unknot.store.rows import REFUSED, SERVED, TAKEN, Asked
+from unknot.store.sample_ids import hide
 
 Keep = Callable[[], None]
 PAUSED = 0.2
@@ -137,13 +138,22 @@ class Post:
             self._db.append([("taken", plain({"request": asked.number, "step": step}))])
             if asked.kind not in REQUESTS:
                 self._db.done(asked.number, b"", SERVED)
+            else:
+                self._seal(asked)
+
+    def _seal(self, asked: Asked) -> None:
+        """Who asked had no keys, maybe: then ids of samples lie there open."""
+        with suppress(StoreError):  # what cannot be read is refused after this
+            told, reason = hidden_of(asked)
+            if (hidden := hide(self._keyring, told)) != told:
+                self._db.reword(asked.number, body_of(hidden, reason), asked.outcome)
 
     def _letter(self, asked: Asked) -> Letter | None:
         self.letters = max(self.letters, asked.number)
         if asked.kind not in REQUESTS:
             return None
         try:
-            return Letter(asked.number, request_of(asked))
+            return Letter(asked.number, request_of(asked, self._keyring))
         except UnknotError as error:
             self.refuse(asked.number, str(error))
             return None

@@ -1,4 +1,4 @@
-"""The ids of samples that an experiment's own requests name: apart from the log, sealed a client each.
+"""The ids of samples that requests name, of an experiment or from outside: sealed a client each.
 
 What the log says stays; ids go with their client. So the log has how many a request names, and no more.
 """
@@ -10,14 +10,19 @@ from contextlib import suppress
 from typing import Any
 
 from unknot.core.errors import StoreError
+from unknot.store import sealed
 from unknot.store.database import Database
-from unknot.store.entries import plain, read_plain
-from unknot.store.keyring import Keyring
+from unknot.store.keyring import OVERHEAD, Keyring
 from unknot.store.rows import is_count
+from unknot.store.sealed import SAMPLES, pack_ids, unpack_ids
 
 Named = dict[int, tuple[int, list[int]]]
 """By the place of a request among those of its experiment: the client, and the ids."""
-ABOUT = b"samples"
+Told = list[tuple[int, tuple[int, ...] | None]]
+"""Whom a request from outside names, and which samples of it; None for all of it."""
+Hidden = list[tuple[int, tuple[int, ...] | bytes | None]]
+"""The same as the inbox has it: sealed, where there was a key to seal with."""
+_ABOUT = b"asked"
 
 
 def counted(table: Mapping[str, Any]) -> dict[str, Any]:
@@ -43,20 +48,17 @@ def ids_in(table: Mapping[str, Any]) -> Named:
 
 def keep(db: Database, keyring: Keyring, named: Named) -> None:
     """Keep ids, those of each request under the key of its client."""
-    db.keep_samples(
-        {place: (client, keyring.seal(client, plain(ids), ABOUT)) for place, (client, ids) in named.items()}
-    )
+    parts = {place: (client, pack_ids(ids)) for place, (client, ids) in named.items()}
+    sealed.keep(db, keyring, SAMPLES, parts)
 
 
 def known(db: Database, keyring: Keyring) -> Named:
     """The ids that can still be opened."""
     found: Named = {}
-    for place, (client, sealed) in db.samples().items():
-        if keyring.holds(client):
+    for place, (client, part) in sealed.opened(db, keyring, SAMPLES).items():
+        if part is not None:
             with suppress(StoreError):
-                ids = read_plain(keyring.open(client, sealed, ABOUT))
-                if isinstance(ids, list) and all(map(is_count, ids)):
-                    found[place] = (client, ids)
+                found[place] = (client, list(unpack_ids(part)))
     return found
 
 
@@ -79,9 +81,52 @@ def without(table: Mapping[str, Any]) -> dict[str, Any]:
     return {**rest, "request": requests} if requests else rest
 
 
-def seal_anew(db: Database, keyring: Keyring, clients: Collection[int]) -> None:
-    """Seal the ids of these clients under their new keys."""
-    keep(db, keyring, {place: one for place, one in known(db, keyring).items() if one[0] in clients})
+# Of requests from outside -----------------------------------------------------------------------------
+
+
+def hide(keyring: Keyring, told: Hidden | Told) -> Hidden:
+    """Seal the ids that lie open, each client's under its key, as far as that is there."""
+    found: Hidden = []
+    for client, ids in told:
+        if isinstance(ids, tuple) and keyring.holds(client):
+            found.append((client, keyring.seal(client, pack_ids(ids), _ABOUT)))
+        else:
+            found.append((client, ids))
+    return found
+
+
+def show(keyring: Keyring, told: Hidden) -> Told:
+    """The ids themselves; of who was erased meanwhile, as many, and not which."""
+    return [(client, _shown(keyring, client, ids)) for client, ids in told]
+
+
+def count(told: Hidden) -> Told:
+    """As many ids as there are, whichever they are: for whoever only asks how many."""
+    return [(client, tuple(range(_count(ids))) if isinstance(ids, bytes) else ids) for client, ids in told]
+
+
+def hide_anew(keyring: Keyring, told: Hidden, clients: Collection[int]) -> Hidden:
+    """The same, sealed under the new keys of these clients; what cannot be opened stays as it is."""
+    found: Hidden = []
+    for client, ids in told:
+        anew = ids
+        if client in clients:
+            with suppress(StoreError):
+                anew = hide(keyring, [(client, _shown(keyring, client, ids))])[0][1]
+        found.append((client, anew))
+    return found
+
+
+def _shown(keyring: Keyring, client: int, ids: tuple[int, ...] | bytes | None) -> tuple[int, ...] | None:
+    if not isinstance(ids, bytes):
+        return ids
+    if keyring.destroyed(client):
+        return tuple(range(_count(ids)))
+    return unpack_ids(keyring.open(client, ids, _ABOUT))
+
+
+def _count(sealed: bytes) -> int:
+    return (len(sealed) - OVERHEAD) // 8
 
 
 def _unknown(request: object) -> bool:

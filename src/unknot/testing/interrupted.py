@@ -31,8 +31,9 @@ def interrupted(build: Build, rounds: int, requests: Sequence[Request]) -> Feder
             vault.setdefault(digest, kept.load().clone())
         assert fed.history is not None
         events = [form.write_event(fed, event) for event in fed.history.events]
+        ids = form.ids_of(fed)
         fed = build()
-        form.restore(fed, written.content, get, events)
+        form.restore(fed, written.content, get, events, ids)
     fed.resume()
     return fed
 
