@@ -39,6 +39,20 @@ def test_what_was_refused_is_said_and_why_and_the_status_says_so(file, tmp_path,
     assert "was refused" not in call("resume", out).stderr
 
 
+def test_what_is_refused_trains_nothing_where_a_run_is_over(file, tmp_path):
+    out = tmp_path / "run"
+    call("run", file, "--out", out, "--quiet")
+    before = left(out)
+    call("admit", out, "--client", "1")
+    told = call("resume", out, code=3).stderr
+    assert "is over (rounds), and what was asked of it was refused: its results stay as they are" in told
+    assert left(out) == before
+    assert shown(out)["rounds"] == 3
+    call("admit", out, "--client", "1")
+    call("resume", out, "--rounds", "2", "--quiet", code=3)
+    assert shown(out)["rounds"] == 5
+
+
 def test_the_help_says_what_status_a_refusal_has():
     assert "or one was refused" in " ".join(call("resume", "--help").stdout.replace("│", "").split())
 

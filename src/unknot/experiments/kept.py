@@ -121,11 +121,9 @@ def numbered_as(data: FederatedData, names: Mapping[int, str]) -> FederatedData:
 def go_on(fed: Federation, rounds: int | None = None) -> History:
     """Go on with a run that is kept until its stopping rule holds; then for so many more rounds, if wanted.
 
-    What came in while nobody ran it is served; a run that was over goes on as long as it was to go at first.
+    What came in while nobody ran it is served: see `Federation.resume`.
     """
     history = fed.resume()
-    while fed.keeper is not None and fed.keeper.asked():
-        history = fed.run(fed.length)
     return history if rounds is None else fed.run(rounds)
 
 

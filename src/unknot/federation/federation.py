@@ -134,7 +134,8 @@ class Federation(View):
 
         Its other `parts` (``seconds=...``) may stand here as well. `requests` say who is to be forgotten and
         who joins, and when: `unknot.erase`, `unknot.join`. Those that cannot be served are refused before
-        training starts; one whose moment does not come waits for the next run.
+        training starts; one whose moment does not come waits for the next run. A run that is kept and was
+        broken off is finished first: by ``resume``.
         """
         with self._alone():
             started = time.perf_counter()
@@ -150,6 +151,7 @@ class Federation(View):
         **parts: Unpack[LengthParts],
     ) -> None:
         """Check what ``run`` is asked, and put it down: `step`, or `resume`, makes it happen."""
+        self._check_over()
         length = Length.of(rounds, parts)
         asked = [requests] if isinstance(requests, Erase | Join | Named) else requests
         new = self.serving.inbox.unknown(resolved(asked, self.data, self.state.now / SECOND))
@@ -176,12 +178,51 @@ class Federation(View):
         self._stint = Stint(length, limit, goals)
 
     def resume(self) -> History:
-        """Go on with what the last ``run`` was asked to do, from where it was broken off."""
+        """Go on with what the last ``run`` was asked to do, from where it was broken off.
+
+        If that is over, and something was asked since (``fed.inbox``, ``unknot forget``) that can be served,
+        it goes on until its stopping rule holds again: for as long as the last ``run`` was to go on.
+        """
         with self._alone():
             if self._stint is None or self.history is None:
                 raise UnknotError("there is nothing to go on with: this federation has not been run")
             self.history.experiment = dict(self.experiment)
-            return self._go_on(self.history, time.perf_counter())
+            self._called_back()
+            history = self._go_on(self.history, time.perf_counter())
+            while self._called_back():
+                history = self._go_on(history, time.perf_counter())
+            return history
+
+    def _called_back(self) -> bool:
+        """Whether a run that is over goes on, for it was asked from outside for what it can do.
+
+        What it cannot do is refused, and nothing is trained for it.
+        """
+        if not self.over or not (self.inbox or (self.keeper is not None and self.keeper.asked())):
+            return False
+        self._take_in()
+        if not self.serving.inbox.called(self.state.now):
+            return False
+        self.begin(self.length)
+        return True
+
+    def _check_over(self) -> None:
+        """Refuse to begin anew in the midst of a run that is kept.
+
+        The same script, started again after a crash, would train for longer, depending on when it died.
+        """
+        stint = self._stint
+        if self.keeper is None or stint is None or stint.stopped:
+            return
+        done = max((lane.rounds for lane in self.lanes.values()), default=0)
+        end = max(stint.goals.values(), default=None)
+        where = f"at round {done}" + ("" if end is None else f" of {end}")
+        if end is None and stint.limit is not None:
+            where = f"after {self.state.now / SECOND:g} of {stint.limit / SECOND:g} simulated s"
+        raise ConfigError(
+            f"the run in {self.keeper.folder} was broken off {where}: fed.resume() finishes it; fed.run(...) "
+            "after that goes on"
+        )
 
     @contextmanager
     def _alone(self) -> Iterator[None]:

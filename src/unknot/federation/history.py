@@ -14,6 +14,8 @@ from unknot.core.jobs import Score
 from unknot.core.metrics import ACCURACY, Metric
 
 NOBODY_LEFT = "no clients left"
+NOTHING_LEFT = " (nothing was left to do)"
+"""Stands after a request that was served, where all of it had been done before."""
 REGAINED = 0.99
 """The share of the main metric before an erasure at which it counts as regained."""
 TOO_MANY = 0.5

@@ -15,7 +15,7 @@ from typing import Any
 
 from unknot.core.errors import ConfigError, RequestError, StoreError, UnknotError
 from unknot.core.requests import Erase, Join, Moment, Target
-from unknot.federation.history import Served
+from unknot.federation.history import NOTHING_LEFT, Served
 from unknot.store import files
 from unknot.store.checkpoint import STATE
 from unknot.store.database import Database
@@ -302,35 +302,46 @@ def _of_file(
     """The requests of the file that a run comes from, with what became of them."""
     outside = [read_event(one.outcome) for one in asked if one.outcome and one.state == "served"]
     left = [(event, at) for event, at in served if event not in outside]
-    found = []
-    for one in table.get("request") or []:
-        item = table_in(one)
-        kind = "erase" if "erase" in item else "join"
-        who = item.get(kind, [])
-        clients = list(who) if isinstance(who, list | tuple) else [who]
-        try:
-            made = request(kind, clients, None).told()
-        except UnknotError:
+    found: dict[int, Wanted] = {}
+    items = [table_in(one) for one in table.get("request") or []]
+    for place, item in sorted(enumerate(items), key=lambda pair: _comes(pair[1])):  # two may say the same
+        if (made := _written(item)) is None:
             continue
-        count = item.get("samples")
-        if is_count(count):  # their ids are not for the log
-            made = f"erase {count} sample{'s' if count > 1 else ''} of client {clients[0]}"
-        done = next((pair for pair in left if pair[0].request.startswith(made)), None)
+        done = next((pair for pair in left if pair[0].request in (made, f"{made}{NOTHING_LEFT}")), None)
         if done is not None:
             left.remove(done)
-        found.append(
-            Wanted(
-                request=made,
-                asked=when,
-                state="waiting" if done is None else "served",
-                by="its file",
-                at=str(Moment(item.get("round"), item.get("time"))),
-                served=None if done is None else done[1],
-                round=None if done is None else done[0].round,
-                time=None if done is None else done[0].time,
-            )
+        found[place] = Wanted(
+            request=made,
+            asked=when,
+            state="waiting" if done is None else "served",
+            by="its file",
+            at=str(Moment(item.get("round"), item.get("time"))),
+            served=None if done is None else done[1],
+            round=None if done is None else done[0].round,
+            time=None if done is None else done[0].time,
         )
-    return found
+    return [found[place] for place in sorted(found)]
+
+
+def _comes(item: Mapping[str, Any]) -> tuple[float, float]:
+    """When a request of a file comes: by its round, or by its time."""
+    at = Moment(item.get("round"), item.get("time"))
+    return at.round or 0, at.time or 0.0
+
+
+def _written(item: Mapping[str, Any]) -> str | None:
+    """A request of a file, as the log says that it was served; None where it is none."""
+    kind = "erase" if "erase" in item else "join"
+    who = item.get(kind, [])
+    clients = list(who) if isinstance(who, list | tuple) else [who]
+    try:
+        made = request(kind, clients, None).told()
+    except UnknotError:
+        return None
+    count = item.get("samples")  # their ids are not for the log
+    return (
+        f"erase {count} sample{'s' if count > 1 else ''} of client {clients[0]}" if is_count(count) else made
+    )
 
 
 def _called(lineage: object, names: Mapping[int, str]) -> list[str]:

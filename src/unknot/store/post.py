@@ -20,6 +20,7 @@ from unknot.store.entries import plain
 from unknot.store.erasing import sealed_for
 from unknot.store.inbox import request_of
 from unknot.store.keyring import Keyring
+from unknot.store.naming import again_in
 from unknot.store.rows import REFUSED, TAKEN, Asked
 
 Keep = Callable[[], None]
@@ -95,8 +96,8 @@ class Post:
         return found
 
     def asked(self) -> bool:
-        """Whether there is a request that has not been taken up."""
-        return any(asked.kind in REQUESTS for asked in self._db.waiting())
+        """Whether there is a request that has not been taken up, or that is to be taken up again."""
+        return any(asked.kind in REQUESTS for asked in (*self._again, *self._db.waiting()))
 
     def refuse(self, number: int, why: str) -> None:
         """A request cannot be served; why is for who has the key of whom it names, and is told here once."""
@@ -150,9 +151,7 @@ class Post:
         numbers = {letter.number for letter in found}
         self._again = [asked for asked in self._db.asked() if asked.number in numbers]
         self._db.append([("stopped", plain({"step": step}))])
-        raise RunStopped(
-            f"{self._folder} was asked to stop, and has; go on with: unknot resume {self._folder}"
-        )
+        raise RunStopped(f"{self._folder} was asked to stop, and has. To go on: {again_in(self._folder)}")
 
     def _hold(self, found: list[Letter], keep: Keep) -> None:
         """Keep what is, without what was taken at this step: that is taken again when the run goes on."""
