@@ -117,8 +117,13 @@ class Look:
     @property
     def settled(self) -> bool:
         """Whether it is over, and nothing was asked from outside that is still to be served."""
+        return self.state == FINISHED and not self.unserved
+
+    @property
+    def unserved(self) -> list[Wanted]:
+        """What was asked from outside, and is still to be served."""
         asked = [one for one in self.requests if one.number is not None and one.request not in WORDS]
-        return self.state == FINISHED and all(one.state in (SERVED, REFUSED) for one in asked)
+        return [one for one in asked if one.state not in (SERVED, REFUSED)]
 
 
 def look(folder: str | Path, keys: str | Path | None = None) -> Look:
