@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 from support import ToyEngine, small_data, toy_federation
 from unknot.cli import app
 from unknot.store.keeper import RunKeeper
+from unknot.store.naming import named_in
 from unknot.unlearn import RFS
 
 pytest.importorskip("cryptography")
@@ -190,3 +191,19 @@ def test_a_refused_request_whose_client_is_gone_says_so_in_words(file, tmp_path)
     assert told in text
     assert "1: join …; by " in text
     json.loads(call("show", out, "--json").stdout)
+
+
+def test_a_reason_that_is_no_text_is_refused_in_words(file, tmp_path):
+    out = tmp_path / "run"
+    call("run", file, "--out", out, "--quiet")
+    told = call("forget", out, "--client", "1", "--reason", "asked by M\udcfcller", code=2).stderr
+    assert "--reason is no text in UTF-8, from character 11 on" in told
+    assert shown(out)["requests"] == []
+
+
+def test_a_name_is_cut_where_it_is_shown_and_not_where_a_run_goes_by_it(tmp_path):
+    out, name = tmp_path / "run", "n" * 2001
+    in_python(out, names={0: name, 1: "Graz", 2: "Linz", 3: "Wien"}).keeper.close()
+    assert named_in(out)[0] == name
+    assert name not in call("forget", out, "--client", name).stdout
+    assert shown(out)["requests"][0]["request"] == f"erase {name[:2000]}"

@@ -125,9 +125,10 @@ def _ask(
     from unknot.store.lock import holder
     from unknot.store.words import standing_of
 
+    _check_text(reason)
     path = naming.database(folder)
     naming.check_asked(folder, keys)
-    names = naming.named_in(folder, keys)
+    names = {client: naming.one_line(name) for client, name in naming.named_in(folder, keys).items()}
     numbers = _numbers(folder, clients, keys, names)
     request = look.request(kind, numbers, samples)
     runner, again = holder(folder), naming.again_in(folder, keys)
@@ -145,6 +146,18 @@ def _ask(
     screen().print(Text(f"request {number}: {told}. {when[0].upper()}{when[1:]}"), soft_wrap=True)
     if wait:
         _wait(folder, number, keys)
+
+
+def _check_text(reason: str) -> None:
+    """A terminal of another encoding may hand over bytes that are no text."""
+    from unknot.core.errors import ConfigError
+
+    try:
+        reason.encode()
+    except UnicodeEncodeError as error:
+        raise ConfigError(
+            f"--reason is no text in UTF-8, from character {error.start + 1} on ({reason!a}): write it again"
+        ) from None
 
 
 def _numbers(folder: Path, clients: list[str], keys: Path | None, names: Mapping[int, str]) -> list[int]:

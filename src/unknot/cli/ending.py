@@ -244,8 +244,9 @@ def _check_asked(folder: Path, keys: Path | None) -> None:
     if waiting := [f"request {one.number}: {one.request}" for one in found.unserved]:
         more = f" and {len(waiting) - 3} more" if len(waiting) > 3 else ""
         raise ConfigError(
-            f"{folder} holds a run that is still to serve what was asked of it "
-            f"({'; '.join(waiting[:3])}{more}): have it served first ({found.again}), or remove the folder yourself, and the requests with it"
+            f"{folder} holds a run that is still to serve what was asked of it ({'; '.join(waiting[:3])}"
+            f"{more}): have it served first ({found.again}), or remove the folder yourself, and the requests "
+            "with it"
         )
     if keys is None and isinstance(apart, str) and os.path.lexists(apart):
         warn(f"the keys of the run that is written over lie apart, and stay: {one_line(apart)}; remove them")

@@ -31,11 +31,11 @@ from unknot.store.naming import (
     again,
     begun_in,
     check_new,
-    client_names,
     database,
     keyring_of,
     one_line,
     removed_in,
+    shown_names,
     table_in,
 )
 from unknot.store.rows import REFUSED, SERVED, Asked, is_count
@@ -143,7 +143,7 @@ def _look(folder: str | Path, keys: str | Path | None) -> Look:
     held = holder(folder) if (Path(folder) / DATABASE).exists() else None
     with Database.open(database(folder), readonly=True) as db:
         noted, when = begun_in(db, folder)
-        names = client_names(db, folder, keys)
+        names = shown_names(db, folder, keys)
         asked = db.asked()
         last, rare = db.last("checkpoint"), list(db.entries(kind=RARE))  # once through a long log
         named = None if last is None else read_named(last.body)
@@ -204,7 +204,7 @@ def request(kind: str, numbers: Iterable[int], samples: list[int] | None) -> Era
 def outcome(folder: str | Path, asked: Asked, keys: str | Path | None = None) -> Wanted:
     """What became of a request, in words."""
     with Database.open(database(folder), readonly=True) as db:
-        return _of(asked, client_names(db, folder, keys), keyring_of(folder, keys))
+        return _of(asked, shown_names(db, folder, keys), keyring_of(folder, keys))
 
 
 def runs(folder: str | Path, deep: int = 4) -> list[Path]:

@@ -114,8 +114,13 @@ def client_names(db: Database, folder: str | Path, keys: str | Path | None = Non
         if keyring.holds(client):
             check_installed()
             with suppress(StoreError, UnicodeDecodeError):
-                found[client] = one_line(keyring.open(client, name, b"name").decode())
+                found[client] = keyring.open(client, name, b"name").decode()
     return found
+
+
+def shown_names(db: Database, folder: str | Path, keys: str | Path | None = None) -> dict[int, str]:
+    """The same to be shown; a run goes by the names themselves."""
+    return {client: one_line(name) for client, name in client_names(db, folder, keys).items()}
 
 
 def named_in(folder: str | Path, keys: str | Path | None = None) -> dict[int, str]:
@@ -162,7 +167,7 @@ def number_of(folder: str | Path, who: str, keys: str | Path | None = None) -> i
     number_too = f"; a number is written '#{digits}'" if digits.isascii() and digits.isdigit() else ""
     raise RequestError(
         f"there is no client {who!r} in {folder} (never there, or erased: names of erased clients are not "
-        f"kept){number_too}.{nearest(who, names.values())}"
+        f"kept){number_too}.{nearest(who, map(one_line, names.values()))}"
     )
 
 
