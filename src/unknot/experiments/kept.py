@@ -118,6 +118,23 @@ def numbered_as(data: FederatedData, names: Mapping[int, str]) -> FederatedData:
     return data.renumbered({client: known[data.names[client]] for client in data.clients}, names)
 
 
+def as_known(data: FederatedData, folder: str | Path) -> FederatedData:
+    """Data that was read anew, by the numbers that the run in a folder knows clients by, if there is one.
+
+    They are others where clients come of files, and those of somebody who was erased are gone by now.
+    """
+    from unknot.store.keeper import begun
+    from unknot.store.naming import begun as noted
+    from unknot.store.naming import named_in
+
+    if not data.names or not begun(Path(folder)) or not noted(folder).get("named"):
+        return data
+    names = named_in(folder)
+    known = {name: number for number, name in names.items()}
+    moved = any(known.get(name, number) != number for number, name in data.names.items())
+    return numbered_as(data, names) if moved else data
+
+
 def go_on(fed: Federation, rounds: int | None = None) -> History:
     """Go on with a run that is kept until its stopping rule holds; then for so many more rounds, if wanted.
 
