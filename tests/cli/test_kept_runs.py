@@ -93,9 +93,22 @@ def test_a_pending_request_does_not_keep_the_name_of_who_was_erased_before(towns
 
 
 def test_what_config_toml_says_gives_the_run_again(towns, tmp_path):
-    call("run", towns, "--out", tmp_path / "run", "--quiet")
+    joins = f"request=[{{join = '{NAMES[1]}', round = 1}}]"
+    call("run", towns, "--out", tmp_path / "run", "--set", joins, "--quiet")
+    assert f'join = "{NAMES[1]}"' in (tmp_path / "run" / "config.toml").read_text()
     again = json.loads(call("run", tmp_path / "run" / "config.toml", "--json").stdout)
     assert again["model"] == shown(tmp_path / "run")["model"]
+
+
+def test_a_config_toml_that_names_who_was_erased_erases_nobody_else(towns, tmp_path):
+    out, many = tmp_path / "run", f"request=[{{erase = ['{NAMES[0]}', '{NAMES[2]}'], round = 1}}]"
+    call("run", towns, "--out", out, "--set", many, "--quiet")
+    (tmp_path / "towns" / f"{NAMES[0]}.csv").unlink()
+    told = call("run", out / "config.toml", "--out", tmp_path / "again", code=2).stderr
+    assert "request 1 names who was erased from the run that left this file (number [0, 2])" in told
+    assert "take the request out" in told
+    call("resume", out, "--rounds", "1", "--quiet")
+    assert "erased = [0, 2]" in " ".join((out / "config.toml").read_text().split())
 
 
 def test_names_that_nobody_has_are_refused_with_the_nearest(towns, file, tmp_path):

@@ -72,7 +72,7 @@ def test_config_of_a_run_has_its_ids_and_gives_it_again(file, tmp_path):
     assert again["model"] == json.loads((out / "record.json").read_text())["model"]
     call("forget", out, "--client", "Graz")
     call("resume", out, "--quiet")
-    with pytest.raises(RequestError, match="must be a list of ids"):  # rather than another run
+    with pytest.raises(RequestError, match="names who was erased"):  # rather than another run
         Experiment.read(out / "config.toml")
 
 
