@@ -109,6 +109,7 @@ class Federation(View):
         self._served: list[tuple[int, Served]] = []
         self._running = threading.Lock()
         self._broken = False
+        self._since: float | None = None
         self.inbox = Letterbox()
         """Where requests come in from other threads: ``fed.inbox.put(unknot.erase("Graz"))``."""
         self.keeper: Keeper | None = None
@@ -266,14 +267,18 @@ class Federation(View):
 
     def _go_on(self, history: History, started: float) -> History:
         assert self._stint is not None
-        with self.work.observers.during(history):
-            with between_steps() as check:
-                while not self._stint.stopped:
-                    self.step()
-                    check()
-            self._finish(history, started)
-            if self.keeper is not None:
-                self.keeper.ended(self, history)
+        self._since = started
+        try:
+            with self.work.observers.during(history):
+                with between_steps() as check:
+                    while not self._stint.stopped:
+                        self.step()
+                        check()
+                self._finish(history)
+                if self.keeper is not None:
+                    self.keeper.ended(self, history)
+        finally:
+            self._since = None
         return history
 
     def step(self) -> tuple[Event, ...]:
@@ -285,6 +290,7 @@ class Federation(View):
         if stint is None or history is None or stint.stopped:
             raise UnknotError("there is nothing to go on with: call run, and steps come of it")
         self._check_whole()
+        started = time.perf_counter() if self._since is None else self._since
         self._take_in()
         rounds, served = len(history.rounds), len(history.served)
         try:
@@ -301,11 +307,21 @@ class Federation(View):
         events: tuple[Event, ...] = (*history.served[served:], *history.rounds[rounds:])
         done, self._done = self._done, []
         self._served += done
+        self._count_time(history, started)
         if self.keeper is not None:
             self.keeper.stepped(self, events, done)
         self._close_tickets()
         self.work.observers.heard()
         return events
+
+    def _count_time(self, history: History, started: float) -> None:
+        """Real time up to here: with each step, so that a run which is kept has that of all its processes."""
+        now = time.perf_counter()
+        history.seconds["total"] += now - started
+        history.seconds["evaluate"] += self.scores.seconds
+        self.scores.seconds = 0.0
+        if self._since is not None:
+            self._since = now
 
     def _check_whole(self) -> None:
         """Refuse to go on from the middle of a step."""
@@ -469,7 +485,7 @@ class Federation(View):
         self.work.history = history
         return history
 
-    def _finish(self, history: History, started: float) -> None:
+    def _finish(self, history: History) -> None:
         history.environment = environment(self.engine)  # by now the engine knows which path it took
         history.guarantee = self.serving.uncovered.promise(self.method, self.state)
         history.unserved = [
@@ -490,5 +506,5 @@ class Federation(View):
             self.scores.each(others, split)
         for name, model in choices.items():
             history.choices[name] = history.scores if model.equal(history.model) else self.scores.all(model)
-        history.seconds["evaluate"] = self.scores.seconds
-        history.seconds["total"] += time.perf_counter() - started
+        assert self._since is not None
+        self._count_time(history, self._since)
