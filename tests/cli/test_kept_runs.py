@@ -55,7 +55,7 @@ def test_no_erased_name_is_in_any_byte_of_the_folder(towns, tmp_path):
     assert shown(out)["lineage"] == list(NAMES[1:])
     assert {"record.json", "report.html", "model.safetensors"} <= set(holding(out, NAMES[1]))
     left = call("forget", out, "--client", NAMES[1], "--reason", "moved to Salzburg")
-    assert f"request 1: erase {NAMES[1]}. Nobody runs" in left.stdout
+    assert f"request 1: erase {NAMES[1]} (client 1). Nobody runs" in left.stdout
     assert f"unknot resume {out}" in left.stdout
     assert "moved to Salzburg" in call("show", out).stdout
     assert holding(out, "Salzburg") == []

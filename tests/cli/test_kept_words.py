@@ -108,8 +108,8 @@ def test_where_clients_have_names_a_number_must_say_that_it_is_one(tmp_path):
     assert "there is no client '0'" in told
     assert "#0" in told
     assert shown(out)["requests"] == []
-    assert "erase 1." in call("forget", out, "--client", "#0").stdout
-    assert "erase 2." in call("forget", out, "--client", "2").stdout
+    assert "erase 1 (client 0)." in call("forget", out, "--client", "#0").stdout
+    assert "erase 2 (client 1)." in call("forget", out, "--client", "2").stdout
     assert "there is no client 9" in call("forget", out, "--client", "#9", code=2).stderr
     assert "(never there, or erased" in call("forget", out, "--client", "Graz", code=2).stderr
 

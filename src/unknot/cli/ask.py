@@ -141,7 +141,7 @@ def _ask(
         if wait and runner is not None and idle:
             raise StoreError(f"{_idle(runner, folder, again)}; leave --wait out")
         number = leave(db, request, naming.keyring_of(folder, keys), reason)
-    told = request.told(lambda one: names.get(one, f"client {one}"))
+    told = request.told(lambda one: f"{names[one]} (client {one})" if one in names else f"client {one}")
     when = _idle(runner, folder, again) if runner and idle else _when(runner, folder, word, again)
     screen().print(Text(f"request {number}: {told}. {when[0].upper()}{when[1:]}"), soft_wrap=True)
     if wait:
@@ -220,7 +220,7 @@ def _wait(folder: Path, number: int, keys: Path | None) -> None:
         gone = "; what was kept of it on the disk is gone" if asked.kind == "erase" else ""
         screen().print(Text(f"served{place}{gone}"), soft_wrap=True)
         return
-    why = f"refused: {found.why or 'why is sealed; name the keys with --keys'}"
+    why = f"refused: {found.refused or 'why is sealed; name the keys with --keys'}"
     if found.state != "refused":
         why = f"the run ended before it was served. To have it served: {naming.again_in(folder, keys)}"
     side().print(Text(why))

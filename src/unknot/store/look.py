@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from unknot.core.errors import ConfigError, RequestError, StoreError, UnknotError
-from unknot.core.requests import Erase, Join, Moment, Target
+from unknot.core.requests import Erase, Join, Label, Moment, Target, numbered
 from unknot.federation.history import NOTHING_LEFT, Served
 from unknot.store import files
 from unknot.store.checkpoint import STATE
@@ -53,6 +53,10 @@ class Wanted:
     """A request to a run, and what became of it."""
 
     request: str
+    kind: str
+    """"erase" or "join"; or a word to the process that runs it: "pause", "go" or "stop"."""
+    clients: list[int]
+    """The numbers of whom it names; nobody where that went with a client that was erased."""
     asked: str
     """When it came (UTC)."""
     state: str
@@ -66,8 +70,10 @@ class Wanted:
     round: int | None = None
     time: float | None = None
     """In simulated seconds."""
-    why: str = ""
-    """Of one that was refused; of any other, the reason that was given."""
+    reason: str = ""
+    """What was given as one, as long as the first client that it names is there."""
+    refused: str = ""
+    """Why, of one that was refused; likewise."""
 
 
 @dataclass(frozen=True)
@@ -122,7 +128,7 @@ class Look:
     @property
     def unserved(self) -> list[Wanted]:
         """What was asked from outside, and is still to be served."""
-        asked = [one for one in self.requests if one.number is not None and one.request not in WORDS]
+        asked = [one for one in self.requests if one.number is not None and one.kind not in WORDS]
         return [one for one in asked if one.state not in (SERVED, REFUSED)]
 
 
@@ -177,8 +183,8 @@ def _look(folder: str | Path, keys: str | Path | None) -> Look:
         stopped=done,
         model=one_line(told["model"]) if over else None,
         lineage=_called(told["lineage"], names) if over else None,
-        requests=[*_of_file(table, when, served, asked), *(_of(one, names, keyring) for one in asked)],
-        erased=[{**one, "at": at, "stays": [one_line(line) for line in stays(one)]} for one, at in gone],
+        requests=[*_of_file(table, when, served, asked, names), *(_of(one, names, keyring) for one in asked)],
+        erased=[_removed(one, at, names) for one, at in gone],
         sizes=sizes(folder, keys),
         resumed=len(resumed),
     )
@@ -263,6 +269,12 @@ def discard(folder: str | Path, keys: str | Path | None = None) -> None:
                 files.remove(place / name)
 
 
+def _removed(found: Mapping[str, Any], at: str, names: Mapping[int, str]) -> dict[str, Any]:
+    """What an erasure took from the disk; who is still there is called by name."""
+    called = [names.get(client, f"client {client}") for client in found["parts"]]
+    return {**found, "at": at, "parts_called": called, "stays": [one_line(line) for line in stays(found)]}
+
+
 def _of(asked: Asked, names: Mapping[int, str], keyring: Keyring | None) -> Wanted:
     told, reason = told_of(asked) if asked.kind in ("erase", "join") else ([], b"")
     what = asked.kind
@@ -276,12 +288,11 @@ def _of(asked: Asked, names: Mapping[int, str], keyring: Keyring | None) -> Want
     elif asked.kind in ("erase", "join"):
         what = f"{asked.kind} …"
     event = read_event(asked.outcome) if asked.state == "served" and asked.outcome else None
-    refused = asked.state == "refused"
-    why = "" if told or asked.kind in WORDS else "whom it named is not kept, for a client in it was erased"
-    if told:
-        why = _opened(keyring, told[0][0], asked.outcome if refused else reason, refused)
+    refused = asked.outcome if asked.state == "refused" else b""
     return Wanted(
         request=what,
+        kind=asked.kind,
+        clients=[client for client, _ in told],
         asked=asked.asked_at,
         state=asked.state,
         by=one_line(asked.by),
@@ -289,20 +300,25 @@ def _of(asked: Asked, names: Mapping[int, str], keyring: Keyring | None) -> Want
         served=asked.done_at if asked.state == "served" else None,
         round=event.round if isinstance(event, Served) else None,
         time=event.time if isinstance(event, Served) else None,
-        why=why,
+        reason=_opened(keyring, told[0][0], reason, b"reason") if told else "",
+        refused=_opened(keyring, told[0][0], refused, b"outcome") if told else "",
     )
 
 
-def _opened(keyring: Keyring | None, client: int, sealed: bytes, refused: bool) -> str:
+def _opened(keyring: Keyring | None, client: int, sealed: bytes, about: bytes) -> str:
     if not sealed or keyring is None or not keyring.holds(client):
         return ""
     with suppress(StoreError, UnicodeDecodeError):
-        return one_line(keyring.open(client, sealed, b"outcome" if refused else b"reason").decode())
+        return one_line(keyring.open(client, sealed, about).decode())
     return ""
 
 
 def _of_file(
-    table: Mapping[str, Any], when: str, served: list[tuple[Served, str]], asked: Iterable[Asked]
+    table: Mapping[str, Any],
+    when: str,
+    served: list[tuple[Served, str]],
+    asked: Iterable[Asked],
+    names: Mapping[int, str],
 ) -> list[Wanted]:
     """The requests of the file that a run comes from, with what became of them."""
     outside = [read_event(one.outcome) for one in asked if one.outcome and one.state == "served"]
@@ -312,11 +328,15 @@ def _of_file(
     for place, item in sorted(enumerate(items), key=lambda pair: _comes(pair[1])):  # two may say the same
         if (made := _written(item)) is None:
             continue
-        done = next((pair for pair in left if pair[0].request in (made, f"{made}{NOTHING_LEFT}")), None)
+        clients, told = made
+        logged = told(numbered)
+        done = next((pair for pair in left if pair[0].request in (logged, f"{logged}{NOTHING_LEFT}")), None)
         if done is not None:
             left.remove(done)
         found[place] = Wanted(
-            request=made,
+            request=told(lambda client: names.get(client, numbered(client))),
+            kind="erase" if "erase" in item else "join",
+            clients=clients,
             asked=when,
             state="waiting" if done is None else "served",
             by="its file",
@@ -334,19 +354,19 @@ def _comes(item: Mapping[str, Any]) -> tuple[float, float]:
     return at.round or 0, at.time or 0.0
 
 
-def _written(item: Mapping[str, Any]) -> str | None:
-    """A request of a file, as the log says that it was served; None where it is none."""
+def _written(item: Mapping[str, Any]) -> tuple[list[int], Callable[[Label], str]] | None:
+    """Whom a request of a file names, and how it is told; None where it is none."""
     kind = "erase" if "erase" in item else "join"
     who = item.get(kind, [])
     clients = list(who) if isinstance(who, list | tuple) else [who]
     try:
-        made = request(kind, clients, None).told()
+        made = request(kind, clients, None)
     except UnknotError:
         return None
-    count = item.get("samples")  # their ids are not for the log
-    return (
-        f"erase {count} sample{'s' if count > 1 else ''} of client {clients[0]}" if is_count(count) else made
-    )
+    if not is_count(count := item.get("samples")):
+        return clients, made.told
+    some = f"erase {count} sample{'s' if count > 1 else ''} of"  # their ids are not for the log
+    return clients, lambda label: f"{some} {label(clients[0])}"
 
 
 def _called(lineage: object, names: Mapping[int, str]) -> list[str]:
