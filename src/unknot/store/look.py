@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -113,7 +114,7 @@ class Look:
     sizes: dict[str, int] = field(default_factory=dict)
     """What is kept, in bytes."""
     resumed: int = 0
-    """How often it was gone on with."""
+    """How often it was gone on with, and did something."""
 
     @property
     def idle(self) -> bool:
@@ -157,7 +158,8 @@ def _look(folder: str | Path, keys: str | Path | None) -> Look:
         served = _served(db) if table.get("request") else []
         since = max((entry.number for entry in rare if entry.kind in ("resumed", "stopped")), default=0)
         word = standing(asked, heard_since(db, since)) if held else ""
-    resumed = [entry for entry in rare if entry.kind == "resumed"]
+    steps = [table_in(read_plain(entry.body)).get("step") for entry in rare if entry.kind == "resumed"]
+    steps += [] if named is None else [named.step]
     gone = [(removed_in(entry), entry.at) for entry in rare if entry.kind == "erased"]
     ended = next((entry for entry in reversed(rare) if entry.kind == "ended"), None)
     over = ended is not None and last is not None and ended.number > last.number
@@ -186,7 +188,7 @@ def _look(folder: str | Path, keys: str | Path | None) -> Look:
         requests=[*_of_file(table, when, served, asked, names), *(_of(one, names, keyring) for one in asked)],
         erased=[_removed(one, at, names) for one, at in gone],
         sizes=sizes(folder, keys),
-        resumed=len(resumed),
+        resumed=sum(before != after for before, after in pairwise(steps)),
     )
 
 
@@ -215,19 +217,25 @@ def outcome(folder: str | Path, asked: Asked, keys: str | Path | None = None) ->
 
 def runs(folder: str | Path, deep: int = 4) -> list[Path]:
     """The folders of runs in and below a folder, a few levels deep; no symbolic link is followed."""
-    place, found = Path(folder), []
+    place = Path(folder)
     if place.exists() and not place.is_dir():
         raise ConfigError(f"{place} is a file: name the folder in which runs are kept")
     if not place.is_dir():
         raise ConfigError(f"there is no folder {place}")
-    if (place / DATABASE).exists():
-        found.append(place)
-    if deep:
+    return list(_below(place, deep))
+
+
+def _below(place: Path, deep: int) -> Iterator[Path]:
+    """The same; what is taken away meanwhile is left out."""
+    entries: list[os.DirEntry[str]] = []
+    with suppress(OSError):
+        if (place / DATABASE).exists():
+            yield place
+        entries = sorted(os.scandir(place), key=lambda one: one.name) if deep else []
+    for entry in entries:
         with suppress(OSError):
-            for entry in sorted(os.scandir(place), key=lambda one: one.name):
-                if entry.is_dir(follow_symlinks=False) and not entry.name.startswith("."):
-                    found += runs(entry.path, deep - 1)
-    return found
+            if entry.is_dir(follow_symlinks=False) and not entry.name.startswith("."):
+                yield from _below(Path(entry.path), deep - 1)
 
 
 def sizes(folder: str | Path, keys: str | Path | None = None) -> dict[str, int]:
