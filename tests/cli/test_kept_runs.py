@@ -128,7 +128,10 @@ def test_samples_are_read_from_a_file(file, tmp_path):
         ids.write_text(text)
         assert "erase 2 samples of client 2" in call("forget", out, "--client", "2", "--samples", ids).stdout
     ids.write_text("zero")
-    assert "must have the ids" in call("forget", out, "--client", "2", "--samples", ids, code=2).output
+    assert (
+        "line 1: 'zero' is no id of a sample"
+        in call("forget", out, "--client", "2", "--samples", ids, code=2).output
+    )
     ids.write_text("[0]")
     two = ["--client", "1", "--client", "2"]
     assert "one client" in call("forget", out, *two, "--samples", ids, code=2).output
@@ -177,7 +180,7 @@ def test_force_keeps_the_old_run_where_the_new_one_cannot_be(file, tmp_path):
 def test_without_cryptography_it_is_said_what_to_do(file, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "cryptography", None)
     told = call("run", file, "--out", tmp_path / "run", code=2).output
-    assert "pip install 'unknot[store]'" in told
+    assert "in your clone, pip install -e '.[store]'" in told
     assert "--no-keep" in told
     call("run", file, "--out", tmp_path / "run", "--no-keep", "--quiet")
     assert not (tmp_path / "run" / "run.db").exists()

@@ -207,3 +207,31 @@ def test_a_name_is_cut_where_it_is_shown_and_not_where_a_run_goes_by_it(tmp_path
     assert named_in(out)[0] == name
     assert name not in call("forget", out, "--client", name).stdout
     assert shown(out)["requests"][0]["request"] == f"erase {name[:2000]}"
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("1\n2\n3x\n", ", line 3: '3x' is no id of a sample"),
+        ("1\n-1\n", ", line 2: '-1' is no id of a sample"),
+        ("99999999999999999999", ", line 1: '99999999999999999999' is no id of a sample"),
+        ("5\n\n5\n", ", line 3: 5 is there twice, first in line 1"),
+        ("[1, 2.5]", ", item 2: '2.5' is no id of a sample"),
+        ("[1, ", " must have the ids of samples, whole numbers: one a line"),
+        ("\n", " is empty"),
+    ],
+)
+def test_what_is_wrong_with_a_file_of_samples_is_said_with_its_place(file, tmp_path, text, told):
+    out, ids = tmp_path / "run", tmp_path / "ids"
+    call("run", file, "--out", out, "--quiet")
+    ids.write_text(text)
+    assert f"{ids}{told}" in call("forget", out, "--client", "1", "--samples", ids, code=2).stderr
+    assert shown(out)["requests"] == []
+
+
+@pytest.mark.parametrize("text", ["\ufeff1\n2\n", "1 2", "[1, 2]", "\ufeff[1, 2]"])
+def test_samples_are_read_however_an_editor_writes_them(file, tmp_path, text):
+    out, ids = tmp_path / "run", tmp_path / "ids"
+    call("run", file, "--out", out, "--quiet")
+    ids.write_text(text, encoding="utf-8")
+    assert "erase 2 samples of client 1" in call("forget", out, "--client", "1", "--samples", ids).stdout

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -228,14 +229,35 @@ def _wait(folder: Path, number: int, keys: Path | None) -> None:
 
 
 def _ids(file: Path) -> list[int]:
-    """The ids of samples in a file: a line each, or a list in JSON."""
+    """The ids of samples in a file: a line each, or a list in JSON; none twice."""
     from unknot.core.errors import ConfigError
 
+    how = "one a line, or as [1, 2, 3]"
     try:
-        text = file.read_text(encoding="utf-8")
-        found = json.loads(text) if text.lstrip().startswith("[") else [int(word) for word in text.split()]
-        if found and all(type(one) is int for one in found):
-            return list(found)
-    except (ValueError, RecursionError):
-        pass
-    raise ConfigError(f"{file} must have the ids of samples, whole numbers: one a line, or as [1, 2, 3]")
+        text = file.read_text(encoding="utf-8-sig")  # some editors begin a file by a mark
+        found: list[tuple[str, object]] = []
+        if text.lstrip().startswith("["):
+            found = [(f"item {place}", item) for place, item in enumerate(json.loads(text), 1)]
+        else:
+            lines = enumerate(text.splitlines(), 1)
+            found = [(f"line {place}", _whole(word)) for place, line in lines for word in line.split()]
+    except (ValueError, RecursionError) as error:
+        raise ConfigError(f"{file} must have the ids of samples, whole numbers: {how} ({error})") from None
+    if not found:
+        raise ConfigError(f"{file} is empty: it must have the ids of samples, {how}")
+    ids: dict[int, str] = {}
+    for where, item in found:
+        if type(item) is not int or not 0 <= item < 1 << 63:
+            raise ConfigError(
+                f"{file}, {where}: {str(item)[:80]!r} is no id of a sample: those are whole numbers, 0 or "
+                f"more and below 2^63, {how}"
+            )
+        if item in ids:
+            raise ConfigError(f"{file}, {where}: {item} is there twice, first in {ids[item]}")
+        ids[item] = where
+    return list(ids)
+
+
+def _whole(word: str) -> object:
+    """A whole number, where it is one that is written plainly, and not too long to be one of ours."""
+    return int(word) if re.fullmatch(r"[+-]?[0-9]{1,40}", word) else word

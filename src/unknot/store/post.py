@@ -164,6 +164,9 @@ class Post:
         try:
             self._hold(found, keep)
             self.letters = taken
+            logging.getLogger(__name__).warning(
+                "%s is paused, and kept; it goes on with: unknot resume %s", self._folder, self._folder
+            )
             while (word := self._word()) is None or word.kind == "pause":
                 if word is None:
                     time.sleep(PAUSED)
