@@ -235,3 +235,24 @@ def test_samples_are_read_however_an_editor_writes_them(file, tmp_path, text):
     call("run", file, "--out", out, "--quiet")
     ids.write_text(text, encoding="utf-8")
     assert "erase 2 samples of client 1" in call("forget", out, "--client", "1", "--samples", ids).stdout
+
+
+def test_of_several_who_was_erased_before_is_left_out_and_that_is_said(file, tmp_path):
+    out, ids = tmp_path / "run", tmp_path / "ids"
+    call("run", file, "--out", out, "--quiet", "--set", "request=[{erase = 1, round = 1}]")
+    ids.write_text("1")
+    told = call("forget", out, "--client", "1", "--client", "2")
+    assert f"left out: client 1 was erased from {out}" in told.stderr
+    assert "request 1: erase client 2." in told.stdout
+    for command, who, more in (
+        ("forget", ["1"], []),
+        ("admit", ["1", "2"], []),
+        ("forget", ["1", "2"], ["--samples", ids]),
+    ):
+        named = [word for one in who for word in ("--client", one)]
+        assert "client 1 was erased" in call(command, out, *named, *more, code=2).stderr
+    call("resume", out, "--quiet")
+    assert [(one["clients"], one["state"]) for one in shown(out)["requests"]] == [
+        ([1], "served"),
+        ([2], "served"),
+    ]

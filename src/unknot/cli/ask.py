@@ -130,7 +130,7 @@ def _ask(
     path = naming.database(folder)
     naming.check_asked(folder, keys)
     names = {client: naming.one_line(name) for client, name in naming.named_in(folder, keys).items()}
-    numbers = _numbers(folder, clients, keys, names)
+    numbers = _numbers(folder, clients, keys, names, spare=kind == "erase" and samples is None)
     request = look.request(kind, numbers, samples)
     runner, again = holder(folder), naming.again_in(folder, keys)
     with Database.open(path) as db:
@@ -161,18 +161,33 @@ def _check_text(reason: str) -> None:
         ) from None
 
 
-def _numbers(folder: Path, clients: list[str], keys: Path | None, names: Mapping[int, str]) -> list[int]:
-    """Who is meant; nobody twice, which is a slip, as in a file."""
+def _numbers(
+    folder: Path, clients: list[str], keys: Path | None, names: Mapping[int, str], spare: bool
+) -> list[int]:
+    """Who is meant; nobody twice, which is a slip, as in a file.
+
+    Of several, those are `spare` that were erased before: they are left out, and that is said.
+    """
     from unknot.core.errors import RequestError
-    from unknot.store.naming import number_of
+    from unknot.store.naming import AlreadyErased, number_of
 
     numbers: list[int] = []
+    gone: list[AlreadyErased] = []
     for who in clients:
-        if (number := number_of(folder, who, keys)) in numbers:
+        try:
+            number = number_of(folder, who, keys)
+        except AlreadyErased as error:
+            gone.append(error)
+            continue
+        if number in numbers:
             raise RequestError(
                 f"{names.get(number, f'client {number}')} is named twice: name each client once"
             )
         numbers.append(number)
+    if gone and not (spare and numbers):
+        raise gone[0]
+    for one in gone:
+        side().print(Text(f"left out: {one}"))
     return numbers
 
 

@@ -25,6 +25,10 @@ RECORD = "record.json"
 """What every run leaves at its end, kept or not."""
 
 
+class AlreadyErased(RequestError):
+    """Who is named was erased from the run before."""
+
+
 def database(folder: str | Path) -> Path:
     """Where the database of the run in a folder is."""
     path = Path(folder) / DATABASE
@@ -153,7 +157,7 @@ def number_of(folder: str | Path, who: str, keys: str | Path | None = None) -> i
     if digits.isascii() and digits.isdigit() and len(digits) < 19 and (who != digits or not named):
         number = int(digits)
         if number in gone:
-            raise RequestError(f"client {number} was erased from {folder}: there is nothing left of it")
+            raise AlreadyErased(f"client {number} was erased from {folder}: there is nothing left of it")
         if not there or number in there:
             return number
         raise RequestError(f"there is no client {number} in {folder}: it has {_span(there)}")
