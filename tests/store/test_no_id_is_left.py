@@ -81,8 +81,8 @@ def test_what_is_shown_of_them_is_how_many(file, tmp_path):
     call("run", file, "--out", out, "--quiet")
     found = json.loads(call("show", out, "--json").stdout)["requests"]
     assert [(one["request"], one["state"], one["round"]) for one in found] == [
-        ("erase 10 samples of client 0", "served", 1),
-        ("erase 10 samples of client 1", "served", 2),
+        ("erase 10 samples of Graz", "served", 1),
+        ("erase 10 samples of Linz", "served", 2),
     ]
     call("forget", out, "--client", "Graz")
     call("resume", out, "--quiet")
