@@ -17,7 +17,8 @@ _HOMES = {
     "unknot.core.data": "FederatedData Samples Shard",
     "unknot.core.ensemble": "Ensemble",
     "unknot.core.errors": (
-        "ConfigError DataError ErasedDataError ForbiddenLineageError RequestError UnknotError"
+        "ConfigError DataError ErasedDataError ForbiddenLineageError RequestError RunStopped StoreError "
+        "UnknotError"
     ),
     "unknot.core.loss": "BinaryCrossEntropy CrossEntropy Huber NextToken SoftTargets SquaredError",
     "unknot.core.metrics": "OwnMetric",
@@ -60,6 +61,8 @@ if TYPE_CHECKING:
         ErasedDataError,
         ForbiddenLineageError,
         RequestError,
+        RunStopped,
+        StoreError,
         UnknotError,
     )
     from unknot.core.loss import (
@@ -223,6 +226,7 @@ __all__ = [
     "Recipe",
     "RequestError",
     "Round",
+    "RunStopped",
     "Samples",
     "Served",
     "Setup",
@@ -231,6 +235,7 @@ __all__ = [
     "SquaredError",
     "Standalone",
     "StepDecay",
+    "StoreError",
     "Synchronous",
     "Tokenizer",
     "Trace",

@@ -1,12 +1,15 @@
 """Which folders a kept run takes, and what is said of those that hold none."""
 
+import json
 import os
+import shutil
 import stat
 from pathlib import Path
 
 import pytest
 from kept_commands import call, shown
 
+from unknot.store import look
 from unknot.store.database import Database
 
 pytest.importorskip("cryptography")
@@ -172,3 +175,43 @@ def test_a_kept_federation_in_python_does_not_take_the_current_folder_either(tmp
         with pytest.raises(StoreError, match="name a folder of its own"):
             RunKeeper.create(toy_federation(RFS(), small_data((3, 3))), folder)
     assert os.listdir(tmp_path) == []
+
+
+def test_runs_are_found_four_levels_below_and_no_deeper(file, tmp_path):
+    for place in ("a/b/c/run", "a/b/c/d/run"):
+        call("run", file, "--out", tmp_path / place, "--quiet")
+    told = json.loads(call("runs", tmp_path, "--json").stdout)
+    assert [one["folder"] for one in told] == [str(tmp_path / "a/b/c/run")]
+
+
+def test_folders_that_vanish_meanwhile_are_left_out_of_the_list(file, tmp_path, monkeypatch):
+    for name in ("a", "b", "c"):
+        (tmp_path / name).mkdir()
+        call("run", file, "--out", tmp_path / name / "run", "--quiet")
+    look_at, scan = look.look, os.scandir
+
+    def gone(folder, *rest):
+        if Path(folder) == tmp_path / "b" / "run":
+            shutil.rmtree(tmp_path / "b")
+        return look_at(folder, *rest)
+
+    def scanned(place):
+        if str(place) == str(tmp_path / "a"):
+            shutil.rmtree(tmp_path / "a")
+        return scan(place)
+
+    monkeypatch.setattr(look, "look", gone)
+    monkeypatch.setattr(os, "scandir", scanned)
+    told = json.loads(call("runs", tmp_path, "--json").stdout)
+    assert [(one["folder"], one.get("error")) for one in told] == [(str(tmp_path / "c" / "run"), None)]
+
+
+def test_a_resumption_that_found_nothing_to_do_does_not_count(file, tmp_path):
+    out = tmp_path / "run"
+    call("run", file, "--out", out, "--quiet")
+    for _ in range(2):
+        call("resume", out, "--quiet")
+    assert shown(out)["resumed"] == 0
+    call("resume", out, "--rounds", "1", "--quiet")
+    call("resume", out, "--quiet")
+    assert shown(out)["resumed"] == 1

@@ -55,7 +55,7 @@ def test_no_erased_name_is_in_any_byte_of_the_folder(towns, tmp_path):
     assert shown(out)["lineage"] == list(NAMES[1:])
     assert {"record.json", "report.html", "model.safetensors"} <= set(holding(out, NAMES[1]))
     left = call("forget", out, "--client", NAMES[1], "--reason", "moved to Salzburg")
-    assert f"request 1: erase {NAMES[1]}. Nobody runs" in left.stdout
+    assert f"request 1: erase {NAMES[1]} (client 1). Nobody runs" in left.stdout
     assert f"unknot resume {out}" in left.stdout
     assert "moved to Salzburg" in call("show", out).stdout
     assert holding(out, "Salzburg") == []
@@ -93,9 +93,22 @@ def test_a_pending_request_does_not_keep_the_name_of_who_was_erased_before(towns
 
 
 def test_what_config_toml_says_gives_the_run_again(towns, tmp_path):
-    call("run", towns, "--out", tmp_path / "run", "--quiet")
+    joins = f"request=[{{join = '{NAMES[1]}', round = 1}}]"
+    call("run", towns, "--out", tmp_path / "run", "--set", joins, "--quiet")
+    assert f'join = "{NAMES[1]}"' in (tmp_path / "run" / "config.toml").read_text()
     again = json.loads(call("run", tmp_path / "run" / "config.toml", "--json").stdout)
     assert again["model"] == shown(tmp_path / "run")["model"]
+
+
+def test_a_config_toml_that_names_who_was_erased_erases_nobody_else(towns, tmp_path):
+    out, many = tmp_path / "run", f"request=[{{erase = ['{NAMES[0]}', '{NAMES[2]}'], round = 1}}]"
+    call("run", towns, "--out", out, "--set", many, "--quiet")
+    (tmp_path / "towns" / f"{NAMES[0]}.csv").unlink()
+    told = call("run", out / "config.toml", "--out", tmp_path / "again", code=2).stderr
+    assert "request 1 names who was erased from the run that left this file (number [0, 2])" in told
+    assert "take the request out" in told
+    call("resume", out, "--rounds", "1", "--quiet")
+    assert "erased = [0, 2]" in " ".join((out / "config.toml").read_text().split())
 
 
 def test_names_that_nobody_has_are_refused_with_the_nearest(towns, file, tmp_path):
@@ -115,7 +128,10 @@ def test_samples_are_read_from_a_file(file, tmp_path):
         ids.write_text(text)
         assert "erase 2 samples of client 2" in call("forget", out, "--client", "2", "--samples", ids).stdout
     ids.write_text("zero")
-    assert "must have the ids" in call("forget", out, "--client", "2", "--samples", ids, code=2).output
+    assert (
+        "line 1: 'zero' is no id of a sample"
+        in call("forget", out, "--client", "2", "--samples", ids, code=2).output
+    )
     ids.write_text("[0]")
     two = ["--client", "1", "--client", "2"]
     assert "one client" in call("forget", out, *two, "--samples", ids, code=2).output
@@ -164,7 +180,7 @@ def test_force_keeps_the_old_run_where_the_new_one_cannot_be(file, tmp_path):
 def test_without_cryptography_it_is_said_what_to_do(file, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "cryptography", None)
     told = call("run", file, "--out", tmp_path / "run", code=2).output
-    assert "pip install 'unknot[store]'" in told
+    assert "in your clone, pip install -e '.[store]'" in told
     assert "--no-keep" in told
     call("run", file, "--out", tmp_path / "run", "--no-keep", "--quiet")
     assert not (tmp_path / "run" / "run.db").exists()

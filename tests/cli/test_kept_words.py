@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 from support import ToyEngine, small_data, toy_federation
 from unknot.cli import app
 from unknot.store.keeper import RunKeeper
+from unknot.store.naming import named_in
 from unknot.unlearn import RFS
 
 pytest.importorskip("cryptography")
@@ -107,8 +108,8 @@ def test_where_clients_have_names_a_number_must_say_that_it_is_one(tmp_path):
     assert "there is no client '0'" in told
     assert "#0" in told
     assert shown(out)["requests"] == []
-    assert "erase 1." in call("forget", out, "--client", "#0").stdout
-    assert "erase 2." in call("forget", out, "--client", "2").stdout
+    assert "erase 1 (client 0)." in call("forget", out, "--client", "#0").stdout
+    assert "erase 2 (client 1)." in call("forget", out, "--client", "2").stdout
     assert "there is no client 9" in call("forget", out, "--client", "#9", code=2).stderr
     assert "(never there, or erased" in call("forget", out, "--client", "Graz", code=2).stderr
 
@@ -190,3 +191,68 @@ def test_a_refused_request_whose_client_is_gone_says_so_in_words(file, tmp_path)
     assert told in text
     assert "1: join …; by " in text
     json.loads(call("show", out, "--json").stdout)
+
+
+def test_a_reason_that_is_no_text_is_refused_in_words(file, tmp_path):
+    out = tmp_path / "run"
+    call("run", file, "--out", out, "--quiet")
+    told = call("forget", out, "--client", "1", "--reason", "asked by M\udcfcller", code=2).stderr
+    assert "--reason is no text in UTF-8, from character 11 on" in told
+    assert shown(out)["requests"] == []
+
+
+def test_a_name_is_cut_where_it_is_shown_and_not_where_a_run_goes_by_it(tmp_path):
+    out, name = tmp_path / "run", "n" * 2001
+    in_python(out, names={0: name, 1: "Graz", 2: "Linz", 3: "Wien"}).keeper.close()
+    assert named_in(out)[0] == name
+    assert name not in call("forget", out, "--client", name).stdout
+    assert shown(out)["requests"][0]["request"] == f"erase {name[:2000]}"
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("1\n2\n3x\n", ", line 3: '3x' is no id of a sample"),
+        ("1\n-1\n", ", line 2: '-1' is no id of a sample"),
+        ("99999999999999999999", ", line 1: '99999999999999999999' is no id of a sample"),
+        ("5\n\n5\n", ", line 3: 5 is there twice, first in line 1"),
+        ("[1, 2.5]", ", item 2: '2.5' is no id of a sample"),
+        ("[1, ", " must have the ids of samples, whole numbers: one a line"),
+        ("\n", " is empty"),
+    ],
+)
+def test_what_is_wrong_with_a_file_of_samples_is_said_with_its_place(file, tmp_path, text, told):
+    out, ids = tmp_path / "run", tmp_path / "ids"
+    call("run", file, "--out", out, "--quiet")
+    ids.write_text(text)
+    assert f"{ids}{told}" in call("forget", out, "--client", "1", "--samples", ids, code=2).stderr
+    assert shown(out)["requests"] == []
+
+
+@pytest.mark.parametrize("text", ["\ufeff1\n2\n", "1 2", "[1, 2]", "\ufeff[1, 2]"])
+def test_samples_are_read_however_an_editor_writes_them(file, tmp_path, text):
+    out, ids = tmp_path / "run", tmp_path / "ids"
+    call("run", file, "--out", out, "--quiet")
+    ids.write_text(text, encoding="utf-8")
+    assert "erase 2 samples of client 1" in call("forget", out, "--client", "1", "--samples", ids).stdout
+
+
+def test_of_several_who_was_erased_before_is_left_out_and_that_is_said(file, tmp_path):
+    out, ids = tmp_path / "run", tmp_path / "ids"
+    call("run", file, "--out", out, "--quiet", "--set", "request=[{erase = 1, round = 1}]")
+    ids.write_text("1")
+    told = call("forget", out, "--client", "1", "--client", "2")
+    assert f"left out: client 1 was erased from {out}" in told.stderr
+    assert "request 1: erase client 2." in told.stdout
+    for command, who, more in (
+        ("forget", ["1"], []),
+        ("admit", ["1", "2"], []),
+        ("forget", ["1", "2"], ["--samples", ids]),
+    ):
+        named = [word for one in who for word in ("--client", one)]
+        assert "client 1 was erased" in call(command, out, *named, *more, code=2).stderr
+    call("resume", out, "--quiet")
+    assert [(one["clients"], one["state"]) for one in shown(out)["requests"]] == [
+        ([1], "served"),
+        ([2], "served"),
+    ]

@@ -35,8 +35,22 @@ def test_what_was_refused_is_said_and_why_and_the_status_says_so(file, tmp_path,
     (line,) = [line for line in told.stderr.splitlines() if "refused" in line]
     assert line.startswith("warning: request 1 was refused: client 2 holds no sample 123456")
     assert [one["state"] for one in shown(out)["requests"]] == ["refused", "served"]
-    assert "request 1:" not in shown(out)["requests"][0]["why"]
+    assert "request 1:" not in shown(out)["requests"][0]["refused"]
     assert "was refused" not in call("resume", out).stderr
+
+
+def test_what_is_refused_trains_nothing_where_a_run_is_over(file, tmp_path):
+    out = tmp_path / "run"
+    call("run", file, "--out", out, "--quiet")
+    before = left(out)
+    call("admit", out, "--client", "1")
+    told = call("resume", out, code=3).stderr
+    assert "is over (rounds), and what was asked of it was refused: its results stay as they are" in told
+    assert left(out) == before
+    assert shown(out)["rounds"] == 3
+    call("admit", out, "--client", "1")
+    call("resume", out, "--rounds", "2", "--quiet", code=3)
+    assert shown(out)["rounds"] == 5
 
 
 def test_the_help_says_what_status_a_refusal_has():
@@ -48,7 +62,7 @@ def test_a_refusal_calls_clients_by_their_names(towns, tmp_path):
     call("run", towns, "--out", out, "--quiet")
     call("admit", out, "--client", NAMES[2])
     assert f"request 1 was refused: {NAMES[2]} is a member already" in call("resume", out, code=3).stderr
-    assert shown(out)["requests"][-1]["why"] == f"{NAMES[2]} is a member already"
+    assert shown(out)["requests"][-1]["refused"] == f"{NAMES[2]} is a member already"
 
 
 def test_a_run_that_is_over_and_asked_for_nothing_is_left_as_it_is(file, tmp_path):

@@ -7,9 +7,11 @@ import numpy as np
 import pytest
 
 from unknot.core.errors import StoreError
+from unknot.core.requests import erase
 from unknot.core.saved import save_model
+from unknot.data.client_files import folder as client_files
 from unknot.experiments import Experiment, kept
-from unknot.experiments.simulate import prepare
+from unknot.experiments.simulate import prepare, simulate
 
 pytest.importorskip("cryptography")
 
@@ -193,3 +195,22 @@ def test_where_all_are_erased_nobody_comes_back(tmp_path, towns):
     assert not list(fed.data.clients)
     assert fed.data.erased == {0, 3, 5, 7}
     fed.keeper.close()
+
+
+@pytest.mark.parametrize("others", [(), ("Graz",)])
+def test_a_run_made_in_python_goes_on_to_the_same_bits_without_them(tmp_path, towns, others):
+    def build(run):
+        return simulate("mlp", client_files(towns, target="ill"), store=tmp_path / run)
+
+    fed = build("one")
+    fed.run(3, requests=[erase("Bregenz", round=1), *(erase(name, round=2) for name in others)])
+    fed.keeper.close()
+    shutil.copytree(tmp_path / "one", tmp_path / "two")
+    found = []
+    for run in ("one", "two"):
+        fed = build(run)
+        found.append(story(fed.run(2, requests=[erase("Wien")])))
+        fed.keeper.close()
+        (towns / "Bregenz.csv").unlink(missing_ok=True)
+    assert found[0] == found[1]
+    assert found[0]["requests"][-1]["clients"] == [3]

@@ -72,7 +72,7 @@ def test_a_stop_while_it_runs_is_one(tmp_path):
     fed = build()
     RunKeeper.create(fed, tmp_path / "run")
     ask(tmp_path / "run", "stop")
-    with pytest.raises(RunStopped, match="unknot resume"):
+    with pytest.raises(RunStopped, match=r"call resume\(\)"):
         fed.run(2)
 
 

@@ -1,5 +1,8 @@
 """A run in a folder: kept, interrupted, gone on with, asked from outside, and forgetting on the disk too."""
 
+import itertools
+import time
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -231,3 +234,25 @@ def test_a_pack_of_which_half_is_needed_no_more_is_written_anew(tmp_path):
 
     assert [retained(count) for count in (9, 6, 5, 1)] == [True, True, False, False]
     keeper.close()
+
+
+def test_real_time_is_that_of_all_processes(tmp_path, monkeypatch):
+    moments = itertools.count()
+    monkeypatch.setattr(time, "perf_counter", lambda: float(next(moments)))
+    spent = []
+    for part in range(4):
+        fed = build("rfs")
+        keep = RunKeeper.go_on if part else RunKeeper.create
+        keeper = keep(fed, tmp_path / "run", every=0.0)
+        fed.begin(2)
+        while not fed.over:
+            fed.step()
+        spent.append(dict(fed.history.seconds))
+        keeper.close()
+    for before, after in pairwise(spent):
+        assert all(after[what] > before[what] > 0 for what in ("train", "evaluate", "total"))
+    assert all(one["total"] >= one["train"] + one["evaluate"] for one in spent)
+    fed = build("rfs")
+    RunKeeper.go_on(fed, tmp_path / "run")
+    seconds = fed.run(1).seconds
+    assert seconds["total"] >= seconds["train"] + seconds["evaluate"] > spent[-1]["train"]

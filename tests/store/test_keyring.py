@@ -249,5 +249,5 @@ def test_without_cryptography_it_is_said_what_is_needed(tmp_path, monkeypatch):
     sealed = ring.seal(1, b"x", b"")
     monkeypatch.setitem(sys.modules, "cryptography", None)
     for work in (lambda: ring.seal(1, b"x", b""), lambda: ring.open(1, sealed, b"")):
-        with pytest.raises(StoreError, match=r"pip install 'unknot\[store\]'"):
+        with pytest.raises(StoreError, match=r"pip install -e '\.\[store\]'"):
             work()

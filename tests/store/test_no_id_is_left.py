@@ -74,7 +74,7 @@ def test_config_of_a_run_has_its_ids_and_gives_it_again(file, tmp_path):
     assert again["model"] == json.loads((out / "record.json").read_text())["model"]
     call("forget", out, "--client", "Graz")
     call("resume", out, "--quiet")
-    with pytest.raises(RequestError, match="must be a list of ids"):  # rather than another run
+    with pytest.raises(RequestError, match="names who was erased"):  # rather than another run
         Experiment.read(out / "config.toml")
 
 
@@ -83,8 +83,8 @@ def test_what_is_shown_of_them_is_how_many(file, tmp_path):
     call("run", file, "--out", out, "--quiet")
     found = json.loads(call("show", out, "--json").stdout)["requests"]
     assert [(one["request"], one["state"], one["round"]) for one in found] == [
-        ("erase 10 samples of client 0", "served", 1),
-        ("erase 10 samples of client 1", "served", 2),
+        ("erase 10 samples of Graz", "served", 1),
+        ("erase 10 samples of Linz", "served", 2),
     ]
     call("forget", out, "--client", "Graz")
     call("resume", out, "--quiet")

@@ -123,6 +123,11 @@ def test_a_request_that_came_in_a_pause_outlives_a_process_that_goes_on_and_dies
     keeper.close()
 
 
+def test_a_run_that_is_paused_says_so_itself(tmp_path, monkeypatch, caplog):
+    run_with(tmp_path / "run", monkeypatch, ["pause"], ["go"])
+    assert f"{tmp_path / 'run'} is paused, and kept; it goes on with: unknot resume" in caplog.text
+
+
 def test_a_pause_that_was_not_taken_up_is_pausing(tmp_path):
     fed = build()
     keeper = RunKeeper.create(fed, tmp_path / "run")

@@ -192,7 +192,7 @@ def test_other_makes_are_left_to_transformers(
 ) -> None:
     monkeypatch.setitem(sys.modules, "transformers", None)
     folder = write_json(tmp_path, BYTE_LEVEL, **change)
-    with pytest.raises(ConfigError, match=r"no byte-level byte-pair encoding.*pip install 'unknot\[text\]'"):
+    with pytest.raises(ConfigError, match=r"no byte-level byte-pair encoding.*pip install -e '\.\[text\]'"):
         tokenizer(folder)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -125,10 +126,11 @@ def _ask(
     from unknot.store.lock import holder
     from unknot.store.words import standing_of
 
+    _check_text(reason)
     path = naming.database(folder)
     naming.check_asked(folder, keys)
-    names = naming.named_in(folder, keys)
-    numbers = _numbers(folder, clients, keys, names)
+    names = {client: naming.one_line(name) for client, name in naming.named_in(folder, keys).items()}
+    numbers = _numbers(folder, clients, keys, names, spare=kind == "erase" and samples is None)
     request = look.request(kind, numbers, samples)
     runner, again = holder(folder), naming.again_in(folder, keys)
     with Database.open(path) as db:
@@ -140,25 +142,52 @@ def _ask(
         if wait and runner is not None and idle:
             raise StoreError(f"{_idle(runner, folder, again)}; leave --wait out")
         number = leave(db, request, naming.keyring_of(folder, keys), reason)
-    told = request.told(lambda one: names.get(one, f"client {one}"))
+    told = request.told(lambda one: f"{names[one]} (client {one})" if one in names else f"client {one}")
     when = _idle(runner, folder, again) if runner and idle else _when(runner, folder, word, again)
     screen().print(Text(f"request {number}: {told}. {when[0].upper()}{when[1:]}"), soft_wrap=True)
     if wait:
         _wait(folder, number, keys)
 
 
-def _numbers(folder: Path, clients: list[str], keys: Path | None, names: Mapping[int, str]) -> list[int]:
-    """Who is meant; nobody twice, which is a slip, as in a file."""
+def _check_text(reason: str) -> None:
+    """A terminal of another encoding may hand over bytes that are no text."""
+    from unknot.core.errors import ConfigError
+
+    try:
+        reason.encode()
+    except UnicodeEncodeError as error:
+        raise ConfigError(
+            f"--reason is no text in UTF-8, from character {error.start + 1} on ({reason!a}): write it again"
+        ) from None
+
+
+def _numbers(
+    folder: Path, clients: list[str], keys: Path | None, names: Mapping[int, str], spare: bool
+) -> list[int]:
+    """Who is meant; nobody twice, which is a slip, as in a file.
+
+    Of several, those are `spare` that were erased before: they are left out, and that is said.
+    """
     from unknot.core.errors import RequestError
-    from unknot.store.naming import number_of
+    from unknot.store.naming import AlreadyErased, number_of
 
     numbers: list[int] = []
+    gone: list[AlreadyErased] = []
     for who in clients:
-        if (number := number_of(folder, who, keys)) in numbers:
+        try:
+            number = number_of(folder, who, keys)
+        except AlreadyErased as error:
+            gone.append(error)
+            continue
+        if number in numbers:
             raise RequestError(
                 f"{names.get(number, f'client {number}')} is named twice: name each client once"
             )
         numbers.append(number)
+    if gone and not (spare and numbers):
+        raise gone[0]
+    for one in gone:
+        side().print(Text(f"left out: {one}"))
     return numbers
 
 
@@ -207,7 +236,7 @@ def _wait(folder: Path, number: int, keys: Path | None) -> None:
         gone = "; what was kept of it on the disk is gone" if asked.kind == "erase" else ""
         screen().print(Text(f"served{place}{gone}"), soft_wrap=True)
         return
-    why = f"refused: {found.why or 'why is sealed; name the keys with --keys'}"
+    why = f"refused: {found.refused or 'why is sealed; name the keys with --keys'}"
     if found.state != "refused":
         why = f"the run ended before it was served. To have it served: {naming.again_in(folder, keys)}"
     side().print(Text(why))
@@ -215,14 +244,35 @@ def _wait(folder: Path, number: int, keys: Path | None) -> None:
 
 
 def _ids(file: Path) -> list[int]:
-    """The ids of samples in a file: a line each, or a list in JSON."""
+    """The ids of samples in a file: a line each, or a list in JSON; none twice."""
     from unknot.core.errors import ConfigError
 
+    how = "one a line, or as [1, 2, 3]"
     try:
-        text = file.read_text(encoding="utf-8")
-        found = json.loads(text) if text.lstrip().startswith("[") else [int(word) for word in text.split()]
-        if found and all(type(one) is int for one in found):
-            return list(found)
-    except (ValueError, RecursionError):
-        pass
-    raise ConfigError(f"{file} must have the ids of samples, whole numbers: one a line, or as [1, 2, 3]")
+        text = file.read_text(encoding="utf-8-sig")  # some editors begin a file by a mark
+        found: list[tuple[str, object]] = []
+        if text.lstrip().startswith("["):
+            found = [(f"item {place}", item) for place, item in enumerate(json.loads(text), 1)]
+        else:
+            lines = enumerate(text.splitlines(), 1)
+            found = [(f"line {place}", _whole(word)) for place, line in lines for word in line.split()]
+    except (ValueError, RecursionError) as error:
+        raise ConfigError(f"{file} must have the ids of samples, whole numbers: {how} ({error})") from None
+    if not found:
+        raise ConfigError(f"{file} is empty: it must have the ids of samples, {how}")
+    ids: dict[int, str] = {}
+    for where, item in found:
+        if type(item) is not int or not 0 <= item < 1 << 63:
+            raise ConfigError(
+                f"{file}, {where}: {str(item)[:80]!r} is no id of a sample: those are whole numbers, 0 or "
+                f"more and below 2^63, {how}"
+            )
+        if item in ids:
+            raise ConfigError(f"{file}, {where}: {item} is there twice, first in {ids[item]}")
+        ids[item] = where
+    return list(ids)
+
+
+def _whole(word: str) -> object:
+    """A whole number, where it is one that is written plainly, and not too long to be one of ours."""
+    return int(word) if re.fullmatch(r"[+-]?[0-9]{1,40}", word) else word

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
@@ -85,6 +86,8 @@ class Asked:
             raise ConfigError(
                 f"{self.out} holds a run already: name another folder, or write over it with --force{how}"
             )
+        if self.force:
+            _check_asked(self.out, self.keys)
         check_folder(self.out, self.force)
         if self.keep:
             self._check_own(self.out)
@@ -223,6 +226,30 @@ def check_store(otherwise: str = "") -> None:
         check_installed()
     except StoreError as error:
         raise StoreError(f"{error}; {otherwise}" if otherwise else str(error)) from None
+
+
+def _check_asked(folder: Path, keys: Path | None) -> None:
+    """A run is not written over as long as somebody waits for what was asked of it.
+
+    Keys that lie apart and are not named stay behind: that is said.
+    """
+    from unknot.core.errors import ConfigError, UnknotError
+    from unknot.store.look import look
+    from unknot.store.naming import begun, one_line
+
+    try:
+        found, apart = look(folder, keys), begun(folder).get("keys")
+    except UnknotError:  # no run, or a damaged one: there is nobody to serve anything
+        return
+    if waiting := [f"request {one.number}: {one.request}" for one in found.unserved]:
+        more = f" and {len(waiting) - 3} more" if len(waiting) > 3 else ""
+        raise ConfigError(
+            f"{folder} holds a run that is still to serve what was asked of it ({'; '.join(waiting[:3])}"
+            f"{more}): have it served first ({found.again}), or remove the folder yourself, and the requests "
+            "with it"
+        )
+    if keys is None and isinstance(apart, str) and os.path.lexists(apart):
+        warn(f"the keys of the run that is written over lie apart, and stay: {one_line(apart)}; remove them")
 
 
 def _half_begun(folder: Path) -> bool:

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.text import Text
@@ -16,6 +16,7 @@ from unknot.cli.screen import side
 
 if TYPE_CHECKING:
     from unknot.federation import Federation
+    from unknot.federation.letterbox import Keeper
 
 Keep = Annotated[
     bool,
@@ -58,7 +59,8 @@ def held(fed: Federation, folder: Path, keys: Path | None = None) -> Iterator[No
     from unknot.core.errors import RunStopped
     from unknot.store.naming import again_in
 
-    keeper: Any = fed.keeper
+    keeper = fed.keeper
+    assert keeper is not None
     try:
         with _signals(keeper):
             yield
@@ -70,7 +72,7 @@ def held(fed: Federation, folder: Path, keys: Path | None = None) -> Iterator[No
 
 
 @contextmanager
-def _signals(keeper: Any) -> Iterator[None]:
+def _signals(keeper: Keeper) -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.text import Text
@@ -34,6 +34,8 @@ from unknot.cli.tracking import CSVFile, MLflowPlace, TensorBoardDir, Tracked, W
 if TYPE_CHECKING:
     from unknot.report.progress import Live
     from unknot.store.lock import Holder
+
+NOTHING = "nothing was asked of it since"
 
 
 @app.command(epilog=STATUSES.replace("before it came;", "before it came, or one was refused;"))
@@ -71,7 +73,7 @@ def _resume(folder: Path, rounds: int | None, overrides: list[str], own_code: bo
     from unknot.core.errors import StoreError
     from unknot.experiments import kept
     from unknot.report.progress import Live
-    from unknot.store.look import look
+    from unknot.store.look import FINISHED, look
     from unknot.store.naming import begun, broken_off, one_line
 
     live: Live | None = None
@@ -102,7 +104,8 @@ def _resume(folder: Path, rounds: int | None, overrides: list[str], own_code: bo
                 overrides=overrides,
                 own_code=own_code,
             )
-        keeper: Any = fed.keeper
+        keeper = fed.keeper
+        assert keeper is not None
         with held(fed, folder, asked.keys):
             for text in keeper.said:
                 warn(text)
@@ -110,10 +113,11 @@ def _resume(folder: Path, rounds: int | None, overrides: list[str], own_code: bo
             live = telling.live = Live(side(asked.silent or over), kept.last_round(fed, rounds))
             with warnings_told(), live, plain_alone():
                 history = kept.go_on(fed, rounds)
-            if over and fed.steps == steps and _whole(folder):
-                asked = _left_alone(asked, found.again, history.stopped)
+            if rounds is None and found.state == FINISHED and fed.steps == steps and _whole(folder):
+                since = "what was asked of it was refused" if keeper.turned_away else NOTHING
+                asked = _left_alone(asked, found.again, history.stopped, since)
             leave(history, kept.to_leave(folder, overrides, own_code, asked.keys), asked, trackers)
-        return PENDING if keeper.post.refused else status_of(history)
+        return PENDING if keeper.turned_away else status_of(history)
 
 
 @contextmanager
@@ -152,9 +156,9 @@ def _whole(folder: Path) -> bool:
         return False
 
 
-def _left_alone(asked: Asked, again: str, stopped: str) -> Asked:
+def _left_alone(asked: Asked, again: str, stopped: str, since: str) -> Asked:
     """A run that is over, and has nothing to do: that is said, and its results stay as they are."""
-    text = f"{asked.out} is over ({stopped}), and nothing was asked of it since: its results stay as they are"
+    text = f"{asked.out} is over ({stopped}), and {since}: its results stay as they are"
     side(asked.silent).print(Text(f"{text}. More of it: {again} --rounds N"))
     return replace(asked, results=False, quiet=True)
 

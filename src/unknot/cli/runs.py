@@ -35,6 +35,7 @@ def runs(
     from unknot.core.errors import UnknotError
     from unknot.report.runs import table
     from unknot.store import look
+    from unknot.store.naming import DATABASE
 
     with errors_for_people():
         found: list[dict[str, Any]] = []
@@ -42,6 +43,8 @@ def runs(
             try:
                 found.append(_told(look.look(place)))
             except (UnknotError, OSError) as error:
+                if not (place / DATABASE).exists():  # taken away meanwhile
+                    continue
                 found.append({"folder": str(place), "error": str(error)})
         if json_:
             sys.stdout.write(json.dumps(found) + "\n")

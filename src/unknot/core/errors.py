@@ -57,6 +57,11 @@ def nearest(word: str, known: Iterable[str]) -> str:
     return meant + listed
 
 
+def install(extra: str) -> str:
+    """How what an extra needs is installed: unknot is on no index, and a stranger's package may be."""
+    return f"in your clone, pip install -e '.[{extra}]'"
+
+
 def said(error: BaseException) -> str:
     """Its kind and its words; an error of one's own may have none that can be read."""
     try:

@@ -57,6 +57,8 @@ from unknot.federation import (
 from unknot.unlearn.rfs import RFS
 
 T = TypeVar("T")
+ERASED = "erased"
+"""In a request that a kept run leaves: the numbers of the clients in it that were erased since."""
 FOLDER = "folder"
 """The name of data that lies in a folder of your own, with a file a client."""
 TEXTS = "texts"
@@ -511,6 +513,11 @@ def _request(item: object, where: str) -> Request | Named:
             f"{where} must be a table, [[request]] with erase = ... or join = ..., not {item!r}"
         )
     table = dict(item)
+    if ERASED in table:
+        raise RequestError(
+            f"{where} names who was erased from the run that left this file (number {table[ERASED]!r}), and "
+            "their number may be another client's by now: take the request out"
+        )
     refuse_unknown(table, field_names(RequestSpec), where)
     if ("erase" in table) == ("join" in table):
         raise ConfigError(f"{where} needs 'erase' or 'join', and not both")

@@ -13,7 +13,7 @@ from unknot.core.errors import StoreError
 from unknot.core.keys import Key
 from unknot.core.registry import NotImported, nothing_imported
 from unknot.data.corrupt import corrupt
-from unknot.experiments.config import FOLDER, TEXTS, Experiment, from_anywhere
+from unknot.experiments.config import ERASED, FOLDER, TEXTS, Experiment, from_anywhere
 from unknot.experiments.simulate import assemble, data_of, prepare
 from unknot.federation import Federation, History, Observer
 
@@ -118,14 +118,29 @@ def numbered_as(data: FederatedData, names: Mapping[int, str]) -> FederatedData:
     return data.renumbered({client: known[data.names[client]] for client in data.clients}, names)
 
 
+def as_known(data: FederatedData, folder: str | Path) -> FederatedData:
+    """Data that was read anew, by the numbers that the run in a folder knows clients by, if there is one.
+
+    They are others where clients come of files, and those of somebody who was erased are gone by now.
+    """
+    from unknot.store.keeper import begun
+    from unknot.store.naming import begun as noted
+    from unknot.store.naming import named_in
+
+    if not data.names or not begun(Path(folder)) or not noted(folder).get("named"):
+        return data
+    names = named_in(folder)
+    known = {name: number for number, name in names.items()}
+    moved = any(known.get(name, number) != number for number, name in data.names.items())
+    return numbered_as(data, names) if moved else data
+
+
 def go_on(fed: Federation, rounds: int | None = None) -> History:
     """Go on with a run that is kept until its stopping rule holds; then for so many more rounds, if wanted.
 
-    What came in while nobody ran it is served; a run that was over goes on as long as it was to go at first.
+    What came in while nobody ran it is served: see `Federation.resume`.
     """
     history = fed.resume()
-    while fed.keeper is not None and fed.keeper.asked():
-        history = fed.run(fed.length)
     return history if rounds is None else fed.run(rounds)
 
 
@@ -202,19 +217,41 @@ def to_leave(
 ) -> Experiment:
     """The same as its results are left with: with the names and the ids of who is still there.
 
-    Of samples whose client was erased there is how many a request named: such a file is none to run again.
+    Of samples whose client was erased there is how many a request named; where clients have names, a request
+    says which numbers the erased ones had. Such a file is none to run again: a number may be another's now.
     """
     from unknot.store.database import Database
-    from unknot.store.naming import database, keyring_of, named_in
+    from unknot.store.naming import begun, database, keyring_of, named_in
     from unknot.store.sample_ids import known, put_back
 
     found = experiment_of(folder, overrides, own_code)
     with Database.open(database(folder), readonly=True) as db:
         table = put_back(found.table, known(db, keyring_of(folder, keys)))
-    if "ids" in found.data.options:
-        ids = {name: number for number, name in named_in(folder, keys).items()}
-        table["data"] = {**table["data"], "ids": ids}
+    if begun(folder).get("named"):
+        table = _by_name(table, named_in(folder, keys))
     return _read_from(found, table)
+
+
+def _by_name(table: Mapping[str, Any], names: Mapping[int, str]) -> dict[str, Any]:
+    """An experiment that calls clients by name again, as far as they are still there."""
+    found, data = dict(table), dict(table.get("data", {}))
+    if "request" in table:
+        found["request"] = [_named(one, names) for one in table["request"]]
+    if "corrupt" in data:
+        data["corrupt"] = [names[client] for client in data["corrupt"] if client in names]
+    if "ids" in data:
+        data["ids"] = {name: number for number, name in names.items()}
+    return {**found, "data": data}
+
+
+def _named(request: Mapping[str, Any], names: Mapping[int, str]) -> dict[str, Any]:
+    kind = "erase" if "erase" in request else "join"
+    who = request[kind] if isinstance(request[kind], list | tuple) else [request[kind]]
+    there = [names[client] for client in who if client in names]
+    gone = [client for client in who if client not in names]
+    rest = {name: value for name, value in request.items() if name != kind}
+    said = {kind: there[0] if len(there) == 1 else there} if there else {}
+    return {**said, **({ERASED: gone} if gone else {}), **rest}
 
 
 def _read_from(experiment: Experiment, table: Mapping[str, Any]) -> Experiment:

@@ -71,6 +71,10 @@ def simulate(
     the federation is what that was, and ``resume`` goes on with it.
     """
     _check_kinds(model, data, method)
+    if store is not None:
+        from unknot.experiments.kept import as_known  # where it is used: it needs more than others do
+
+        data = as_known(data, store)
     setup = Setup.of(setup, recipe, parts)
     if loss is not None:
         setup = replace(setup, recipe=replace(setup.recipe, loss=as_loss(loss)))
@@ -116,7 +120,7 @@ def simulate(
     )
     fed.architecture = _architecture(module)
     if store is not None:
-        from unknot.experiments.kept import keep  # where it is used: it needs more than others do
+        from unknot.experiments.kept import keep
 
         keep(fed, store)
     return fed

@@ -119,6 +119,7 @@ class Federation(View):
         self._served: list[tuple[int, Served]] = []
         self._running = threading.Lock()
         self._broken = False
+        self._since: float | None = None
         self.inbox = Letterbox()
         """Where requests come in from other threads: ``fed.inbox.put(unknot.erase("Graz"))``."""
         self.keeper: Keeper | None = None
@@ -144,7 +145,8 @@ class Federation(View):
 
         Its other `parts` (``seconds=...``) may stand here as well. `requests` say who is to be forgotten and
         who joins, and when: `unknot.erase`, `unknot.join`. Those that cannot be served are refused before
-        training starts; one whose moment does not come waits for the next run.
+        training starts; one whose moment does not come waits for the next run. A run that is kept and was
+        broken off is finished first: by ``resume``.
         """
         with self._alone():
             started = time.perf_counter()
@@ -160,6 +162,7 @@ class Federation(View):
         **parts: Unpack[LengthParts],
     ) -> None:
         """Check what ``run`` is asked, and put it down: `step`, or `resume`, makes it happen."""
+        self._check_over()
         length = Length.of(rounds, parts)
         asked = [requests] if isinstance(requests, Erase | Join | Named) else requests
         new = self.serving.inbox.unknown(resolved(asked, self.data, self.state.now / SECOND))
@@ -186,12 +189,51 @@ class Federation(View):
         self._stint = Stint(length, limit, goals)
 
     def resume(self) -> History:
-        """Go on with what the last ``run`` was asked to do, from where it was broken off."""
+        """Go on with what the last ``run`` was asked to do, from where it was broken off.
+
+        If that is over, and something was asked since (``fed.inbox``, ``unknot forget``) that can be served,
+        it goes on until its stopping rule holds again: for as long as the last ``run`` was to go on.
+        """
         with self._alone():
             if self._stint is None or self.history is None:
                 raise UnknotError("there is nothing to go on with: this federation has not been run")
             self.history.experiment = dict(self.experiment)
-            return self._go_on(self.history, time.perf_counter())
+            self._called_back()
+            history = self._go_on(self.history, time.perf_counter())
+            while self._called_back():
+                history = self._go_on(history, time.perf_counter())
+            return history
+
+    def _called_back(self) -> bool:
+        """Whether a run that is over goes on, for it was asked from outside for what it can do.
+
+        What it cannot do is refused, and nothing is trained for it.
+        """
+        if not self.over or not (self.inbox or (self.keeper is not None and self.keeper.asked())):
+            return False
+        self._take_in()
+        if not self.serving.inbox.called(self.state.now):
+            return False
+        self.begin(self.length)
+        return True
+
+    def _check_over(self) -> None:
+        """Refuse to begin anew in the midst of a run that is kept.
+
+        The same script, started again after a crash, would train for longer, depending on when it died.
+        """
+        stint = self._stint
+        if self.keeper is None or stint is None or stint.stopped:
+            return
+        done = max((lane.rounds for lane in self.lanes.values()), default=0)
+        end = max(stint.goals.values(), default=None)
+        where = f"at round {done}" + ("" if end is None else f" of {end}")
+        if end is None and stint.limit is not None:
+            where = f"after {self.state.now / SECOND:g} of {stint.limit / SECOND:g} simulated s"
+        raise ConfigError(
+            f"the run in {self.keeper.folder} was broken off {where}: fed.resume() finishes it; fed.run(...) "
+            "after that goes on"
+        )
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
@@ -235,14 +277,18 @@ class Federation(View):
 
     def _go_on(self, history: History, started: float) -> History:
         assert self._stint is not None
-        with self.work.observers.during(history):
-            with between_steps() as check:
-                while not self._stint.stopped:
-                    self.step()
-                    check()
-            self._finish(history, started)
-            if self.keeper is not None:
-                self.keeper.ended(self, history)
+        self._since = started
+        try:
+            with self.work.observers.during(history):
+                with between_steps() as check:
+                    while not self._stint.stopped:
+                        self.step()
+                        check()
+                self._finish(history)
+                if self.keeper is not None:
+                    self.keeper.ended(self, history)
+        finally:
+            self._since = None
         return history
 
     def step(self) -> tuple[Event, ...]:
@@ -254,6 +300,7 @@ class Federation(View):
         if stint is None or history is None or stint.stopped:
             raise UnknotError("there is nothing to go on with: call run, and steps come of it")
         self._check_whole()
+        started = time.perf_counter() if self._since is None else self._since
         self._take_in()
         rounds, served = len(history.rounds), len(history.served)
         try:
@@ -270,11 +317,21 @@ class Federation(View):
         events: tuple[Event, ...] = (*history.served[served:], *history.rounds[rounds:])
         done, self._done = self._done, []
         self._served += done
+        self._count_time(history, started)
         if self.keeper is not None:
             self.keeper.stepped(self, events, done)
         self._close_tickets()
         self.work.observers.heard()
         return events
+
+    def _count_time(self, history: History, started: float) -> None:
+        """Real time up to here: with each step, so that a run which is kept has that of all its processes."""
+        now = time.perf_counter()
+        history.seconds["total"] += now - started
+        history.seconds["evaluate"] += self.scores.seconds
+        self.scores.seconds = 0.0
+        if self._since is not None:
+            self._since = now
 
     def _check_whole(self) -> None:
         """Refuse to go on from the middle of a step."""
@@ -438,7 +495,7 @@ class Federation(View):
         self.work.history = history
         return history
 
-    def _finish(self, history: History, started: float) -> None:
+    def _finish(self, history: History) -> None:
         history.environment = environment(self.engine)  # by now the engine knows which path it took
         history.guarantee = self.serving.uncovered.promise(self.method, self.state)
         history.unserved = [
@@ -459,5 +516,5 @@ class Federation(View):
             self.scores.each(others, split)
         for name, model in choices.items():
             history.choices[name] = history.scores if model.equal(history.model) else self.scores.all(model)
-        history.seconds["evaluate"] = self.scores.seconds
-        history.seconds["total"] += time.perf_counter() - started
+        assert self._since is not None
+        self._count_time(history, self._since)

@@ -14,6 +14,8 @@ from unknot.core.jobs import Score
 from unknot.core.metrics import ACCURACY, Metric
 
 NOBODY_LEFT = "no clients left"
+NOTHING_LEFT = " (nothing was left to do)"
+"""Stands after a request that was served, where all of it had been done before."""
 REGAINED = 0.99
 """The share of the main metric before an erasure at which it counts as regained."""
 TOO_MANY = 0.5
@@ -285,6 +287,10 @@ class History:
         notes = [*filter(None, [self.let_pass]), *map(str, self.set_aside_observers), *self.warnings]
         return f"History({', '.join([*parts, *notes])})"
 
+    def told(self, served: Served) -> str:
+        """A request in words, in which who is still there goes by name: a run that is kept logs numbers."""
+        return told(served, self.names)
+
     def label(self, client: int) -> str:
         """What a client is called: its name, or ``client 3``."""
         return self.names.get(client, f"client {client}")
@@ -461,6 +467,16 @@ class History:
             "experiment": self.experiment,
         }
         return {name: _plain(value, self.names) for name, value in record.items()}
+
+
+def told(served: Served, names: Mapping[int, str]) -> str:
+    """A request in words; whom it calls by number has a name, where there is one here."""
+
+    def called(found: re.Match[str]) -> str:
+        client = int(found[1])
+        return names.get(client, found[0]) if client in served.clients else found[0]
+
+    return re.sub(r"\bclient ([0-9]+)\b", called, served.request)
 
 
 def value_of(scores: Mapping[str, Score], metric: str | None = None) -> float | None:

@@ -122,6 +122,11 @@ class Inbox:
                 return True
         return False
 
+    def called(self, now: int) -> bool:
+        """Whether something that was asked from outside is due by its time, in nanoseconds."""
+        mine = (waiting.request.at.time for waiting in self.waiting if waiting.asked is not None)
+        return any(time is not None and round(time * SECOND) <= now for time in mine)
+
     def wakes(self) -> list[int]:
         """The times at which somebody asks for something."""
         return [round(r.at.time * SECOND) for r in self.requests if r.at.time is not None]

@@ -9,6 +9,7 @@ import threading
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from unknot.core.errors import RequestError
@@ -87,6 +88,25 @@ class Letterbox:
 
 class Keeper(Protocol):
     """Who keeps a run beyond its process: told before and after every step."""
+
+    folder: Path
+    said: list[str]
+    """What is other than when the run was begun, in words."""
+    interrupted: bool
+    """Whether this process is to end: the run is kept before its next step, and broken off there."""
+
+    @property
+    def turned_away(self) -> Sequence[int]:
+        """The numbers of the requests that this process refused."""
+        ...
+
+    def checkpoint(self, fed: Federation) -> None:
+        """Keep all that the federation remembers, as it is now, between two steps."""
+        ...
+
+    def close(self) -> None:
+        """Let go of the folder: another process may take it up."""
+        ...
 
     def letters(self, fed: Federation) -> Sequence[Letter]:
         """What is to be taken up before this step. May wait, and may raise to end the run here."""

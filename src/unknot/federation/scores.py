@@ -17,7 +17,10 @@ SPLITS = ("validation", "test")
 
 
 class Scores:
-    """Scores of models on the validation and test data; `seconds` is the real time that they took."""
+    """Scores of models on the validation and test data.
+
+    `seconds` is the real time that they took since it was last counted.
+    """
 
     def __init__(self, engine: Engine, data: FederatedData, watched: Sequence[str]) -> None:
         for split in watched:

@@ -12,7 +12,7 @@ from unknot.core.weights import Weights
 from unknot.federation.clock import SECOND
 from unknot.federation.describe import beyond, counts, members_of
 from unknot.federation.erasure import attempt, close, last_visit, left_to_erase, left_to_join, repair
-from unknot.federation.history import Served
+from unknot.federation.history import NOTHING_LEFT, Served
 from unknot.federation.inbox import Inbox, Waiting, check_requests, held_by
 from unknot.federation.promise import Uncovered
 from unknot.federation.view import View
@@ -66,7 +66,7 @@ class Serving(View):
         trips = [lane.trip(flight, state.now) for lane, flight in flying if flight not in still]
         told = request.told(label)
         return Served(
-            request=told if clients else f"{told} (nothing was left to do)",
+            request=told if clients else f"{told}{NOTHING_LEFT}",
             kind="erase" if isinstance(request, Erase) else "join",
             clients=ClientsInOrder(clients).called(self.data.names),
             time=state.now / SECOND,

@@ -6,7 +6,7 @@ from typing import cast
 
 import numpy as np
 
-from unknot.core.errors import ConfigError
+from unknot.core.errors import ConfigError, install
 from unknot.incentive.game import Floats, Game
 
 LONGEST = 0.5  # of itself, what a share may win or lose in one step
@@ -65,9 +65,7 @@ def flow(game: Game, x: Floats, until: float, rest: float = 0.0) -> tuple[float,
     try:
         from scipy.integrate import solve_ivp
     except ImportError as error:
-        raise ConfigError(
-            f"the equations need {error.name}: in your clone, pip install -e '.[game]'"
-        ) from None
+        raise ConfigError(f"the equations need {error.name}: {install('game')}") from None
 
     alive = x > 0
     logs = np.log(np.where(alive, x, 1.0))

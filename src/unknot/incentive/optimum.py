@@ -6,7 +6,7 @@ from itertools import islice, product
 
 import numpy as np
 
-from unknot.core.errors import ConfigError
+from unknot.core.errors import ConfigError, install
 from unknot.core.keys import Key
 from unknot.incentive.game import Floats, Game
 
@@ -21,9 +21,7 @@ def optimum(game: Game, key: Key, starts: int = 8) -> Floats:
     try:
         from scipy.optimize import minimize
     except ImportError as error:
-        raise ConfigError(
-            f"the optimum needs {error.name}: in your clone, pip install -e '.[game]'"
-        ) from None
+        raise ConfigError(f"the optimum needs {error.name}: {install('game')}") from None
 
     groups, many = game.populations, game.servers
     choices = np.array(list(islice(product(range(many), repeat=groups), PURE)))

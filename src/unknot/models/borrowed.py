@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from unknot.core.base import in_full
-from unknot.core.errors import ConfigError, DataError
+from unknot.core.errors import ConfigError, DataError, install
 from unknot.core.wording import Wording
 from unknot.models.transformer import LastToken
 
@@ -102,7 +102,7 @@ def _config(path: Path, why: str) -> Any:
         import transformers
     except ImportError:
         raise ConfigError(
-            f"{path}: {why}; to read it by the package transformers: pip install 'unknot[text]'"
+            f"{path}: {why}; to read it by the package transformers: {install('text')}"
         ) from None
     return _theirs(path, why, lambda: transformers.AutoConfig.from_pretrained(path, local_files_only=True))
 

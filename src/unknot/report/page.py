@@ -182,7 +182,7 @@ def _requests(sheet: Sheet, told: Sequence[Recovery | None]) -> Html | None:
     rows = []
     for i, (served, recovery) in enumerate(zip(history.served, told, strict=True), 1):
         notes = joined(element("span", note, class_="small") for note in _notes(history, served))
-        row: list[object] = [i, joined([served.request, notes])]
+        row: list[object] = [i, joined([history.told(served), notes])]
         row.append(_glued(where(served, len(sheet.lanes) > 1)))
         if measured:
             row += [metric.shown(value_of(served.before)), metric.shown(value_of(served.after))]

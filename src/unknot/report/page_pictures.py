@@ -79,7 +79,7 @@ class Sheet:
     def marks(self) -> list[Mark]:
         """The requests by their numbers."""
         return [
-            Mark(served.time, str(i), f"{i}: {served.request}", activity.sign(served))
+            Mark(served.time, str(i), f"{i}: {self.history.told(served)}", activity.sign(served))
             for i, served in enumerate(self.history.served, 1)
             if served.clients
         ]

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from unknot.core.errors import ConfigError
+from unknot.core.errors import ConfigError, install
 from unknot.report.cells import in_percent
 from unknot.report.colours import looks as looks_of
 from unknot.report.pictures import digest, save
@@ -144,7 +144,7 @@ def load_matplotlib() -> tuple[Any, Any]:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
     except ImportError as error:
-        raise ConfigError(f"figures need {error.name}: in your clone, pip install -e '.[plot]'") from None
+        raise ConfigError(f"figures need {error.name}: {install('plot')}") from None
 
     def figure(**options: Any) -> Any:
         made = Figure(**options)  # no pyplot: nothing global is opened, nothing has to be closed

@@ -5,7 +5,7 @@ Or while several go on together: how far each is.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from types import TracebackType
 
 from rich.console import Console
@@ -15,6 +15,7 @@ from rich.text import Text
 
 from unknot.federation import Begun, Event, Round
 from unknot.federation.clustered import JOINT
+from unknot.federation.history import told as told_of
 from unknot.report.cells import shown
 from unknot.report.words import where
 
@@ -84,7 +85,9 @@ class Live:
                 time=f"{event.time:.1f} s",
             )
             return
-        note = f" {where(event, len(self._lanes) > 1)}: {event.request}"
+        known: Mapping[int, str] = getattr(event.clients, "names", {})
+        names = {client: name for client, name in known.items() if client not in event.leavers}
+        note = f" {where(event, len(self._lanes) > 1)}: {told_of(event, names)}"
         if event.restarted:
             note += f"; begins again: {', '.join(event.restarted)}"
         if event.visits:

@@ -111,7 +111,7 @@ def _word(run: Record) -> str:
 
 def _waiting(run: Record) -> list[Record]:
     """What was asked from outside, and is still to be served."""
-    asked = [one for one in run["requests"] if one["number"] is not None and one["request"] not in WORDS]
+    asked = [one for one in run["requests"] if one["number"] is not None and one["kind"] not in WORDS]
     return [one for one in asked if one["state"] in ("waiting", "taken")]
 
 
@@ -137,7 +137,7 @@ def _kept(run: Record, what: str, count: int) -> str:
 
 
 def _asked(run: Record) -> str:
-    wanted = [one for one in run["requests"] if one["request"] not in WORDS]
+    wanted = [one for one in run["requests"] if one["kind"] not in WORDS]
     served = sum(one["state"] == "served" for one in wanted)
     refused = sum(one["state"] == "refused" for one in wanted)
     text = f"{served} of {len(wanted)} served" if wanted else "none"
@@ -151,14 +151,16 @@ def _request(one: Record) -> Text:
         became = f"served {when(one['served'])} (round {one['round']}, {one['time']:.1f} s)"
     else:
         became = one["state"]
-    why = f": {one['why']}" if one["why"] else ""
+    why = f": {one['refused'] or one['reason']}" if one["refused"] or one["reason"] else ""
+    if not one["clients"] and one["kind"] not in WORDS:
+        why = ": whom it named is not kept, for a client in it was erased"
     style = "red" if one["state"] == "refused" else ""
     return Text(f"{number}{one['request']}; {asked}; {became}{why}", style=style)
 
 
 def _erased(one: Record) -> str:
     whole = [f"client {client}" for client in one["whole"]]
-    parts = [f"samples of client {client}" for client in one["parts"]]
+    parts = [f"samples of {client}" for client in one["parts_called"]]
     gone = [counted(one[f"{what}s"], what) for what in ("key", "checkpoint", "tensor") if one[f"{what}s"]]
     gone += one["results"]
     reader = (

@@ -111,7 +111,7 @@ def _requests(history: History) -> Text:
     text = Text()
     several = len(lanes(history)) > 1
     for served in history.served:
-        text.append(f"▾ {served.request}", style="bold yellow")
+        text.append(f"▾ {history.told(served)}", style="bold yellow")
         text.append(f"  at {where(served, several)}\n")
         before, after = value_of(served.before), value_of(served.after)
         if before is not None and after is not None:

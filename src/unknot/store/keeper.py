@@ -334,6 +334,11 @@ class RunKeeper:
         """Whether there is a request that has not been taken up."""
         return self.post.asked()
 
+    @property
+    def turned_away(self) -> Sequence[int]:
+        """The numbers of the requests that this process refused."""
+        return self.post.refused
+
     def refused(self, number: int, why: str) -> None:
         """A request cannot be served."""
         self.post.refuse(number, why)

@@ -17,7 +17,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from unknot.core.errors import StoreError
+from unknot.core.errors import StoreError, install
 from unknot.store import files
 from unknot.store.files import point, told, write_whole
 from unknot.store.lock import Holder, Lock
@@ -319,7 +319,7 @@ def place_of(path: str | Path) -> Path:
 def check_installed() -> None:
     """What seals must be there; otherwise it is said what to install."""
     if find_spec("cryptography") is None:
-        raise StoreError("the package cryptography is needed to keep a run: pip install 'unknot[store]'")
+        raise StoreError(f"the package cryptography is needed to keep a run: {install('store')}")
 
 
 def _number(client: int) -> int:

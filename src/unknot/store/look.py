@@ -7,15 +7,16 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from unknot.core.errors import ConfigError, RequestError, StoreError, UnknotError
-from unknot.core.requests import Erase, Join, Moment, Target
-from unknot.federation.history import Served
+from unknot.core.requests import Erase, Join, Label, Moment, Target, numbered
+from unknot.federation.history import NOTHING_LEFT, Served
 from unknot.store import files
 from unknot.store.checkpoint import STATE
 from unknot.store.database import Database
@@ -32,12 +33,12 @@ from unknot.store.naming import (
     again,
     begun_in,
     check_new,
-    client_names,
     database,
     emptied,
     keyring_of,
     one_line,
     removed_in,
+    shown_names,
     table_in,
 )
 from unknot.store.rows import REFUSED, SERVED, Asked, is_count
@@ -55,6 +56,10 @@ class Wanted:
     """A request to a run, and what became of it."""
 
     request: str
+    kind: str
+    """"erase" or "join"; or a word to the process that runs it: "pause", "go" or "stop"."""
+    clients: list[int]
+    """The numbers of whom it names; nobody where that went with a client that was erased."""
     asked: str
     """When it came (UTC)."""
     state: str
@@ -68,8 +73,10 @@ class Wanted:
     round: int | None = None
     time: float | None = None
     """In simulated seconds."""
-    why: str = ""
-    """Of one that was refused; of any other, the reason that was given."""
+    reason: str = ""
+    """What was given as one, as long as the first client that it names is there."""
+    refused: str = ""
+    """Why, of one that was refused; likewise."""
 
 
 @dataclass(frozen=True)
@@ -109,7 +116,7 @@ class Look:
     sizes: dict[str, int] = field(default_factory=dict)
     """What is kept, in bytes."""
     resumed: int = 0
-    """How often it was gone on with."""
+    """How often it was gone on with, and did something."""
 
     @property
     def idle(self) -> bool:
@@ -119,8 +126,13 @@ class Look:
     @property
     def settled(self) -> bool:
         """Whether it is over, and nothing was asked from outside that is still to be served."""
-        asked = [one for one in self.requests if one.number is not None and one.request not in WORDS]
-        return self.state == FINISHED and all(one.state in (SERVED, REFUSED) for one in asked)
+        return self.state == FINISHED and not self.unserved
+
+    @property
+    def unserved(self) -> list[Wanted]:
+        """What was asked from outside, and is still to be served."""
+        asked = [one for one in self.requests if one.number is not None and one.kind not in WORDS]
+        return [one for one in asked if one.state not in (SERVED, REFUSED)]
 
 
 def look(folder: str | Path, keys: str | Path | None = None) -> Look:
@@ -140,7 +152,7 @@ def _look(folder: str | Path, keys: str | Path | None) -> Look:
     held = holder(folder) if (Path(folder) / DATABASE).exists() else None
     with Database.open(database(folder), readonly=True) as db:
         noted, when = begun_in(db, folder)
-        names = client_names(db, folder, keys)
+        names = shown_names(db, folder, keys)
         asked = db.asked()
         last, rare = db.last("checkpoint"), list(db.entries(kind=RARE))  # once through a long log
         named = None if last is None else read_named(last.body)
@@ -149,7 +161,8 @@ def _look(folder: str | Path, keys: str | Path | None) -> Look:
         since = max((entry.number for entry in rare if entry.kind in ("resumed", "stopped")), default=0)
         clean = emptied(db)
         word = standing(asked, heard_since(db, since)) if held else ""
-    resumed = [entry for entry in rare if entry.kind == "resumed"]
+    steps = [table_in(read_plain(entry.body)).get("step") for entry in rare if entry.kind == "resumed"]
+    steps += [] if named is None else [named.step]
     gone = [(removed_in(entry), entry.at) for entry in rare if entry.kind == "erased"]
     if clean:  # then so it is of those before it
         gone = [({**one, "truncated": True}, at) for one, at in gone]
@@ -177,15 +190,11 @@ def _look(folder: str | Path, keys: str | Path | None) -> Look:
         stopped=done,
         model=one_line(told["model"]) if over else None,
         lineage=_called(told["lineage"], names) if over else None,
-        requests=[*_of_file(table, when, served, asked), *(_of(one, names, keyring) for one in asked)],
-        erased=[{**one, "at": at, "stays": _stays(one, noted.get("table"))} for one, at in gone],
+        requests=[*_of_file(table, when, served, asked, names), *(_of(one, names, keyring) for one in asked)],
+        erased=[_removed(one, at, names, noted.get("table")) for one, at in gone],
         sizes=sizes(folder, keys),
-        resumed=len(resumed),
+        resumed=sum(before != after for before, after in pairwise(steps)),
     )
-
-
-def _stays(one: Mapping[str, Any], table: object) -> list[str]:
-    return [one_line(line) for line in stays(one, table)]
 
 
 def _served(db: Database) -> list[tuple[Served, str]]:
@@ -208,24 +217,30 @@ def request(kind: str, numbers: Iterable[int], samples: list[int] | None) -> Era
 def outcome(folder: str | Path, asked: Asked, keys: str | Path | None = None) -> Wanted:
     """What became of a request, in words."""
     with Database.open(database(folder), readonly=True) as db:
-        return _of(asked, client_names(db, folder, keys), keyring_of(folder, keys))
+        return _of(asked, shown_names(db, folder, keys), keyring_of(folder, keys))
 
 
 def runs(folder: str | Path, deep: int = 4) -> list[Path]:
     """The folders of runs in and below a folder, a few levels deep; no symbolic link is followed."""
-    place, found = Path(folder), []
+    place = Path(folder)
     if place.exists() and not place.is_dir():
         raise ConfigError(f"{place} is a file: name the folder in which runs are kept")
     if not place.is_dir():
         raise ConfigError(f"there is no folder {place}")
-    if (place / DATABASE).exists():
-        found.append(place)
-    if deep:
+    return list(_below(place, deep))
+
+
+def _below(place: Path, deep: int) -> Iterator[Path]:
+    """The same; what is taken away meanwhile is left out."""
+    entries: list[os.DirEntry[str]] = []
+    with suppress(OSError):
+        if (place / DATABASE).exists():
+            yield place
+        entries = sorted(os.scandir(place), key=lambda one: one.name) if deep else []
+    for entry in entries:
         with suppress(OSError):
-            for entry in sorted(os.scandir(place), key=lambda one: one.name):
-                if entry.is_dir(follow_symlinks=False) and not entry.name.startswith("."):
-                    found += runs(entry.path, deep - 1)
-    return found
+            if entry.is_dir(follow_symlinks=False) and not entry.name.startswith("."):
+                yield from _below(Path(entry.path), deep - 1)
 
 
 def sizes(folder: str | Path, keys: str | Path | None = None) -> dict[str, int]:
@@ -267,6 +282,13 @@ def discard(folder: str | Path, keys: str | Path | None = None) -> None:
                 files.remove(place / name)
 
 
+def _removed(found: Mapping[str, Any], at: str, names: Mapping[int, str], table: object) -> dict[str, Any]:
+    """What an erasure took from the disk, and what stays; who is still there is called by name."""
+    called = [names.get(client, f"client {client}") for client in found["parts"]]
+    left = [one_line(line) for line in stays(found, table)]
+    return {**found, "at": at, "parts_called": called, "stays": left}
+
+
 def _of(asked: Asked, names: Mapping[int, str], keyring: Keyring | None) -> Wanted:
     told, reason = told_of(asked) if asked.kind in ("erase", "join") else ([], b"")
     what = asked.kind
@@ -280,12 +302,11 @@ def _of(asked: Asked, names: Mapping[int, str], keyring: Keyring | None) -> Want
     elif asked.kind in ("erase", "join"):
         what = f"{asked.kind} …"
     event = read_event(asked.outcome) if asked.state == "served" and asked.outcome else None
-    refused = asked.state == "refused"
-    why = "" if told or asked.kind in WORDS else "whom it named is not kept, for a client in it was erased"
-    if told:
-        why = _opened(keyring, told[0][0], asked.outcome if refused else reason, refused)
+    refused = asked.outcome if asked.state == "refused" else b""
     return Wanted(
         request=what,
+        kind=asked.kind,
+        clients=[client for client, _ in told],
         asked=asked.asked_at,
         state=asked.state,
         by=one_line(asked.by),
@@ -293,53 +314,73 @@ def _of(asked: Asked, names: Mapping[int, str], keyring: Keyring | None) -> Want
         served=asked.done_at if asked.state == "served" else None,
         round=event.round if isinstance(event, Served) else None,
         time=event.time if isinstance(event, Served) else None,
-        why=why,
+        reason=_opened(keyring, told[0][0], reason, b"reason") if told else "",
+        refused=_opened(keyring, told[0][0], refused, b"outcome") if told else "",
     )
 
 
-def _opened(keyring: Keyring | None, client: int, sealed: bytes, refused: bool) -> str:
+def _opened(keyring: Keyring | None, client: int, sealed: bytes, about: bytes) -> str:
     if not sealed or keyring is None or not keyring.holds(client):
         return ""
     with suppress(StoreError, UnicodeDecodeError):
-        return one_line(keyring.open(client, sealed, b"outcome" if refused else b"reason").decode())
+        return one_line(keyring.open(client, sealed, about).decode())
     return ""
 
 
 def _of_file(
-    table: Mapping[str, Any], when: str, served: list[tuple[Served, str]], asked: Iterable[Asked]
+    table: Mapping[str, Any],
+    when: str,
+    served: list[tuple[Served, str]],
+    asked: Iterable[Asked],
+    names: Mapping[int, str],
 ) -> list[Wanted]:
     """The requests of the file that a run comes from, with what became of them."""
     outside = [read_event(one.outcome) for one in asked if one.outcome and one.state == "served"]
     left = [(event, at) for event, at in served if event not in outside]
-    found = []
-    for one in table.get("request") or []:
-        item = table_in(one)
-        kind = "erase" if "erase" in item else "join"
-        who = item.get(kind, [])
-        clients = list(who) if isinstance(who, list | tuple) else [who]
-        try:
-            made = request(kind, clients, None).told()
-        except UnknotError:
+    found: dict[int, Wanted] = {}
+    items = [table_in(one) for one in table.get("request") or []]
+    for place, item in sorted(enumerate(items), key=lambda pair: _comes(pair[1])):  # two may say the same
+        if (made := _written(item)) is None:
             continue
-        count = item.get("samples")
-        if is_count(count):  # their ids are not for the log
-            made = f"erase {count} sample{'s' if count > 1 else ''} of client {clients[0]}"
-        done = next((pair for pair in left if pair[0].request.startswith(made)), None)
+        clients, told = made
+        logged = told(numbered)
+        done = next((pair for pair in left if pair[0].request in (logged, f"{logged}{NOTHING_LEFT}")), None)
         if done is not None:
             left.remove(done)
-        found.append(
-            Wanted(
-                request=made,
-                asked=when,
-                state="waiting" if done is None else "served",
-                by="its file",
-                at=str(Moment(item.get("round"), item.get("time"))),
-                served=None if done is None else done[1],
-                round=None if done is None else done[0].round,
-                time=None if done is None else done[0].time,
-            )
+        found[place] = Wanted(
+            request=told(lambda client: names.get(client, numbered(client))),
+            kind="erase" if "erase" in item else "join",
+            clients=clients,
+            asked=when,
+            state="waiting" if done is None else "served",
+            by="its file",
+            at=str(Moment(item.get("round"), item.get("time"))),
+            served=None if done is None else done[1],
+            round=None if done is None else done[0].round,
+            time=None if done is None else done[0].time,
         )
-    return found
+    return [found[place] for place in sorted(found)]
+
+
+def _comes(item: Mapping[str, Any]) -> tuple[float, float]:
+    """When a request of a file comes: by its round, or by its time."""
+    at = Moment(item.get("round"), item.get("time"))
+    return at.round or 0, at.time or 0.0
+
+
+def _written(item: Mapping[str, Any]) -> tuple[list[int], Callable[[Label], str]] | None:
+    """Whom a request of a file names, and how it is told; None where it is none."""
+    kind = "erase" if "erase" in item else "join"
+    who = item.get(kind, [])
+    clients = list(who) if isinstance(who, list | tuple) else [who]
+    try:
+        made = request(kind, clients, None)
+    except UnknotError:
+        return None
+    if not is_count(count := item.get("samples")):
+        return clients, made.told
+    some = f"erase {count} sample{'s' if count > 1 else ''} of"  # their ids are not for the log
+    return clients, lambda label: f"{some} {label(clients[0])}"
 
 
 def _called(lineage: object, names: Mapping[int, str]) -> list[str]:

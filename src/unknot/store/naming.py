@@ -27,6 +27,10 @@ EMPTIED = "emptied"
 """The log's entry of a write-ahead log that a reader kept from being emptied when an erasure was done."""
 
 
+class AlreadyErased(RequestError):
+    """Who is named was erased from the run before."""
+
+
 def database(folder: str | Path) -> Path:
     """Where the database of the run in a folder is."""
     path = Path(folder) / DATABASE
@@ -109,8 +113,13 @@ def client_names(db: Database, folder: str | Path, keys: str | Path | None = Non
         if keyring.holds(client):
             check_installed()
             with suppress(StoreError, UnicodeDecodeError):
-                found[client] = one_line(keyring.open(client, name, b"name").decode())
+                found[client] = keyring.open(client, name, b"name").decode()
     return found
+
+
+def shown_names(db: Database, folder: str | Path, keys: str | Path | None = None) -> dict[int, str]:
+    """The same to be shown; a run goes by the names themselves."""
+    return {client: one_line(name) for client, name in client_names(db, folder, keys).items()}
 
 
 def named_in(folder: str | Path, keys: str | Path | None = None) -> dict[int, str]:
@@ -139,7 +148,7 @@ def number_of(folder: str | Path, who: str, keys: str | Path | None = None) -> i
     if digits.isascii() and digits.isdigit() and len(digits) < 19 and (who != digits or not named):
         number = int(digits)
         if number in gone:
-            raise RequestError(f"client {number} was erased from {folder}: there is nothing left of it")
+            raise AlreadyErased(f"client {number} was erased from {folder}: there is nothing left of it")
         if not there or number in there:
             return number
         raise RequestError(f"there is no client {number} in {folder}: it has {_span(there)}")
@@ -153,7 +162,7 @@ def number_of(folder: str | Path, who: str, keys: str | Path | None = None) -> i
     number_too = f"; a number is written '#{digits}'" if digits.isascii() and digits.isdigit() else ""
     raise RequestError(
         f"there is no client {who!r} in {folder} (never there, or erased: names of erased clients are not "
-        f"kept){number_too}.{nearest(who, names.values())}"
+        f"kept){number_too}.{nearest(who, map(one_line, names.values()))}"
     )
 
 

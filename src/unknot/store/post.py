@@ -20,6 +20,7 @@ from unknot.store.entries import plain
 from unknot.store.erasing import leave_ids_out, sealed_for
 from unknot.store.inbox import body_of, hidden_of, request_of
 from unknot.store.keyring import Keyring
+from unknot.store.naming import again_in
 from unknot.store.rows import REFUSED, SERVED, TAKEN, Asked
 from unknot.store.sample_ids import hide
 
@@ -96,8 +97,8 @@ class Post:
         return found
 
     def asked(self) -> bool:
-        """Whether there is a request that has not been taken up."""
-        return any(asked.kind in REQUESTS for asked in self._db.waiting())
+        """Whether there is a request that has not been taken up, or that is to be taken up again."""
+        return any(asked.kind in REQUESTS for asked in (*self._again, *self._db.waiting()))
 
     def refuse(self, number: int, why: str) -> None:
         """A request cannot be served; why is for who has the key of whom it names, and is told here once."""
@@ -163,9 +164,7 @@ class Post:
         numbers = {letter.number for letter in found}
         self._again = [asked for asked in self._db.asked() if asked.number in numbers]
         self._db.append([("stopped", plain({"step": step}))])
-        raise RunStopped(
-            f"{self._folder} was asked to stop, and has; go on with: unknot resume {self._folder}"
-        )
+        raise RunStopped(f"{self._folder} was asked to stop, and has. To go on: {again_in(self._folder)}")
 
     def _hold(self, found: list[Letter], keep: Keep) -> None:
         """Keep what is, without what was taken at this step: that is taken again when the run goes on."""
@@ -178,6 +177,9 @@ class Post:
         try:
             self._hold(found, keep)
             self.letters = taken
+            logging.getLogger(__name__).warning(
+                "%s is paused, and kept; it goes on with: unknot resume %s", self._folder, self._folder
+            )
             while (word := self._word()) is None or word.kind == "pause":
                 if word is None:
                     time.sleep(PAUSED)

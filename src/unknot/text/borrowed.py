@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from unknot.core.errors import ConfigError, DataError
+from unknot.core.errors import ConfigError, DataError, install
 from unknot.text.alphabet import Tokenizer
 
 
@@ -19,7 +19,7 @@ class Borrowed(Tokenizer):
             from transformers import AutoTokenizer
         except ImportError:
             raise ConfigError(
-                f"{folder}: {why}; to read it by the package transformers: pip install 'unknot[text]'"
+                f"{folder}: {why}; to read it by the package transformers: {install('text')}"
             ) from None
         try:
             theirs: Any = AutoTokenizer.from_pretrained(folder, local_files_only=True)

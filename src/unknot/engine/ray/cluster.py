@@ -18,7 +18,7 @@ import numpy as np
 import torch
 
 import unknot
-from unknot.core.errors import ConfigError
+from unknot.core.errors import ConfigError, install
 
 REACHED = 5.0
 """So many seconds an address is given to answer."""
@@ -47,8 +47,7 @@ def imported() -> Any:
         import ray.util.scheduling_strategies
     except ModuleNotFoundError as error:
         raise ConfigError(
-            f"engine 'ray' needs {error.name}, which is not installed: pip install 'unknot[ray]' "
-            "(in a checkout: pip install -e '.[ray]')"
+            f"engine 'ray' needs {error.name}, which is not installed: {install('ray')}"
         ) from None
     return ray
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from unknot.core.errors import ConfigError, UnknotError
+from unknot.core.errors import ConfigError, UnknotError, install
 from unknot.engine.ray import cluster
 from unknot.engine.ray.worker import Worker, ended
 
@@ -196,7 +196,7 @@ class Roster:
         if "No module named" in text:
             missing = text.partition("No module named")[2].split("'")[1]
             remedy = (
-                "install unknot, the same version, on every machine (pip install 'unknot[ray]')"
+                f"install unknot, the same version, on every machine ({install('ray')})"
                 if missing.partition(".")[0] == "unknot"
                 else "install it on every machine of the cluster"
             )

@@ -1,0 +1,73 @@
+"""``unknot show`` says of each request of the file what became of it, and of no other."""
+
+import pytest
+from kept_commands import FILE, NAMES, call, shown, write_towns
+
+pytest.importorskip("cryptography")
+
+
+def test_a_request_is_not_taken_for_another_whose_words_it_begins_with(tmp_path):
+    file, out = tmp_path / "f.toml", tmp_path / "run"
+    more = "[[request]]\nerase = 1\nround = 8\n[[request]]\nerase = 12\nround = 2\n"
+    file.write_text(FILE.replace("clients = 4", "clients = 13") + more)
+    call("run", file, "--out", out, "--quiet", code=3)
+    found = {one["request"]: one["state"] for one in shown(out)["requests"]}
+    assert found == {"erase client 1": "waiting", "erase client 12": "served"}
+
+
+def test_of_two_that_say_the_same_the_earlier_was_served_first(tmp_path):
+    file, out = tmp_path / "f.toml", tmp_path / "run"
+    more = "[[request]]\nerase = 1\nsamples = [{}]\nround = {}\n"
+    late, early = ids_of_one(file)
+    file.write_text(FILE + more.format(late, 8) + more.format(early, 2))
+    call("run", file, "--out", out, "--quiet", code=3)
+    assert [(one["at"], one["state"]) for one in shown(out)["requests"]] == [
+        ("round 8", "waiting"),
+        ("round 2", "served"),
+    ]
+
+
+def ids_of_one(file):
+    """The ids of two samples of client 1."""
+    from unknot.experiments import Experiment
+    from unknot.experiments.simulate import data_of
+
+    file.write_text(FILE)
+    return data_of(Experiment.read(file))[1].ids[:2].tolist()
+
+
+@pytest.fixture
+def named(tmp_path):
+    """A finished run whose clients have names: one joined late, one was erased, one is to lose a sample."""
+    out, ids = tmp_path / "run", tmp_path / "ids"
+    joins = f"[[request]]\njoin = '{NAMES[3]}'\nround = 1\n[[request]]\nerase = '{NAMES[0]}'\nround = 2\n"
+    call("run", write_towns(tmp_path, NAMES, 3, joins), "--out", out, "--quiet")
+    ids.write_text("1\n")
+    told = call("forget", out, "--client", NAMES[2], "--samples", ids, "--reason", "a slip").stdout
+    assert f"erase 1 sample of {NAMES[2]} (client 2)." in told
+    return out
+
+
+def test_who_is_still_there_goes_by_name_everywhere(named):
+    told = call("resume", named)
+    for text in (told.stdout, told.stderr, (named / "report.html").read_text()):
+        assert f"erase 1 sample of {NAMES[2]}" in text
+        assert "client 2" not in text
+    text = call("show", named).stdout
+    assert f"join {NAMES[3]}; by its file" in text
+    assert f": samples of {NAMES[2]}; removed" in text
+    assert "erase client 0; by its file" in text
+    assert NAMES[0] not in text
+
+
+def test_what_a_program_reads_of_a_request(named):
+    call("admit", named, "--client", NAMES[3], "--reason", "again")
+    call("resume", named, "--quiet", code=3)
+    parts = ("kind", "clients", "state", "reason", "refused")
+    found = [[one[part] for part in parts] for one in shown(named)["requests"]]
+    assert found == [
+        ["join", [3], "served", "", ""],
+        ["erase", [0], "served", "", ""],
+        ["erase", [2], "served", "a slip", ""],
+        ["join", [3], "refused", "again", f"{NAMES[3]} is a member already"],
+    ]

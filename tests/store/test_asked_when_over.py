@@ -1,0 +1,148 @@
+"""A run that is over, and is asked for something: it goes on for what it can do, and for nothing else."""
+
+import pytest
+
+from support import ToyEngine, small_data, toy_federation
+from unknot.core.errors import ConfigError, RunStopped
+from unknot.core.requests import erase, join
+from unknot.store import keeper as keeping
+from unknot.store.database import Database
+from unknot.store.inbox import leave
+from unknot.store.keeper import DATABASE, KEYS, RunKeeper, begun
+from unknot.store.keyring import Keyring
+from unknot.unlearn import RFS
+
+
+class Gone(BaseException):
+    """The process is gone."""
+
+
+def build():
+    return toy_federation(RFS(), small_data((5, 8, 3, 6)), ToyEngine())
+
+
+def over(folder, rounds=3):
+    """A run of so many rounds, which nobody holds any more."""
+    fed = build()
+    RunKeeper.create(fed, folder)
+    fed.run(rounds)
+    fed.keeper.close()
+    return fed
+
+
+def again(folder):
+    fed = build()
+    RunKeeper.go_on(fed, folder)
+    return fed
+
+
+def ask(folder, request):
+    with Database.open(folder / DATABASE) as db:
+        return leave(db, request, Keyring(folder / KEYS))
+
+
+def test_resume_serves_what_was_asked_and_goes_on_until_its_stopping_rule_holds_again(tmp_path):
+    whole = build()
+    whole.run(3)
+    whole.inbox.put(erase(1))
+    expected = whole.run(3)
+    over(tmp_path / "run")
+    ask(tmp_path / "run", erase(1))
+    fed = again(tmp_path / "run")
+    history = fed.resume()
+    assert [served.request for served in history.served] == ["erase client 1"]
+    assert fed.inbox.ticket(1).state == "served"
+    assert len(history.rounds) == 6
+    assert history.model.digest() == expected.model.digest()
+
+
+def test_a_federation_in_memory_does_the_same(tmp_path):
+    fed = build()
+    fed.run(3)
+    ticket = fed.inbox.put(erase(1))
+    assert len(fed.resume().rounds) == 6
+    assert ticket.state == "served"
+    assert len(fed.resume().rounds) == 6
+
+
+def test_what_can_only_be_refused_trains_nothing(tmp_path):
+    model = over(tmp_path / "run").model.digest()
+    ask(tmp_path / "run", join([2]))
+    ask(tmp_path / "run", erase({1: [999]}))
+    fed = again(tmp_path / "run")
+    steps = fed.steps
+    history = fed.resume()
+    assert [one.state for one in fed.keeper.db.asked()] == ["refused", "refused"]
+    assert fed.keeper.turned_away == [1, 2]
+    assert (fed.steps, len(history.rounds), history.model.digest()) == (steps, 3, model)
+    fed.keeper.close()
+    assert len(again(tmp_path / "run").resume().rounds) == 3
+
+
+def test_what_was_taken_up_by_a_process_that_died_then_is_served_by_the_next(tmp_path, monkeypatch):
+    over(tmp_path / "run")
+    ask(tmp_path / "run", join([2]))
+    ask(tmp_path / "run", erase(1))
+    fed = again(tmp_path / "run")
+    keeper = fed.keeper
+
+    def gone(*_):
+        raise Gone
+
+    with monkeypatch.context() as patch:
+        patch.setattr(keeping.RunKeeper, "checkpoint", gone)
+        with pytest.raises(Gone):
+            fed.resume()
+    assert [one.state for one in keeper.db.asked()] == ["refused", "taken"]
+    keeper.close()
+    fed = again(tmp_path / "run")
+    history = fed.resume()
+    assert [one.state for one in fed.keeper.db.asked()] == ["refused", "served"]
+    assert len(history.rounds) == 6
+
+
+def broken_off(folder, rounds=5, **parts):
+    fed = build()
+    RunKeeper.create(fed, folder)
+    fed.begin(rounds, **parts)
+    fed.step()
+    fed.step()
+    fed.keeper.checkpoint(fed)
+    fed.keeper.close()
+
+
+def test_a_run_that_was_broken_off_is_not_run_for_longer_without_a_word(tmp_path):
+    broken_off(tmp_path / "run")
+    fed = again(tmp_path / "run")
+    with pytest.raises(ConfigError, match=r"run was broken off at round 2 of 5: fed\.resume\(\) finishes it"):
+        fed.run(5)
+    assert len(fed.resume().rounds) == 5
+    assert len(fed.run(2).rounds) == 7
+
+
+def test_a_script_that_is_started_again_and_again_comes_to_the_same_end(tmp_path):
+    def script():
+        fed = build()
+        (RunKeeper.go_on if begun(tmp_path / "run") else RunKeeper.create)(fed, tmp_path / "run")
+        history = fed.run(5) if fed.history is None else fed.resume()
+        fed.keeper.close()
+        return len(history.rounds), history.model.digest()
+
+    broken_off(tmp_path / "run")
+    assert script() == script() == (5, build().run(5).model.digest())
+
+
+def test_of_one_that_goes_by_time_it_is_said_how_much_of_it_is_over(tmp_path):
+    broken_off(tmp_path / "run", None, seconds=50.0)
+    with pytest.raises(ConfigError, match=r"broken off after [0-9.]+ of 50 simulated s"):
+        again(tmp_path / "run").run(5)
+
+
+def test_one_that_was_stopped_says_how_a_run_from_python_is_gone_on_with(tmp_path):
+    fed = build()
+    RunKeeper.create(fed, tmp_path / "run")
+    with Database.open(tmp_path / "run" / DATABASE) as db:
+        db.ask("stop", b"", "tester")
+    with pytest.raises(RunStopped, match=r"store=.*call resume\(\)") as stopped:
+        fed.run(2)
+    assert "unknot resume" not in str(stopped.value)
