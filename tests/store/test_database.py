@@ -193,9 +193,9 @@ def test_names_of_clients_are_kept_and_dropped(tmp_path, database):
 
 def test_ids_of_samples_go_with_their_client_and_no_others(tmp_path, database):
     mine, theirs = b"sealed ids of one", b"sealed ids of another"
-    database.keep_samples({0: (1, mine), 1: (2, theirs), 2: (1, mine)})
+    database.keep_sealed("samples", {0: (1, mine), 1: (2, theirs), 2: (1, mine)})
     database.drop_clients([1])
-    assert database.samples() == {1: (2, theirs)}
+    assert database.sealed("samples") == {1: (2, theirs)}
     assert database.truncate()
     content = b"".join(path.read_bytes() for path in tmp_path.iterdir())
     assert mine not in content

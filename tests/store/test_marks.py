@@ -13,6 +13,7 @@ from unknot.store import Database, Keyring, sealed
 from unknot.store.checkpoint import mark_of
 from unknot.store.inbox import leave
 from unknot.store.keeper import RunKeeper
+from unknot.store.naming import number_of
 from unknot.store.sealed import IDS, MARKS
 
 ONE = erase({3: [1, 2]}, round=1)
@@ -40,9 +41,9 @@ def ask(folder: Path, request) -> None:
         leave(db, request, Keyring(folder / "keys"))
 
 
-def gone_on(folder: Path):
+def gone_on(folder: Path, fed=None):
     """A round more, with what was asked meanwhile."""
-    fed = build()
+    fed = fed or build()
     keeper = RunKeeper.go_on(fed, folder)
     fed.run(1)
     keeper.close()
@@ -91,37 +92,23 @@ def test_samples_that_were_erased_stay_so_in_another_process_without_a_bit_lost(
     keeper.close()
 
 
-def test_a_folder_from_before_an_erasure_of_samples_is_refused_until_it_is_asked_again(tmp_path):
+@pytest.mark.parametrize("names", [NAMES, {}], ids=["named", "without names"])
+@pytest.mark.parametrize("before", [[], ONE], ids=["the first erasure", "a later one"])
+def test_a_folder_from_before_an_erasure_of_samples_is_refused(tmp_path, names, before):
     folder, copy = tmp_path / "run", tmp_path / "copy"
-    go(build(), folder, requests=[])
-    shutil.copytree(folder, copy)
-    ask(folder, erase({3: [1, 2]}))
-    gone_on(folder)
-    shutil.copy(folder / "keys", copy / "keys")
-    with pytest.raises(
-        StoreError, match=r"older than its keys.* samples of client 3.*--client '#3' --samples"
-    ):
-        RunKeeper.go_on(build(), copy)
-    ask(copy, erase({3: [1, 2]}))
-    fed = gone_on(copy)
-    assert any("is older than its keys" in said for said in fed.keeper.said)
-    assert fed.data.reduced == {3: {1, 2}}
-    RunKeeper.go_on(build(), copy).close()
 
+    def fed():
+        return build(data=small_data(SIZES).replaced(names=names))
 
-def test_where_it_knew_of_an_earlier_one_all_of_the_client_must_go(tmp_path):
-    folder, copy = tmp_path / "run", tmp_path / "copy"
-    go(build(), folder, requests=ONE)
+    go(fed(), folder, requests=before)
     shutil.copytree(folder, copy)
     ask(folder, erase({3: [4]}))
-    gone_on(folder)
+    gone_on(folder, fed())
     shutil.copy(folder / "keys", copy / "keys")
-    ask(copy, erase({3: [4]}))
-    with pytest.raises(StoreError, match=r"older than its keys.*--client '#3'$"):
-        RunKeeper.go_on(build(), copy)
-    ask(copy, erase(3))
-    fed = gone_on(copy)
-    assert 3 in fed.data.erased
+    for refused in (lambda: RunKeeper.go_on(fed(), copy), lambda: number_of(copy, "#3")):
+        with pytest.raises(StoreError, match=r"copy from before samples were erased \(of these: 3\)"):
+            refused()
+    RunKeeper.go_on(fed(), folder).close()
 
 
 def test_a_clients_part_that_was_put_in_the_place_of_another_is_not_taken_for_it(tmp_path):

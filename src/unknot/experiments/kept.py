@@ -123,11 +123,10 @@ def as_known(data: FederatedData, folder: str | Path) -> FederatedData:
 
     They are others where clients come of files, and those of somebody who was erased are gone by now.
     """
-    from unknot.store.keeper import begun
-    from unknot.store.naming import begun as noted
-    from unknot.store.naming import named_in
+    from unknot.store.keeper import is_kept
+    from unknot.store.naming import begun, named_in
 
-    if not data.names or not begun(Path(folder)) or not noted(folder).get("named"):
+    if not data.names or not is_kept(Path(folder)) or not begun(folder).get("named"):
         return data
     names = named_in(folder)
     known = {name: number for number, name in names.items()}

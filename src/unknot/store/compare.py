@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -16,11 +15,7 @@ from unknot.store.checkpoint import STATE, Checkpoint, Named
 from unknot.store.database import Database
 from unknot.store.entries import read_begun
 from unknot.store.files import told
-from unknot.store.inbox import told_of
-from unknot.store.keyring import Keyring
 from unknot.store.naming import begun_in, one_line
-from unknot.store.rows import TAKEN, WAITING
-from unknot.store.sealed import IDS, MARKS, opened
 
 if TYPE_CHECKING:
     from unknot.federation import Federation
@@ -106,35 +101,6 @@ def lost_requests(db: Database) -> list[str]:
                 f"{_told(entry.at)}) is not in the inbox any more: it must be asked again"
             )
     return found
-
-
-def samples_erased_since(db: Database, keyring: Keyring, folder: Path) -> list[int]:
-    """Of whom a folder that is older than its keys does not know that samples were erased.
-
-    They have other keys since, which do not open what was sealed for them before. Which samples it were is
-    known to nobody here: so it must have been asked for again, or the folder is refused. So it is where a
-    file says who is who by names, of which theirs cannot be opened either.
-    """
-    parts = {kind: opened(db, keyring, kind).values() for kind in (MARKS, IDS)}
-    found = {
-        kind: {client for client, part in rows if part is None and keyring.holds(client)}
-        for kind, rows in parts.items()
-    }
-    both = found[MARKS] | found[IDS]
-    again = [told_of(a)[0] for a in db.asked() if a.kind == "erase" and a.state in (WAITING, TAKEN)]
-    whole = {client for told in again for client, samples in told if samples is None}
-    some = {client for told in again for client, _ in told}
-    nameless = both & db.client_names().keys() if begun_in(db, folder)[0].get("table") is not None else set()
-    if missing := sorted((found[MARKS] - some) | (found[IDS] - whole) | nameless):
-        first = missing[0]
-        asks = f", or ask for it again first: unknot forget {shlex.quote(str(folder))} --client '#{first}'"
-        asks += "" if first in found[IDS] else " --samples FILE (or without that, for all of it)"
-        raise StoreError(
-            f"{folder} is older than its keys: it knows nothing of an erasure of samples of client {first}, "
-            "as a copy that was put back does not (or its database is damaged). Put a copy from after that "
-            f"erasure there{'' if nameless else asks}"
-        )
-    return sorted(both)
 
 
 def _told(value: object) -> str:

@@ -33,7 +33,6 @@ from unknot.store.compare import (
     lost_end,
     lost_requests,
     noted,
-    samples_erased_since,
 )
 from unknot.store.database import Database
 from unknot.store.entries import plain, read_named, read_plain
@@ -256,7 +255,6 @@ class RunKeeper:
             raise StoreError(
                 f"{self.folder} was begun, and nothing was kept yet: begin it again, in the same folder"
             )
-        late = samples_erased_since(self.db, self.keyring, self.folder)
         said = [*lost_end(self.db, self.folder, checkpoints), *lost_requests(self.db)]
         said += differences(fed, self.db, self.folder)
         built = describe(fed.method, fed.state, fed.metrics, fed.called)
@@ -285,9 +283,6 @@ class RunKeeper:
         newest = checkpoints[-1]
         self._rounds, self._served = newest.rounds, newest.served
         self.post.go_on(named, newest, [waiting.asked for waiting in fed.serving.inbox.waiting])
-        if late:  # it was asked for again
-            self.post.hurry()
-            said.append(f"{self.folder} is older than its keys: what was asked comes before anything else")
         self._open, self._stint = [(named, frozenset(found.tensors))], fed._stint
         self.said += [*troubles, *said]
         here = noted(fed)["environment"]

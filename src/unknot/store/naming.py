@@ -18,7 +18,7 @@ from unknot.store.entries import read_begun, read_named, read_plain
 from unknot.store.keyring import LOCK, Keyring, check_installed, place_of
 from unknot.store.lock import holder
 from unknot.store.rows import Entry, is_count
-from unknot.store.sealed import MARKS
+from unknot.store.sealed import IDS, MARKS, opened
 
 DATABASE, KEYS = "run.db", "keys"
 RECORD = "record.json"
@@ -136,8 +136,7 @@ def number_of(folder: str | Path, who: str, keys: str | Path | None = None) -> i
     """
     with Database.open(database(folder), readonly=True) as db:
         sealed, names = db.client_names(), client_names(db, folder, keys)
-        if names:
-            check_not_older(db, keyring_of(folder, keys), folder)
+        check_not_older(db, keyring_of(folder, keys), folder)
         named = bool(sealed or begun_in(db, folder)[0].get("named"))
         gone, there = erased_in(db), set(db.sealed(MARKS))
     called = None if re.fullmatch(r"#[0-9]+", who) else re.sub(r"^##(?=[0-9]+$)", "#", who)
@@ -214,11 +213,14 @@ def own_keyring(db: Database, folder: str | Path, keys: str | Path | None = None
 
 
 def check_not_older(db: Database, keyring: Keyring, folder: str | Path) -> None:
-    """Refuse a folder from before samples were erased, with keys from after it: they do not open its names.
+    """Refuse a folder from before samples were erased, with keys from after it: they open nothing of theirs.
 
-    Without names there is nothing to know it by. A run that is at it just then writes the keys twice.
+    Which samples it were nobody knows here. A run that is at it just then writes the keys twice.
     """
     old = {client for client, name in db.client_names().items() if not _opens(keyring, client, name)}
+    for kind in (MARKS, IDS):
+        parts = opened(db, keyring, kind).values()
+        old |= {client for client, part in parts if part is None and keyring.holds(client)}
     if old and Keyring(keyring.path).written == keyring.written:
         raise StoreError(
             f"{folder} is a copy from before samples were erased (of {_span(old)}), and {keyring.path} is "
