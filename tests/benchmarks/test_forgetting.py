@@ -2,6 +2,8 @@
 
 import json
 
+import pytest
+
 from benchmarks import forgetting
 
 
@@ -39,7 +41,8 @@ def test_a_small_run_is_measured_and_written(tmp_path, monkeypatch, capsys):
     assert leaves["accuracy_after"] == leaves["accuracy_before"]
     assert [row["epochs_before"] for row in (stays, leaves, climbs)] == [16, 16, 16]
     assert [row["upkeep"] for row in (stays, leaves, climbs)] == [1, 1, 1]
-    assert [row["models_kept"] for row in (stays, leaves, climbs)] == [1, 1, 6]
+    kept = [row["models_kept"] for row in (stays, leaves, climbs)]
+    assert kept == pytest.approx([1, 1, 6], abs=1e-3)  # shares of samples are kept beside what was sent
     assert climbs["backdoor_before"] == leaves["backdoor_before"]
     table = capsys.readouterr().out
     assert table.strip() in (tmp_path / "forgetting.md").read_text()

@@ -125,7 +125,7 @@ def test_vgg_is_measured_as_the_figure_has_it():
     assert (asked.data.name, asked.data.partition.samples) == ("cifar10", 5000)
     recipe = asked.setup.recipe
     assert (recipe.batch_size, recipe.epochs, recipe.optimizer.momentum) == (256, 5, 0.9)
-    assert asked.engine.options == {"precision": "tf32"}
+    assert asked.engine.options == {"precision": "bf16"}
 
 
 def test_bfloat16_stands_beside_float32_alone(monkeypatch, capsys):

@@ -8,7 +8,7 @@ from unknot.core.requests import erase, join
 from unknot.store import keeper as keeping
 from unknot.store.database import Database
 from unknot.store.inbox import leave
-from unknot.store.keeper import DATABASE, KEYS, RunKeeper, begun
+from unknot.store.keeper import DATABASE, KEYS, RunKeeper, is_kept
 from unknot.store.keyring import Keyring
 from unknot.unlearn import RFS
 
@@ -123,7 +123,7 @@ def test_a_run_that_was_broken_off_is_not_run_for_longer_without_a_word(tmp_path
 def test_a_script_that_is_started_again_and_again_comes_to_the_same_end(tmp_path):
     def script():
         fed = build()
-        (RunKeeper.go_on if begun(tmp_path / "run") else RunKeeper.create)(fed, tmp_path / "run")
+        (RunKeeper.go_on if is_kept(tmp_path / "run") else RunKeeper.create)(fed, tmp_path / "run")
         history = fed.run(5) if fed.history is None else fed.resume()
         fed.keeper.close()
         return len(history.rounds), history.model.digest()
