@@ -1,18 +1,13 @@
 """A federation as data: all that it remembers in written form, and a federation made of that again.
 
 Who reads it has built the same federation anew, from the same data and settings: what comes of those is not
-written, and neither is any client's name. What selectors and aggregators remember is what of their attributes
-is not as it was given; one whose attributes are more than plain data says what it remembers itself
-(`remembered`), and takes it back (`recall`).
+written, and neither is any client's name, nor which samples a request names.
 """
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping
-from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
-from weakref import WeakKeyDictionary
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
@@ -22,7 +17,7 @@ from unknot.core.errors import ConfigError
 from unknot.core.jobs import Job, Score
 from unknot.core.keys import Key
 from unknot.core.lineage import Unit
-from unknot.core.requests import Erase, Join, Moment, Request, Target
+from unknot.core.requests import Erase, Join, Moment, Target
 from unknot.core.selection import AtRandom
 from unknot.core.training import (
     SGD,
@@ -38,14 +33,22 @@ from unknot.core.training import (
     WarmUp,
 )
 from unknot.core.weights import Layout
-from unknot.core.written import NotPlain, Reader, Unreadable, Writer, Written, attributes_of, plain_data
-from unknot.federation.aggregators import Aggregate, new_aggregator
+from unknot.core.written import NotPlain, Reader, Unreadable, Writer, Written, plain_data
+from unknot.federation.asked import Ids, Known, in_part, next_ids, waiting_of, written_of
 from unknot.federation.history import Costs, Event, History, Round, Served, SetAside, Trip
-from unknot.federation.inbox import Waiting
 from unknot.federation.lanes import Flight, Lane
 from unknot.federation.length import Length
 from unknot.federation.notes import INSTEAD, Notes
 from unknot.federation.pace import Buffered, Synchronous
+from unknot.federation.parts import (
+    check_numbers,
+    parts_of,
+    prove,
+    put_aggregate,
+    put_part,
+    take_aggregate,
+    take_part,
+)
 from unknot.federation.promise import Uncovered
 from unknot.federation.settings import numbers_of
 
@@ -62,18 +65,6 @@ for _plain in (
 FORMAT = 2
 LASTING = ("method", "seed", "setup", "members", "nodes", "seconds", "stopped")
 """What of a history is written; rounds and requests are events, the rest is found anew, names with it."""
-Ids = tuple[int, tuple[int, ...]]
-"""Some samples of a client: whose, and which."""
-_Known = tuple[int, tuple[int, ...] | None]
-
-
-@runtime_checkable
-class Remembers(Protocol):
-    """A selector or an aggregator that says itself what it remembers: plain data."""
-
-    def remembered(self) -> object: ...
-
-    def recall(self, remembered: Any) -> None: ...
 
 
 def write(fed: Federation) -> Written:
@@ -101,7 +92,7 @@ def write(fed: Federation) -> Written:
         out.put(state.initial)
     with out.at("the selector "):
         out.put(state.select_knows)
-        _put_part(out, fed, state.select, fed.given.select)
+        put_part(out, fed, state.select, fed.given.select)
     with out.at("what is kept"):
         _put_archive(out, fed)
         _put_memo(out, fed)
@@ -111,8 +102,8 @@ def write(fed: Federation) -> Written:
         with out.at(f"lane {lane.name!r}"):
             _put_lane(out, fed, lane)
     with out.at("a request"):
-        out.put([_told(waiting) for waiting in fed.serving.inbox.waiting])
-    out.put(numbers_of(_parts(fed)))
+        out.put([written_of(waiting) for waiting in fed.serving.inbox.waiting])
+    out.put(numbers_of(parts_of(fed)))
     return out.written()
 
 
@@ -121,7 +112,7 @@ def ids_of(fed: Federation) -> list[Ids]:
     data = fed.state.data
     found = [(client, tuple(sorted(ids))) for client, ids in sorted(data.reduced.items())]
     for waiting in fed.serving.inbox.waiting:
-        found += [(one.client, one.samples or ()) for one in _in_part(waiting.request, data.erased)]
+        found += [(one.client, one.samples or ()) for one in in_part(waiting.request, data.erased)]
     return found
 
 
@@ -130,7 +121,7 @@ def restore(
     content: bytes,
     get: Callable[[str], Tensor],
     events: list[bytes],
-    ids: Iterable[_Known] = (),
+    ids: Iterable[Known] = (),
 ) -> None:
     """Make a federation that was built anew what it was when this was written.
 
@@ -177,109 +168,6 @@ def _known(fed: Federation) -> dict[str, object]:
     return {name: thing for name, thing in known.items() if thing is not None}
 
 
-# What selectors and aggregators remember ------------------------------------------------------------
-
-
-def _put_part(out: Writer, fed: Federation, part: object, like: object) -> None:
-    """What of a part is not as it was given."""
-    if type(part) is not type(like):
-        raise NotPlain(f"a {type(part).__name__} in the place of a {type(like).__name__} cannot be written")
-    if isinstance(part, Remembers):
-        with out.at(f"{type(part).__name__}.remembered()"):
-            remembered = part.remembered()
-            _prove(out, fed, type(part), remembered, partial(_recalled, like))
-            out.put(remembered)
-        return
-    told: dict[str, object] = {}
-    given, held = attributes_of(like), attributes_of(part)
-    if not given and not held:  # thousands of models, with an aggregator each that has no state
-        out.put(None)
-        out.put(told)
-        return
-    with out.at(type(part).__name__), out.part(f"part {id(part)}"):
-        for name, value in held.items():
-            if name in given and value is given[name]:
-                continue
-            with out.at(f".{name}"):
-                try:
-                    out.trial().put(value)
-                except NotPlain:
-                    if name in given and value == given[name]:
-                        continue
-                    raise
-            told[name] = value
-        _prove(out, fed, type(part), told)
-        out.put([name for name in given if name not in held] or None)
-        out.put(told)
-
-
-def _recalled(like: Any, remembered: object) -> object:
-    """What one that was built anew remembers, once it is told."""
-    part = copy.deepcopy(like)
-    part.recall(remembered)
-    return part.remembered()
-
-
-def _prove(
-    out: Writer,
-    fed: Federation,
-    about: object,
-    value: object,
-    taken: Callable[[object], object] = lambda read: read,
-) -> None:
-    """See that what is written here is the same when it is read, before a run relies on it.
-
-    That is seen once in a process, and again when there is more of it: under names that were not there.
-    """
-    names = frozenset(value) if isinstance(value, dict) else frozenset()
-    seen = _PROVED.setdefault(fed, set())
-    if (about, names) in seen:
-        return
-    first, second = out.trial(), out.trial()
-    first.put(value)
-    written = first.written()
-    read = Reader(written.content, lambda d: written.tensors[d].load().clone(), out.known, home=out.home)
-    try:
-        second.put(taken(read.read()))
-        same = second.written().content == written.content
-    except Unreadable as error:
-        raise NotPlain(f"{out.place} could not be read again: {error}") from None
-    if not same:
-        raise NotPlain(f"{out.place} would not be the same once it was written and read again")
-    seen.add((about, names))
-
-
-_PROVED: WeakKeyDictionary[Federation, set[tuple[object, frozenset[str]]]] = WeakKeyDictionary()
-
-
-def _take_part(read: Reader, like: Any) -> Any:
-    part = copy.deepcopy(like)
-    remembered = read.read()
-    if isinstance(part, Remembers):
-        part.recall(remembered)
-        return part
-    told = read.read()
-    for name in [*(remembered or ()), *told]:
-        if not isinstance(name, str) or name.startswith("__"):
-            raise Unreadable("an attribute without a name, or one of Python's own")
-    for name in remembered or ():
-        object.__delattr__(part, name)
-    for name, value in told.items():
-        object.__setattr__(part, name, value)
-    return part
-
-
-def _put_aggregate(out: Writer, fed: Federation, aggregate: Aggregate | None) -> None:
-    out.put(aggregate is not None)
-    if aggregate is not None:
-        with out.at(" aggregator "):
-            _put_part(out, fed, aggregate, new_aggregator(fed.state.aggregate))
-
-
-def _take_aggregate(read: Reader, fed: Federation) -> Any:
-    return _take_part(read, new_aggregator(fed.state.aggregate)) if read.read() else None
-
-
 # What is kept ------------------------------------------------------------------------------------------
 
 
@@ -289,7 +177,7 @@ def _put_archive(out: Writer, fed: Federation) -> None:
     for name, kept in archive.entries():
         out.put([name, kept.layout, kept.lineage])
         out.named(kept.digest, kept.load, kept.device, kept.lineage, lasting=True)
-        _put_aggregate(out, fed, kept.beside)
+        put_aggregate(out, fed, kept.beside)
 
 
 def _put_memo(out: Writer, fed: Federation) -> None:
@@ -322,7 +210,7 @@ def _take_kept(read: Reader, fed: Federation) -> None:
     for _ in range(count):
         name, layout, lineage = read.read()
         vector = read.read()
-        state.archive.restore(name, vector, layout, lineage, _take_aggregate(read, fed))
+        state.archive.restore(name, vector, layout, lineage, take_aggregate(read, fed))
     room, count = read.read()
     state.memo.clear(room)
     for _ in range(count):
@@ -347,25 +235,25 @@ def _put_lane(out: Writer, fed: Federation, lane: Lane) -> None:
     out.put([lane.name, set(lane.members), lane.recipe, lane.pace, lane.at, lane.knows, lane.meeting])
     out.put([lane.version, lane.rounds, lane.ahead, lane.flights, set(lane.sent), lane.joined])
     with out.at(" notes"), out.structure(INSTEAD):
-        _prove(out, fed, lane.name, dict(lane.notes))
+        prove(out, fed, lane.name, dict(lane.notes))
     lane.notes.write(out)
     plain = type(lane.selector) is AtRandom and type(fed.state.select) is not AtRandom
     out.put(plain)
     if not plain:
         with out.at(" selector "):
-            _put_part(out, fed, lane.selector, fed.given.select)
+            put_part(out, fed, lane.selector, fed.given.select)
     out.put(len(lane.nodes))
     for name, node in lane.nodes.items():
         with out.at(f" node {name!r}"):
             out.put([name, node.name, set(node.members), node.weights])
-            _put_aggregate(out, fed, node.aggregate)
+            put_aggregate(out, fed, node.aggregate)
 
 
 def _take_lane(read: Reader, fed: Federation) -> Lane:
     name, members, recipe, pace, at, knows, meeting = read.read()
     version, rounds, ahead, flights, sent, joined = read.read()
     notes = _notes(name, read.read())
-    selector: Any = AtRandom() if read.read() else _take_part(read, fed.given.select)
+    selector: Any = AtRandom() if read.read() else take_part(read, fed.given.select)
     lane = Lane(name, members, recipe, pace, selector, at, knows, meeting)
     lane.version, lane.rounds, lane.ahead = version, rounds, ahead
     lane.flights, lane.sent, lane.joined, lane.notes = flights, sent, joined, notes
@@ -373,7 +261,7 @@ def _take_lane(read: Reader, fed: Federation) -> Lane:
     for _ in range(read.read()):
         key, called, members, weights = read.read()
         node = fed.state.add_node(lane, called, members, weights)
-        node.aggregate = _take_aggregate(read, fed)
+        node.aggregate = take_aggregate(read, fed)
         if key != called:
             del lane.nodes[called]
             lane.nodes[key] = node
@@ -387,82 +275,10 @@ def _notes(lane: str, told: dict[str, Any]) -> Notes:
         raise Unreadable(str(error)) from None
 
 
-# Requests and history ------------------------------------------------------------------------------------
+# History ------------------------------------------------------------------------------------
 
 
-def _told(waiting: Waiting) -> dict[str, object]:
-    told: dict[str, object] = dict(vars(waiting))
-    told["touched"] = [lane.name for lane in waiting.touched]
-    told["request"] = _without_ids(waiting.request)
-    return told
-
-
-def _without_ids(request: Request) -> Request:
-    """The same request, in the same words: as many samples, and not which."""
-    if not isinstance(request, Erase):
-        return request
-    targets = [
-        Target(one.client, tuple(range(len(one.samples)))) if one.samples else one for one in request.targets
-    ]
-    return Erase(tuple(targets), request.at)
-
-
-def _parts(fed: Federation) -> dict[str, object]:
-    """What a federation is given, and may be of somebody's own."""
-    setup = fed.given
-    metrics = {f"metric {number}": metric for number, metric in enumerate(fed.metrics)}
-    return {
-        "method": fed.method,
-        "pace": setup.pace,
-        "aggregate": setup.aggregate,
-        "select": setup.select,
-        "clock": setup.clock.slowness,
-        "loss": setup.recipe.loss,
-        "optimizer": setup.recipe.optimizer,
-        "schedule": setup.recipe.schedule,
-        **metrics,
-    }
-
-
-def _check_numbers(before: Mapping[str, object], now: Mapping[str, object]) -> None:
-    """Raise `Unreadable` for a setting that was another one when this was written."""
-    for place in {**before, **now}:
-        told = [repr(numbers.get(place, "nothing")) for numbers in (before, now)]
-        if told[0] != told[1]:
-            raise Unreadable(f"the run was begun with {place} {told[0]}, and this federation has {told[1]}")
-
-
-def _in_part(request: Request, erased: Container[int]) -> list[Target]:
-    """The targets of a request that are samples of somebody who is there still."""
-    targets = request.targets if isinstance(request, Erase) else ()
-    return [one for one in targets if one.samples and one.client not in erased]
-
-
-def _with_ids(request: Request, erased: Container[int], ids: Iterator[_Known]) -> Request:
-    """The same request, with the samples that it names; of who was erased since nobody knows them."""
-    wanted = _in_part(request, erased)
-    found = {one.client: Target(one.client, _next(ids, one.client, len(one.samples or ()))) for one in wanted}
-    known = {client: target for client, target in found.items() if target.samples}
-    if not isinstance(request, Erase) or not known:
-        return request
-    return Erase(tuple(known.get(one.client, one) for one in request.targets), request.at)
-
-
-def _next(ids: Iterator[_Known], client: int, count: int) -> tuple[int, ...] | None:
-    """The next ones, which must be so many of that client."""
-    whose, found = next(ids, (None, None))
-    if whose != client or (found is not None and len(found) != count):
-        raise Unreadable(f"the ids of {count} samples of client {client} are not there")
-    return found
-
-
-def _waiting(told: Mapping[str, Any], fed: Federation, ids: Iterator[_Known]) -> Waiting:
-    lanes, erased = fed.state.lanes, fed.state.data.erased
-    touched = [lanes[name] for name in told["touched"] if name in lanes]
-    return Waiting(**{**told, "touched": touched, "request": _with_ids(told["request"], erased, ids)})
-
-
-def _restore(fed: Federation, read: Reader, events: list[bytes], ids: Iterator[_Known]) -> None:
+def _restore(fed: Federation, read: Reader, events: list[bytes], ids: Iterator[Known]) -> None:
     state = fed.state
     if (found := read.read()) != FORMAT:
         raise Unreadable(f"it is of the format {found}, and this version of unknot reads {FORMAT}")
@@ -474,7 +290,7 @@ def _restore(fed: Federation, read: Reader, events: list[bytes], ids: Iterator[_
         else:  # its files are gone, as they should be: it is erased all the same
             state.data.shut(client)
     for client, count in read.read().items():
-        gone = set(_next(ids, client, count) or ())
+        gone = set(next_ids(ids, client, count) or ())
         held = set(state.data[client].ids.tolist()) & gone if client in state.data else set()
         if held:
             state.data.erase(client, sorted(held))
@@ -483,13 +299,13 @@ def _restore(fed: Federation, read: Reader, events: list[bytes], ids: Iterator[_
     state.ledger.restore(read.read())
     state.initial = read.read()
     state.select_knows = read.read()
-    state.select = _take_part(read, fed.given.select)
+    state.select = take_part(read, fed.given.select)
     _take_kept(read, fed)
     state.lanes.clear()
     for _ in range(read.read()):
         _take_lane(read, fed)
-    fed.serving.inbox.waiting[:] = [_waiting(told, fed, ids) for told in read.read()]
-    _check_numbers(read.read(), numbers_of(_parts(fed)))
+    fed.serving.inbox.waiting[:] = [waiting_of(told, fed, ids) for told in read.read()]
+    check_numbers(read.read(), numbers_of(parts_of(fed)))
     if not read.ended:
         raise Unreadable("there is more than was to be written")
     promise = fed.serving.uncovered.promise(fed.method, state)

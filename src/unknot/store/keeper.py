@@ -20,6 +20,7 @@ from unknot.core.errors import StoreError
 from unknot.core.requests import Erase, numbered
 from unknot.core.written import Unreadable
 from unknot.federation import form
+from unknot.federation.asked import Ids
 from unknot.federation.clock import SECOND
 from unknot.federation.describe import describe
 from unknot.federation.history import Event, History, Served
@@ -108,7 +109,7 @@ class RunKeeper:
         self._server: dict[str, bytes] = {}
         self._left = 0  # how many clients had been erased when that was noted
         self._less: dict[int, int] = {}  # how many samples clients had lost when they were marked
-        self._ids: dict[form.Ids, int] = {}  # of samples, which the last checkpoint knows, and their numbers
+        self._ids: dict[Ids, int] = {}  # of samples, which the last checkpoint knows, and their numbers
         self._highest = 0  # of those numbers, ever
         self._new: dict[str, dict[int, tuple[int, bytes]]] = {MARKS: {}, IDS: {}}  # that are not kept yet
         self._events: list[bytes] = []  # that the log does not have yet
