@@ -16,10 +16,10 @@ from dataclasses import astuple, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Self
-from urllib.parse import quote
 
 from unknot.core.errors import StoreError
 from unknot.store import files
+from unknot.store.connection import APPLICATION, BUSY, TABLES, VERSION, connect, examine, explained
 from unknot.store.files import opened, point, told
 from unknot.store.lock import Process
 from unknot.store.rows import (
@@ -38,31 +38,10 @@ from unknot.store.rows import (
 
 KINDS = ("erase", "join", "pause", "stop", "go")
 """What may be asked for."""
-_APPLICATION, _VERSION = 0x756E6B74, 3
-_TABLES = {
-    "log": "CREATE TABLE log (number INTEGER PRIMARY KEY, kind TEXT NOT NULL, body BLOB NOT NULL, "
-    "at TEXT NOT NULL, previous BLOB NOT NULL, hash BLOB NOT NULL)",
-    "inbox": "CREATE TABLE inbox (number INTEGER PRIMARY KEY, kind TEXT NOT NULL, body BLOB NOT NULL, "
-    "asker TEXT NOT NULL, asked_at TEXT NOT NULL, step INTEGER, taken_at TEXT, done_at TEXT, "
-    "state TEXT NOT NULL, outcome BLOB NOT NULL, hash BLOB NOT NULL)",
-    "clients": "CREATE TABLE clients (number INTEGER PRIMARY KEY, name BLOB NOT NULL)",
-    "sealed": "CREATE TABLE sealed (kind TEXT NOT NULL, number INTEGER NOT NULL, client INTEGER NOT NULL, "
-    "content BLOB NOT NULL, PRIMARY KEY (kind, number)) WITHOUT ROWID",
-}
-_BUSY = 5.0  # seconds that another process's writing is waited for
 _SOON = 1.0  # seconds that readers are waited for where it can be done without
 _PAGE = 256  # entries that are read at a time
 _BEGINNING = 80  # bytes of an entry that say what it is
 _HIGHEST = 2**63
-_REMEDIES = {
-    sqlite3.SQLITE_BUSY: "another process is writing: try again",
-    sqlite3.SQLITE_LOCKED: "another process is writing: try again",
-    sqlite3.SQLITE_FULL: "make room on the disk, and start again: what was written before still is",
-    sqlite3.SQLITE_IOERR: "make room if the disk is full, look whether it fails, and start again: what was "
-    "written before still is",
-    sqlite3.SQLITE_READONLY: "give the one who runs this the right to write there",
-    sqlite3.SQLITE_CANTOPEN: "look at the rights to the folder, and whether it is one of a run",
-}
 
 
 class Database:
@@ -90,12 +69,12 @@ class Database:
         part = path.with_name(files.part_name(path.name))
         with told("write", path):
             os.close(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
-            with _explained(path):
-                connection = _connect(part, readonly=False)
+            with explained(path):
+                connection = connect(part, readonly=False)
                 try:
-                    connection.execute(f"PRAGMA application_id = {_APPLICATION}")
-                    connection.execute(f"PRAGMA user_version = {_VERSION}")
-                    for table in _TABLES.values():
+                    connection.execute(f"PRAGMA application_id = {APPLICATION}")
+                    connection.execute(f"PRAGMA user_version = {VERSION}")
+                    for table in TABLES.values():
                         connection.execute(table)
                     # Last: what is left in a write-ahead log, on a full disk, would not get the new name.
                     connection.execute("PRAGMA journal_mode = WAL")
@@ -119,10 +98,10 @@ class Database:
             raise StoreError(
                 f"{path}-journal is none of ours, and would be played back into {path}: remove it"
             )
-        with _explained(path):
-            connection = _connect(path, readonly)
+        with explained(path):
+            connection = connect(path, readonly)
             try:
-                _examine(path, connection, readonly)
+                examine(path, connection, readonly)
             except BaseException:
                 connection.close()
                 raise
@@ -135,7 +114,7 @@ class Database:
             if not self._inside:
                 self._connection.close()
             return
-        with self._turn, _explained(self.path):
+        with self._turn, explained(self.path):
             self._closed = True
             self._connection.close()
 
@@ -189,7 +168,7 @@ class Database:
             try:
                 busy = self._all("PRAGMA wal_checkpoint(TRUNCATE)")[0][0]
             finally:
-                self._run(f"PRAGMA busy_timeout = {int(1000 * _BUSY)}")
+                self._run(f"PRAGMA busy_timeout = {int(1000 * BUSY)}")
         point("db:truncated")
         return not busy
 
@@ -419,7 +398,7 @@ class Database:
     @contextmanager
     def _connected(self) -> Iterator[sqlite3.Connection]:
         self.check()
-        with self._turn, _explained(self.path):
+        with self._turn, explained(self.path):
             self.check()  # it may have been closed meanwhile
             yield self._connection
 
@@ -439,63 +418,6 @@ def _close_inherited(path: Path) -> None:
                 'the process anew (multiprocessing: "spawn")'
             )
         one.close()
-
-
-def _connect(path: Path, readonly: bool) -> sqlite3.Connection:
-    address = f"file:{quote(os.fspath(path.absolute()))}?mode={'ro' if readonly else 'rw'}"
-    connection = sqlite3.connect(
-        address, uri=True, timeout=_BUSY, isolation_level=None, check_same_thread=False
-    )
-    try:
-        # The schema of a file is not trusted: it must not call anything, and is compared with ours.
-        for setting in (
-            "trusted_schema = OFF",
-            "cell_size_check = ON",
-            "foreign_keys = ON",
-            "secure_delete = ON",
-        ):
-            connection.execute(f"PRAGMA {setting}").close()
-        connection.execute("PRAGMA synchronous = FULL").close()
-        connection.execute("PRAGMA mmap_size = 0").close()
-    except BaseException:
-        connection.close()
-        raise
-    return connection
-
-
-def _examine(path: Path, connection: sqlite3.Connection, readonly: bool) -> None:
-    """Is it one of ours, of this version, with these tables and no others, and are its pages whole?"""
-
-    def value(question: str) -> object:
-        rows = connection.execute(question).fetchall()
-        return rows[0][0] if rows else None
-
-    if value("PRAGMA application_id") != _APPLICATION:
-        raise StoreError(f"{path} is not the database of a run: name the folder of one")
-    version = value("PRAGMA user_version")
-    if version != _VERSION:
-        raise StoreError(
-            f"{path} is of version {version}, and this unknot knows {_VERSION}: use the one that made it"
-        )
-    schema = connection.execute("SELECT type, name, tbl_name, sql FROM sqlite_master").fetchall()
-    if sorted(schema, key=str) != sorted((("table", n, n, sql) for n, sql in _TABLES.items()), key=str):
-        raise StoreError(f"{path} has other tables than a run's database: it is damaged, or none of ours")
-    if not readonly:
-        if value("PRAGMA journal_mode = WAL") != "wal":
-            raise StoreError(f"{path} cannot be written as a run needs it: is it on a network's file system?")
-        if connection.execute("PRAGMA quick_check").fetchall() != [("ok",)]:
-            raise StoreError(f"{path} is damaged: take it from a backup")
-
-
-@contextmanager
-def _explained(path: Path) -> Iterator[None]:
-    """What SQLite says, said as `StoreError` with what to do."""
-    try:
-        yield
-    except (sqlite3.Error, sqlite3.Warning, OverflowError, UnicodeError) as error:
-        code = getattr(error, "sqlite_errorcode", 0) & 0xFF  # the rest says more than anybody can act on
-        remedy = _REMEDIES.get(code, "it is damaged or none of ours; take it from a backup")
-        raise StoreError(f"{path}: {error}; {remedy}") from None
 
 
 def _now() -> str:
