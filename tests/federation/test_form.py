@@ -14,6 +14,7 @@ from support import ToyEngine, small_data, toy_federation
 from unknot.core.digests import digest_of
 from unknot.core.errors import UnknotError
 from unknot.core.lineage import NOBODY, Lineage, Unit
+from unknot.core.metrics import Metric
 from unknot.core.requests import erase, join
 from unknot.core.training import Recipe
 from unknot.core.written import NotPlain, Unreadable
@@ -395,6 +396,29 @@ class Shifts(Mine):
     def __init__(self, shifts):
         super().__init__()
         self.shifts = shifts
+
+
+class Counts(Metric):
+    """A metric of somebody's own, which counts how often it is asked."""
+
+    name, kinds, share = "counts", ("classes",), True
+
+    def __init__(self):
+        self.calls = 0
+
+    def tally(self, said):
+        self.calls += 1
+        return 1.0
+
+    def value(self, tallies):
+        return 0.5
+
+
+def test_what_a_metric_counts_is_no_setting_of_it():
+    fed = build(RFS(), "sync", metrics=(Counts(),))
+    fed.run(1)
+    fed.metrics[0].calls += 7
+    again(fed, lambda: build(RFS(), "sync", metrics=(Counts(),)), Vault())
 
 
 def test_a_setting_of_somebodys_own_that_is_another_one_is_refused():

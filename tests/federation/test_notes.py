@@ -168,3 +168,26 @@ def test_pga_notes_who_took_part_and_no_shares_of_samples():
         name for name, unit, _ in fed.state.keepsakes.entries() if unit is not None and unit.client == 1
     ]
     assert not shares
+
+
+def test_notes_within_notes_are_put_back_when_a_method_fails():
+    class Fails(RFS):
+        def forget(self, desk, request, touched):
+            for lane in touched:
+                lane.notes["tree"]["a"].append("gone")
+            super().forget(desk, request, touched)
+            if not failed:
+                failed.append(True)
+                raise MemoryError
+
+    failed: list[bool] = []
+    fed = toy_federation(Fails())
+    fed.run(1)
+    (lane,) = fed.lanes.values()
+    lane.notes["tree"] = {"a": [0]}
+    with pytest.raises(MemoryError):
+        fed.run(1, requests=erase(1))
+    assert lane.notes["tree"] == {"a": [0]}
+    fed.resume()
+    (lane,) = fed.lanes.values()
+    assert lane.notes["tree"] == {"a": [0, "gone"]}

@@ -1,8 +1,11 @@
 """A method that fails in the middle of an erasure: the run comes back to it, here or in another process."""
 
+import struct
+
 import pytest
 from kept_runs import REQUESTS, ROUNDS, build, go, story
 
+from unknot.core.requests import erase
 from unknot.store.keeper import RunKeeper, is_kept
 
 
@@ -53,3 +56,23 @@ def test_asked_again_in_the_same_process_it_ends_as_in_memory_also_when_broken_o
     assert found["model"] == expected["model"]
     assert found["costs"] == expected["costs"]
     assert len(found["rounds"]) == len(expected["rounds"])
+
+
+def test_the_ids_of_samples_are_sealed_while_an_erasure_that_failed_waits(tmp_path):
+    ids = [0, 2, 3, 5]
+    fed = failing(build("rfs", "sync"), 1)
+    keeper = RunKeeper.create(fed, tmp_path / "run", every=0.0)
+    with pytest.raises(Failed):
+        fed.run(ROUNDS, requests=erase({4: ids}, round=1))
+    keeper.checkpoint(fed)
+    open_ids = b"".join(b"I" + struct.pack("<q", one) for one in ids)
+    assert not [path.name for path in (tmp_path / "run" / "state").iterdir() if open_ids in path.read_bytes()]
+    keeper.close()
+    fed = build("rfs", "sync")
+    keeper = RunKeeper.go_on(fed, tmp_path / "run")
+    (waiting,) = fed.serving.inbox.waiting
+    assert waiting.left == waiting.request
+    assert [sorted(target.samples) for target in waiting.left.targets] == [ids]
+    fed.resume()
+    assert fed.data.reduced == {4: set(ids)}
+    keeper.close()

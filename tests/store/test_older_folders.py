@@ -3,8 +3,9 @@
 import shutil
 
 import pytest
-from kept_runs import NAMES, build
+from kept_runs import NAMES, SIZES, build
 
+from support import small_data
 from unknot.core.errors import StoreError
 from unknot.core.requests import erase
 from unknot.store import Database, Keyring
@@ -114,6 +115,40 @@ def test_a_folder_from_before_an_erasure_of_samples_is_known_by_its_names_and_re
             look()
         assert "Put a later copy of the folder there" in str(said.value)
     assert {path: path.read_bytes() for path in folder.rglob("*.state")} == before
+
+
+@pytest.mark.parametrize("method", ["rfs", "knot", "mmt"])
+@pytest.mark.parametrize(
+    ("asked", "others"), [("for a round", {}), ("for a round", {2: [0]}), ("from outside", {})]
+)
+def test_a_request_for_samples_of_who_is_erased_again_is_no_hindrance(tmp_path, method, others, asked):
+    folder, backup = tmp_path / "run", tmp_path / "backup"
+
+    def fed():
+        return build(method, "sync", data=small_data(SIZES))
+
+    first = fed()
+    keeper = RunKeeper.create(first, folder)
+    samples = {1: [0, 2, 3], **others}
+    first.run(2, requests=[erase(samples, round=9)] if asked == "for a round" else ())
+    if asked == "from outside":
+        first.inbox.put(erase(samples))
+    keeper.close()
+    shutil.copytree(folder, backup)
+    later = fed()
+    keeper = RunKeeper.go_on(later, folder)
+    later.inbox.put(erase(1))
+    later.resume()
+    keeper.close()
+    shutil.copy(folder / "keys", backup / "keys")
+    again = fed()
+    keeper = RunKeeper.go_on(again, backup)
+    sent = erased_when_sent(again)
+    again.resume()
+    keeper.close()
+    assert all(1 in erased for erased in sent)
+    assert again.data.erased == {1}
+    RunKeeper.go_on(fed(), backup).close()
 
 
 def test_while_keys_are_written_nobody_is_taken_for_older(tmp_path):

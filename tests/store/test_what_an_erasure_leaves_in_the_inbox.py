@@ -135,6 +135,16 @@ def test_ids_of_an_erased_clients_samples_are_left_nowhere_whenever_they_were_as
     assert not with_ids(keeper.folder)
 
 
+def test_ids_of_who_is_erased_already_are_not_written_at_all(kept):
+    keeper, ask = kept
+    ask(erase(LEAVER))
+    ticket = ask.fed.inbox.put(Erase((Target(LEAVER, tuple(IDS)), Target(2, (0,))), Moment()))
+    assert not with_ids(keeper.folder)
+    ask.fed.run(1)
+    assert ticket.state == "served"
+    assert ask.fed.data.reduced == {2: {0}}
+
+
 def test_reasons_and_refusals_of_whose_samples_are_erased_are_read_with_the_new_key_alone(kept, tmp_path):
     keeper, ask = kept
     refused = ask(join([LEAVER]), "let me in")

@@ -41,9 +41,10 @@ from unknot.federation.length import Length, LengthParts
 from unknot.federation.letterbox import Keeper, Letterbox
 from unknot.federation.method import Method
 from unknot.federation.observers import Observer, Observers
+from unknot.federation.parts import parts_of
 from unknot.federation.scores import Scores
 from unknot.federation.serving import Serving
-from unknot.federation.settings import Settings
+from unknot.federation.settings import Settings, numbers_of
 from unknot.federation.setup import Setup, SetupParts
 from unknot.federation.state import State
 from unknot.federation.stint import Stint
@@ -125,6 +126,8 @@ class Federation(View):
         self.keeper: Keeper | None = None
         self.steps = 0
         """How many there have been: see `step`."""
+        self.numbers = numbers_of(parts_of(self))
+        """What its parts were given, whatever they count since: to compare with those of another process."""
 
     def __repr__(self) -> str:
         done = max((lane.rounds for lane in self.lanes.values()), default=0)

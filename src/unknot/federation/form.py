@@ -34,7 +34,7 @@ from unknot.core.training import (
 )
 from unknot.core.weights import Layout
 from unknot.core.written import NotPlain, Reader, Unreadable, Writer, Written, plain_data
-from unknot.federation.asked import Ids, Known, in_part, next_ids, waiting_of, written_of
+from unknot.federation.asked import Ids, Known, named_in, next_ids, waiting_of, written_of
 from unknot.federation.history import Costs, Event, History, Round, Served, SetAside, Trip
 from unknot.federation.lanes import Flight, Lane
 from unknot.federation.length import Length
@@ -42,7 +42,6 @@ from unknot.federation.notes import INSTEAD, Notes
 from unknot.federation.pace import Buffered, Synchronous
 from unknot.federation.parts import (
     check_numbers,
-    parts_of,
     prove,
     put_aggregate,
     put_part,
@@ -50,7 +49,6 @@ from unknot.federation.parts import (
     take_part,
 )
 from unknot.federation.promise import Uncovered
-from unknot.federation.settings import numbers_of
 
 if TYPE_CHECKING:
     from unknot.federation.federation import Federation
@@ -103,7 +101,7 @@ def write(fed: Federation) -> Written:
             _put_lane(out, fed, lane)
     with out.at("a request"):
         out.put([written_of(waiting) for waiting in fed.serving.inbox.waiting])
-    out.put(numbers_of(parts_of(fed)))
+    out.put(fed.numbers)
     return out.written()
 
 
@@ -112,7 +110,7 @@ def ids_of(fed: Federation) -> list[Ids]:
     data = fed.state.data
     found = [(client, tuple(sorted(ids))) for client, ids in sorted(data.reduced.items())]
     for waiting in fed.serving.inbox.waiting:
-        found += [(one.client, one.samples or ()) for one in in_part(waiting.request, data.erased)]
+        found += [(one.client, one.samples or ()) for one in named_in(waiting, data.erased)]
     return found
 
 
@@ -305,7 +303,7 @@ def _restore(fed: Federation, read: Reader, events: list[bytes], ids: Iterator[K
     for _ in range(read.read()):
         _take_lane(read, fed)
     fed.serving.inbox.waiting[:] = [waiting_of(told, fed, ids) for told in read.read()]
-    check_numbers(read.read(), numbers_of(parts_of(fed)))
+    check_numbers(read.read(), fed.numbers)
     if not read.ended:
         raise Unreadable("there is more than was to be written")
     promise = fed.serving.uncovered.promise(fed.method, state)

@@ -57,7 +57,7 @@ class Notes(MutableMapping[str, Any]):
     def copied(self) -> Notes:
         """The same notes, which may change while these do not."""
         other = Notes(self._lane)
-        other._held = {name: copy.copy(value) for name, value in self._held.items()}
+        other._held = copy.deepcopy(self._held)
         return other
 
     def write(self, out: Writer) -> None:

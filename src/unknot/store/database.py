@@ -20,7 +20,7 @@ from typing import Any, Self
 from unknot.core.errors import StoreError
 from unknot.store import files
 from unknot.store.connection import APPLICATION, BUSY, TABLES, VERSION, connect, examine, explained
-from unknot.store.files import opened, point, told
+from unknot.store.files import check_plain, point, told
 from unknot.store.lock import Process
 from unknot.store.rows import (
     REFUSED,
@@ -92,8 +92,7 @@ class Database:
         for suffix in ("", "-wal", "-shm"):
             beside = path.with_name(path.name + suffix)
             if not suffix or os.path.lexists(beside):
-                with opened(beside):  # plain files, and no symbolic links
-                    pass
+                check_plain(beside)  # and no symbolic link
         if os.path.lexists(path.with_name(path.name + "-journal")):
             raise StoreError(
                 f"{path}-journal is none of ours, and would be played back into {path}: remove it"

@@ -225,6 +225,17 @@ def opened(path: Path) -> Iterator[tuple[int, int]]:
         os.close(descriptor)
 
 
+def check_plain(path: Path) -> None:
+    """Raise unless this is a plain file. It is not opened.
+
+    SQLite has locks on its files; a process that closes any descriptor of a file loses all that it has on it.
+    """
+    with told("read", path), _folder(path.parent) as folder:
+        mode = os.stat(path.name, dir_fd=folder, follow_symlinks=False).st_mode
+    if not stat.S_ISREG(mode):
+        raise StoreError(_no_file(path, mode))
+
+
 def kind(mode: int) -> str:
     """What a file is, by its mode, in words."""
     for is_one, words in (

@@ -85,10 +85,15 @@ def without(table: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def hide(keyring: Keyring, told: Hidden | Told) -> Hidden:
-    """Seal the ids that lie open, each client's under its key, as far as that is there."""
+    """Seal the ids that lie open, each client's under its key, as far as that is there.
+
+    Of who was erased they are left out: it comes to the same, for all of it is gone.
+    """
     found: Hidden = []
     for client, ids in told:
-        if isinstance(ids, tuple) and keyring.holds(client):
+        if isinstance(ids, tuple) and keyring.destroyed(client):
+            found.append((client, None))
+        elif isinstance(ids, tuple) and keyring.holds(client):
             found.append((client, keyring.seal(client, pack_ids(ids), _ABOUT)))
         else:
             found.append((client, ids))

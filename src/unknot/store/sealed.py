@@ -26,10 +26,13 @@ Parts = Mapping[int, tuple[int, bytes]]
 
 
 def keep(db: Database, keyring: Keyring, kind: str, parts: Parts) -> None:
-    """Keep parts, each under the key of its client."""
+    """Keep parts, each under the key of its client; of one whose key was destroyed, that there was one."""
     rows = {
-        number: (client, keyring.seal(client, content, _about(kind, number)))
-        for number, (client, content) in parts.items()
+        number: (
+            client,
+            b"" if keyring.destroyed(client) else keyring.seal(client, part, _about(kind, number)),
+        )
+        for number, (client, part) in parts.items()
     }
     db.keep_sealed(kind, rows)
 

@@ -1,0 +1,61 @@
+"""What SQLite has locked stays so, whoever opens the database of a run in the process that holds it.
+
+A process that closes any descriptor of a file loses all locks that it has on it. Another one would then take
+itself for the last, and remove the write-ahead log in which the run is being written.
+"""
+
+import subprocess
+import sys
+
+import pytest
+from kept_runs import NAMES, build
+
+from unknot.core.requests import erase
+from unknot.store.keeper import RunKeeper
+from unknot.store.look import look
+from unknot.store.naming import begun, named_in, number_of
+
+ASK = """
+import sys
+from unknot.core.requests import erase
+from unknot.store import Database, Keyring
+from unknot.store.inbox import leave
+with Database.open(sys.argv[1] + "/run.db") as db:
+    leave(db, erase(int(sys.argv[2])), Keyring(sys.argv[1] + "/keys"))
+"""
+
+
+def ask(folder, client):
+    """Another process, which leaves a request and is gone."""
+    subprocess.run([sys.executable, "-c", ASK, str(folder), str(client)], check=True)
+
+
+@pytest.mark.parametrize(
+    "opens",
+    [
+        lambda fed, folder: fed.inbox.put(erase({3: [0]})),
+        lambda fed, folder: fed.inbox.put(erase({3: [0]})) and fed.inbox.ticket(1),
+        lambda fed, folder: look(folder),
+        lambda fed, folder: begun(folder),
+        lambda fed, folder: named_in(folder),
+        lambda fed, folder: number_of(folder, NAMES[2]),
+    ],
+    ids=["put", "ticket", "look", "begun", "named_in", "number_of"],
+)
+def test_a_request_from_another_process_is_served_whatever_was_opened_here_before(tmp_path, opens):
+    folder = tmp_path / "run"
+    fed = build()
+    keeper = RunKeeper.create(fed, folder, every=0.0)
+    fed.run(1)
+    opens(fed, folder)
+    before = (folder / "run.db-wal").stat().st_ino
+    ask(folder, 1)
+    assert (folder / "run.db-wal").stat().st_ino == before
+    ask(folder, 2)
+    fed.run(1)
+    assert {1, 2} <= fed.data.erased
+    assert {asked.state for asked in keeper.db.asked()} == {"served"}
+    keeper.close()
+    fed = build()
+    RunKeeper.go_on(fed, folder).close()
+    assert {1, 2} <= fed.data.erased
