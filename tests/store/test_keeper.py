@@ -256,3 +256,16 @@ def test_real_time_is_that_of_all_processes(tmp_path, monkeypatch):
     RunKeeper.go_on(fed, tmp_path / "run")
     seconds = fed.run(1).seconds
     assert seconds["total"] >= seconds["train"] + seconds["evaluate"] > spent[-1]["train"]
+
+
+def test_what_a_crash_left_half_written_goes_when_a_run_is_gone_on_with(tmp_path):
+    folder, fed = tmp_path / "run", build()
+    keeper = RunKeeper.create(fed, folder, every=0.0)
+    fed.run(1)
+    keeper.close()
+    half = (("state", ".state"), ("weights", ".safetensors"))
+    left = [folder / inner / f".part-{'0' * 64}{ending}-0123456789abcdef" for inner, ending in half]
+    for path in left:
+        path.write_bytes(b"half")
+    RunKeeper.go_on(build(), folder).close()
+    assert not any(path.exists() for path in left)

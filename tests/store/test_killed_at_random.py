@@ -40,6 +40,8 @@ def go(method, folder, step=None):
             if fed.steps == step and not keeper.db.asked():
                 ask(folder)
             fed.step()
+        if fed.steps == step and not keeper.db.asked():  # it came when the run was over
+            ask(folder)
         return story(fed.resume())
     finally:
         keeper.close()

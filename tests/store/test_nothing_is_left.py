@@ -38,6 +38,8 @@ METHODS = {  # those that keep something of the past
 }
 UPDATES = ("exact-fun", "mmt")
 """Methods that keep an update of the leaver as it came; others what they made of it."""
+APPROXIMATE = ("federaser", "pga", "distillation")
+"""What they serve may be what the leaver's last visit made of it."""
 SEALING = ("federaser", "exact-fun", "mmt", "pga", "distillation")
 
 
@@ -50,6 +52,12 @@ def pieces(tensor: torch.Tensor) -> set[bytes]:
     """A tensor's bytes, by sixteen."""
     content = bytes(raw(tensor))
     return {content[i : i + 16] for i in range(0, len(content) - 15, 16)} or {content} - {content[:7]}
+
+
+def windows(tensor: torch.Tensor) -> set[bytes]:
+    """All runs of sixteen bytes in it: rounded models have a few numbers, which come again elsewhere."""
+    content = bytes(raw(tensor))
+    return pieces(tensor) | {content[i : i + 16] for i in range(0, len(content) - 15, 4)}
 
 
 class Marking(ToyEngine):
@@ -225,9 +233,15 @@ def test_killed_in_the_middle_of_it_likewise(monkeypatch, name, stride):
             died = dies(moment, lambda: second_half(name, folder, "inbox"))  # noqa: B023
             assert second_half(name, folder, "inbox", engine) == expected, f"killed at point {moment}"
             after = whole(folder)
-            clean = {p for digest in after for p in pieces(items[digest][0])}
+            # Of the checkpoint before the last, too: whatever is there came after the erasure. Numbers go by
+            # keys alone here, so that a model which begins again may have the bytes of one from before.
+            there = digests(Vault(folder / "weights", Keyring(folder / "keys")))
+            without = {d for d in there if name in APPROXIMATE or LEAVER not in items[d][2]}
+            assert set(there) == without | after
+            clean = {p for digest in without | after for p in windows(items[digest][0])}
             left = {p for digest, tensor in shared.items() if digest not in after for p in pieces(tensor)}
-            assert not searched(folder, markers | engine.marks.get(LEAVER, set()) | (left - clean)), moment
+            own = engine.marks.get(LEAVER, set()) - (clean if name in APPROXIMATE else set())
+            assert not searched(folder, (markers - clean) | own | (left - clean)), moment
             with Database.open(folder / "run.db") as db:
                 assert [asked.state for asked in db.asked()] == ["served"]
             remove_tree(folder)

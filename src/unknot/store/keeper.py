@@ -39,6 +39,7 @@ from unknot.store.database import Database
 from unknot.store.entries import plain, read_named, read_plain
 from unknot.store.erasing import RESULTS, Scrubbing
 from unknot.store.files import (
+    PART,
     check_ours,
     is_part,
     make_folder,
@@ -550,6 +551,12 @@ def _tidy(folder: Path) -> None:
     for name in beside:
         if any(is_part(name, ours) for ours in written):
             remove(folder / name)
+    for inner in (folder / STATE, folder / WEIGHTS):
+        if inner.is_dir() and not inner.is_symlink():
+            with told("look through", inner):
+                half = [name for name in os.listdir(inner) if name.startswith(PART)]
+            for name in half:
+                remove(inner / name)
 
 
 def _let_go(stack: ExitStack, process: int) -> None:
