@@ -135,6 +135,35 @@ def test_ids_of_an_erased_clients_samples_are_left_nowhere_whenever_they_were_as
     assert not with_ids(keeper.folder)
 
 
+def test_a_request_is_sealed_under_the_key_that_its_client_has_when_it_is_written(kept):
+    keeper, ask = kept
+    read = Keyring(keeper.folder / "keys")  # by who is about to ask
+    ask(erase({LEAVER: [0]}))
+    with Database.open(keeper.folder / "run.db") as db:
+        number = leave(db, erase({LEAVER: IDS[1:]}), read, "by post")
+    ask.fed.run(1)
+    assert rows(keeper)[number].state == "served"
+    assert ask.fed.data.reduced == {LEAVER: set(IDS)}
+
+
+def test_ids_that_were_asked_without_keys_are_out_of_the_file_once_the_request_is_taken_up(kept):
+    keeper, ask = kept
+    left(keeper, erase({LEAVER: [*IDS, 99]}), keys=False)
+    assert "run.db" in with_ids(keeper.folder)
+    ask.fed.run(1)
+    assert {one.state for one in rows(keeper).values()} == {"refused"}
+    assert not with_ids(keeper.folder)
+
+
+def test_nothing_is_asked_of_a_run_that_was_let_go_of(kept):
+    keeper, ask = kept
+    keeper.close()
+    with pytest.raises(StoreError, match="let go of"):
+        ask.fed.inbox.put(erase(LEAVER))
+    with Database.open(keeper.folder / "run.db", readonly=True) as db:
+        assert not db.asked()
+
+
 def test_ids_of_who_is_erased_already_are_not_written_at_all(kept):
     keeper, ask = kept
     ask(erase(LEAVER))

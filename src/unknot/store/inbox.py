@@ -35,13 +35,13 @@ def leave(db: Database, request: Request, keyring: Keyring, reason: str = "", by
         kind, told = "join", [(client, None) for client in request.clients]
     else:
         kind, told = "erase", [(target.client, target.samples) for target in request.targets]
-    first = told[0][0]
-    if reason and not keyring.holds(first):
-        raise StoreError(f"there is no key of client {first} to seal the reason under: leave it out")
-    sealed = keyring.seal(first, reason.encode(), b"reason") if reason else b""
-    who = by or asker()
+    first, who = told[0][0], by or asker()
     with db.transaction():
-        number = db.ask(kind, body_of(hide(keyring, told), sealed), who)
+        keys = Keyring(keyring.path)  # as they are now: while others write, a client may get a new one
+        if reason and not keys.holds(first):
+            raise StoreError(f"there is no key of client {first} to seal the reason under: leave it out")
+        sealed = keys.seal(first, reason.encode(), b"reason") if reason else b""
+        number = db.ask(kind, body_of(hide(keys, told), sealed), who)
         db.append([("asked", plain({"request": number, "kind": kind, "by": who}))])
     db.bring_in()
     return number
@@ -101,6 +101,8 @@ class StoredInbox(Letterbox):
         self._path, self._keyring, self._number = path, keyring, number
         self._process = Process()
         self._tickets: dict[int, Ticket] = {}
+        self.closed = False
+        """Whether the run was let go of: then nothing is asked here any more."""
 
     def put(self, request: Request | Named) -> Ticket:
         """Ask for something, from any thread."""
@@ -111,6 +113,11 @@ class StoredInbox(Letterbox):
                 "a request to a run that is kept comes as soon as it is asked: leave round and time out"
             )
         self._process.check(self._path)  # nobody would close the ticket
+        if self.closed:
+            raise StoreError(
+                f"{self._path.parent} was let go of (close), and may be another run by now: build the "
+                "federation again for its folder (store=), or ask by unknot forget"
+            )
         made = self._by_number(request) if isinstance(request, Named) else request
         with self._lock:
             db = Database.open(self._path)

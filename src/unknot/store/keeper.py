@@ -243,7 +243,8 @@ class RunKeeper:
     def _attach(self, fed: Federation) -> None:
         fed.keeper = self
         weakref.finalize(fed, _let_go, self._stack, os.getpid())
-        fed.inbox = StoredInbox(self.folder / DATABASE, self.keyring, fed.data.number)
+        fed.inbox = inbox = StoredInbox(self.folder / DATABASE, self.keyring, fed.data.number)
+        self._stack.callback(setattr, inbox, "closed", True)
         self._due = time.monotonic() + self.every
 
     def _restore(self, fed: Federation) -> None:

@@ -139,15 +139,18 @@ class Post:
             self._db.append([("taken", plain({"request": asked.number, "step": step}))])
             if asked.kind not in REQUESTS:
                 self._db.done(asked.number, b"", SERVED)
-            else:
-                self._seal(asked)
+            sealed = asked.kind in REQUESTS and self._seal(asked)
+        if sealed:
+            self._db.bring_in()
 
-    def _seal(self, asked: Asked) -> None:
-        """Who asked had no keys, maybe: then ids of samples lie there open."""
+    def _seal(self, asked: Asked) -> bool:
+        """Who asked had no keys, maybe: then ids of samples lie there open, until this; whether they did."""
         with suppress(StoreError):  # what cannot be read is refused after this
             told, reason = hidden_of(asked)
             if (hidden := hide(self._keyring, told)) != told:
                 self._db.reword(asked.number, body_of(hidden, reason), asked.outcome)
+                return True
+        return False
 
     def _letter(self, asked: Asked) -> Letter | None:
         self.letters = max(self.letters, asked.number)
