@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable
 from functools import cache
 
 import numpy as np
@@ -12,9 +11,6 @@ import numpy as np
 KEY = 32
 _PIECE = 2**24  # bytes at a time
 _BLOCK = 16
-
-Apply = Callable[[memoryview, bytearray], None]
-"""Put a content, enciphered or deciphered, into a room for it (and a block more)."""
 
 
 def new_key() -> bytearray:

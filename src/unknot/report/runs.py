@@ -165,8 +165,8 @@ def _erased(one: Record) -> str:
     gone += one["results"]
     reader = (
         "; a reader of run.db kept run.db-wal from being emptied: that comes once the reader has ended, at "
+        "the next checkpoint or resumption"
     )
-    reader += "the next checkpoint or resumption"
     told = f"removed {', '.join(gone)} ({size(one['bytes'])})" if gone else "there was nothing to remove"
     return f"{when(one['at'])}: {', '.join([*whole, *parts])}; {told}{'' if one['truncated'] else reader}"
 

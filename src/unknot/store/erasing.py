@@ -56,7 +56,7 @@ def scrub(keeper: RunKeeper, clean: Checkpoint, state: str, told: Scrubbing) -> 
     with keeper.db.transaction():
         _empty(keeper.db, set(whole), told.requests)
         for asked in keeper.db.asked():
-            leave_ids_out(keeper.db, keeper.keyring, asked.number)
+            leave_ids_out(keeper.db, keeper.keyring, asked)
         _seal_anew(keeper.db, keeper.keyring, set(renewed))
         keeper.db.drop_sealed(sealed.IDS, keeper.db.sealed(sealed.IDS).keys() - set(clean.ids))
         sealed.seal_anew(keeper.db, keeper.keyring, set(renewed))
@@ -179,17 +179,16 @@ def _empty(db: Database, gone: Collection[int], but: Collection[int]) -> None:
     db.drop_clients(gone)
 
 
-def leave_ids_out(db: Database, keyring: Keyring, number: int) -> bool:
+def leave_ids_out(db: Database, keyring: Keyring, asked: Asked) -> bool:
     """Of whom nothing is left, a request names no samples any more; whether it did, and was changed.
 
     It comes to the same: whether all of an erased client is asked for or a part, it is gone.
     """
-    asked = db.request(number)
     told, reason = hidden_of(asked) if asked.kind == "erase" else ([], b"")
     without = [(client, None if keyring.destroyed(client) else samples) for client, samples in told]
     if without == told:
         return False
-    db.reword(number, body_of(without, reason), asked.outcome)
+    db.reword(asked.number, body_of(without, reason), asked.outcome)
     return True
 
 

@@ -203,9 +203,7 @@ class RunKeeper:
 
     def close(self) -> None:
         """Let go of the folder: another process may take it up."""
-        with suppress(
-            StoreError
-        ):  # one that is closed already, or in a forked process: nothing is left to do
+        with suppress(StoreError):  # closed already, or in a forked process: nothing is left to do
             self.db.check()
             self._empty_rest(erasing.PATIENCE)
         self._stack.close()

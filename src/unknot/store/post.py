@@ -109,7 +109,7 @@ class Post:
             with self._db.transaction():
                 self._db.done(number, sealed_for(self._keyring, asked, why), REFUSED)
                 self._db.append([("refused", plain({"request": number}))])
-                changed = leave_ids_out(self._db, self._keyring, number)
+                changed = leave_ids_out(self._db, self._keyring, self._db.request(number))
         except BaseException:
             self._again.append(asked)  # it is heard once more
             raise
