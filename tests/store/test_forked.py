@@ -2,6 +2,7 @@
 
 import os
 import signal
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -172,3 +173,35 @@ def test_a_process_in_the_background_takes_the_run_itself_and_nobody_is_let_in_b
 def test_what_is_opened_in_the_child_itself_is_its_own(tmp_path):
     ring = Keyring(tmp_path / "keys")
     assert said_in_a_child(lambda: Vault(tmp_path / "weights", ring).retain(())).startswith("done: ")
+
+
+@pytest.mark.parametrize("busy", ["reading", "opening"])
+def test_a_process_that_is_forked_while_a_thread_is_in_the_database_can_let_go_of_the_run(held, busy):
+    """SQLite's own locks are in memory: one that a thread had at the fork nobody would give back."""
+    over, path = threading.Event(), held.keeper.folder / DATABASE
+
+    def work() -> None:
+        while not over.is_set():
+            if busy == "reading":
+                held.keeper.db.verify()
+            else:
+                Database.open(path, readonly=True).close()
+
+    threads = [threading.Thread(target=work) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    try:
+        ends = []
+        for _ in range(60):
+            child = os.fork()
+            if not child:
+                signal.alarm(5)
+                held.keeper.close()
+                Database.open(path, readonly=True).close()
+                os._exit(0)
+            ends.append(os.waitpid(child, 0)[1])
+    finally:
+        over.set()
+        for thread in threads:
+            thread.join()
+    assert not any(ends)

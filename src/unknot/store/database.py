@@ -10,7 +10,7 @@ import os
 import sqlite3
 import threading
 import weakref
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import astuple, replace
 from datetime import UTC, datetime
@@ -69,7 +69,7 @@ class Database:
         part = path.with_name(files.part_name(path.name))
         with told("write", path):
             os.close(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
-            with explained(path):
+            with _OPENING, explained(path):
                 connection = connect(part, readonly=False)
                 try:
                     connection.execute(f"PRAGMA application_id = {APPLICATION}")
@@ -97,14 +97,14 @@ class Database:
             raise StoreError(
                 f"{path}-journal is none of ours, and would be played back into {path}: remove it"
             )
-        with explained(path):
+        with _OPENING, explained(path):
             connection = connect(path, readonly)
             try:
                 examine(path, connection, readonly)
             except BaseException:
                 connection.close()
                 raise
-        return cls(path, connection, readonly)
+            return cls(path, connection, readonly)
 
     def close(self) -> None:
         """Close the connection; in a forked process its copy, unless its parent was writing just then."""
@@ -403,6 +403,8 @@ class Database:
 
 
 _OPEN: weakref.WeakSet[Database] = weakref.WeakSet()
+_OPENING = threading.RLock()  # while a connection is made, which nobody else knows of yet
+_forking = threading.local()
 
 
 def _close_inherited(path: Path) -> None:
@@ -417,6 +419,27 @@ def _close_inherited(path: Path) -> None:
                 'the process anew (multiprocessing: "spawn")'
             )
         one.close()
+
+
+def _before_fork() -> None:
+    """Have no thread within SQLite: what it locks in memory then, nobody would unlock in the child."""
+    _forking.held = []
+    _take(db._turn for db in list(_OPEN))
+    _take([_OPENING])  # not sooner: a connection may be made in a turn
+    _take(db._turn for db in list(_OPEN))  # those that were made meanwhile
+
+
+def _take(turns: Iterable[threading.RLock]) -> None:
+    _forking.held += [turn for turn in turns if turn.acquire(timeout=2 * BUSY)]
+
+
+def _after_fork() -> None:
+    for turn in reversed(_forking.held):
+        turn.release()
+    _forking.held = []
+
+
+os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork)
 
 
 def _now() -> str:
