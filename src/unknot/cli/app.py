@@ -208,9 +208,10 @@ PLAIN = "Exit status: 0 all well; 2 an error; 130 stopped by Ctrl-C."
 """Of a command of which there is no more to say."""
 STATUSES = (
     "Exit status: 0 all well; 2 an error; 3 a request is still pending, because the run ended before it "
-    "came; 4 most updates were set aside (of the run, since the last request, or in a cluster at its end), "
-    "or it diverged, or no clients were left: the model is not what it seems; 5 the run is well, but --csv, "
-    "--tensorboard, --mlflow or --wandb could not write it down to the end; 130 stopped by Ctrl-C."
+    "came, or one was refused; 4 most updates were set aside (of the run, since the last request, or in a "
+    "cluster at its end), or it diverged, or no clients were left: the model is not what it seems; 5 the run "
+    "is well, but --csv, --tensorboard, --mlflow or --wandb could not write it down to the end; 130 stopped "
+    "by Ctrl-C."
 )
 
 

@@ -15,7 +15,6 @@ import typer
 from rich.text import Text
 
 from unknot.cli.app import (
-    PENDING,
     STATUSES,
     Device,
     Engine,
@@ -38,11 +37,17 @@ if TYPE_CHECKING:
 NOTHING = "nothing was asked of it since"
 
 
-@app.command(epilog=STATUSES.replace("before it came;", "before it came, or one was refused;"))
+@app.command(epilog=STATUSES)
 def resume(
     folder: Folder,
     rounds: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="If the run is over: train N more rounds.")
+        int | None,
+        typer.Option(
+            metavar="N",
+            min=1,
+            help="Train N more rounds after what was under way; if the run is over, N in place of what its "
+            "stopping rule asks for. The same command after a crash adds nothing.",
+        ),
     ] = None,
     device: Device = None,
     engine: Engine = None,
@@ -117,7 +122,7 @@ def _resume(folder: Path, rounds: int | None, overrides: list[str], own_code: bo
                 since = "what was asked of it was refused" if keeper.turned_away else NOTHING
                 asked = _left_alone(asked, found.again, history.stopped, since)
             leave(history, kept.to_leave(folder, overrides, own_code, asked.keys), asked, trackers)
-        return PENDING if keeper.turned_away else status_of(history)
+        return status_of(history, keeper.turned_away)
 
 
 @contextmanager

@@ -72,12 +72,13 @@ def run(
         keys,
         checkpoint,
     )
-    _, history = _run(file, changes(set_, seed, device, engine, ray_address), asked)
-    raise typer.Exit(status_of(history))
+    raise typer.Exit(_run(file, changes(set_, seed, device, engine, ray_address), asked)[2])
 
 
 @app.command(
-    epilog=STATUSES.replace("2 an error", "1 the two models differ; 2 an error").replace(
+    epilog=STATUSES.replace("2 an error", "1 the two models differ; 2 an error")
+    .replace(", or one was refused", "")
+    .replace(
         "what it seems;", "what it seems (with --text: the secret was not exposed, so nothing is shown);"
     )
 )
@@ -107,14 +108,15 @@ def demo(
         with errors_for_people():
             raise typer.Exit(_text_demo(seed or 0, asked))
     with as_file(files("unknot") / "experiments" / "demo.toml") as file:
-        experiment, history = _run(file, changes(None, seed), asked)
+        experiment, history, status = _run(file, changes(None, seed), asked)
     if not json_:
         with errors_for_people(lambda: "the run is finished, its proof is not"):
             _prove(experiment, history, quiet)
-    raise typer.Exit(status_of(history))
+    raise typer.Exit(status)
 
 
-def _run(file: Path, overrides: list[str], asked: Asked) -> tuple[Experiment, History]:
+def _run(file: Path, overrides: list[str], asked: Asked) -> tuple[Experiment, History, int]:
+    """Run it, and leave what it leaves; what it was, and what to exit with."""
     from unknot.experiments import Experiment
     from unknot.experiments import run as run_experiment
     from unknot.report.progress import Live
@@ -133,12 +135,12 @@ def _run(file: Path, overrides: list[str], asked: Asked) -> tuple[Experiment, Hi
         with warnings_told(), live:
             history = run_experiment(experiment, observers=[live, *trackers])
         leave(history, experiment, asked, trackers)
-        return experiment, history
+        return experiment, history, status_of(history)
 
 
 def _run_kept(
     experiment: Experiment, asked: Asked, live: Live, trackers: list[Tracker]
-) -> tuple[Experiment, History]:
+) -> tuple[Experiment, History, int]:
     """A run that is kept in its folder from its first moment."""
     from unknot.experiments import kept
 
@@ -152,12 +154,14 @@ def _run_kept(
             every=asked.checkpoint,
             instead=asked.force,
         )
+    keeper = fed.keeper
+    assert keeper is not None
     with held(fed, asked.out, asked.keys):
         with warnings_told(), live, plain_alone():
             history = kept.go_on(fed)
         experiment = kept.to_leave(asked.out, own_code=True, keys=asked.keys)
         leave(history, experiment, asked, trackers)
-    return experiment, history
+    return experiment, history, status_of(history, keeper.turned_away)
 
 
 def _kept(rounds: int, asked: Asked, trackers: list[Tracker]) -> str:

@@ -60,7 +60,7 @@ for _plain in (
 ):
     plain_data(_plain)
 
-FORMAT = 2
+FORMAT = 3
 LASTING = ("method", "seed", "setup", "members", "nodes", "seconds", "stopped")
 """What of a history is written; rounds and requests are events, the rest is found anew, names with it."""
 
