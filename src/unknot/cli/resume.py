@@ -27,7 +27,7 @@ from unknot.cli.app import (
 )
 from unknot.cli.ending import Asked, check_store, leave, status_of
 from unknot.cli.holding import Checkpoint, Folder, Keys, held, plain_alone
-from unknot.cli.screen import side, warn, warnings_told
+from unknot.cli.screen import Unwritten, side, warn, warnings_told
 from unknot.cli.tracking import CSVFile, MLflowPlace, TensorBoardDir, Tracked, WandBProject
 
 if TYPE_CHECKING:
@@ -135,7 +135,7 @@ def _in_words(folder: Path, own_code: bool) -> Iterator[None]:
 
     try:
         yield
-    except (UnknotError, OSError, typer.Exit):
+    except (UnknotError, OSError, Unwritten, typer.Exit):
         raise
     except Exception as error:
         if own_code or os.environ.get("UNKNOT_TRACEBACK"):
