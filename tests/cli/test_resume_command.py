@@ -161,6 +161,24 @@ def test_a_table_that_is_there_is_gone_on_with(file, tmp_path, monkeypatch):
     assert found == [("round", "1"), ("round", "2"), ("end", "2"), ("round", "3"), ("end", "3")]
 
 
+def test_who_breaks_off_a_step_is_told_what_is_kept_and_what_comes_again(file, tmp_path, monkeypatch):
+    out, rare = tmp_path / "run", ("--checkpoint", "1000", "--quiet")
+    with monkeypatch.context() as patch:
+        break_off(patch, 3)
+        told = call("run", file, "--out", out, *rare, code=130).stderr
+    assert f"stopped: after round 2; the run is kept in {out} as of its last checkpoint (0 rounds); " in told
+    assert "the 2 rounds since are computed again. Go on with: unknot resume" in told
+    with monkeypatch.context() as patch:
+        break_off(patch, 2)
+        told = call("resume", out, *rare, code=130).stderr
+    assert "after round 1; " in told
+    assert "(0 rounds); the round since is computed again" in told
+    with monkeypatch.context() as patch:
+        break_off(patch, 3)
+        told = call("resume", out, "--checkpoint", "0", "--quiet", code=130).stderr
+    assert f"stopped: after round 2; the run is kept in {out}. Go on with" in told
+
+
 def test_a_table_that_is_not_there_has_what_came_since_the_checkpoint(file, tmp_path):
     table, out = tmp_path / "rest.csv", tmp_path / "run"
     call("run", file, "--out", out, "--quiet")

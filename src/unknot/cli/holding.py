@@ -39,15 +39,25 @@ Keys = Annotated[
 Folder = Annotated[Path, typer.Argument(metavar="DIR", help="The folder of a run: --out of unknot run.")]
 
 
-def is_kept(folder: Path) -> bool:
-    """Whether a run was begun there that can be gone on with."""
+def kept_in(folder: Path, rounds: int) -> str:
+    """What a folder has of a run of so many rounds, in words; nothing where there is none to go on with."""
     from unknot.core.errors import UnknotError
+    from unknot.report.words import counted
     from unknot.store.look import look
 
     try:
-        return look(folder).kept is not None
+        found = look(folder)
     except (UnknotError, OSError):
-        return False
+        return ""
+    if found.kept is None:
+        return ""
+    text = f"the run is kept in {folder}"
+    if (lost := rounds - found.rounds) <= 0:
+        return text
+    since = (
+        "the round since is computed again" if lost == 1 else f"the {lost} rounds since are computed again"
+    )
+    return f"{text} as of its last checkpoint ({counted(found.rounds, 'round')}); {since}"
 
 
 @contextmanager

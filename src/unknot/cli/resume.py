@@ -26,7 +26,7 @@ from unknot.cli.app import (
     errors_for_people,
 )
 from unknot.cli.ending import Asked, check_store, leave, status_of
-from unknot.cli.holding import Checkpoint, Folder, Keys, held, plain_alone
+from unknot.cli.holding import Checkpoint, Folder, Keys, held, kept_in, plain_alone
 from unknot.cli.screen import Unwritten, side, warn, warnings_told
 from unknot.cli.tracking import CSVFile, MLflowPlace, TensorBoardDir, Tracked, WandBProject
 
@@ -82,7 +82,8 @@ def _resume(folder: Path, rounds: int | None, overrides: list[str], own_code: bo
     from unknot.store.naming import begun, broken_off, one_line
 
     live: Live | None = None
-    with errors_for_people(lambda: _kept(live, folder, asked.keys)), _in_words(folder, own_code):
+    before = 0
+    with errors_for_people(lambda: _kept(live, before, folder, asked.keys)), _in_words(folder, own_code):
         check_store()
         asked.check_beside()
         found = look(folder, asked.keys)
@@ -114,7 +115,7 @@ def _resume(folder: Path, rounds: int | None, overrides: list[str], own_code: bo
         with held(fed, folder, asked.keys):
             for text in keeper.said:
                 warn(text)
-            steps = fed.steps
+            steps, before = fed.steps, 0 if fed.history is None else len(fed.history.rounds)
             live = telling.live = Live(side(asked.silent or over), kept.last_round(fed, rounds))
             with warnings_told(), live, plain_alone():
                 history = kept.go_on(fed, rounds)
@@ -194,8 +195,12 @@ def _go(folder: Path, runner: Holder) -> None:
     raise typer.Exit(0)
 
 
-def _kept(live: Live | None, folder: Path, keys: Path | None) -> str:
+def _kept(live: Live | None, before: int, folder: Path, keys: Path | None) -> str:
+    """What there is of a run that was stopped, which had so many rounds before, and how to go on."""
     from unknot.store.naming import again_in
 
-    when = f"after round {live.rounds}; " if live is not None and live.rounds else ""
-    return f"{when}the run is kept in {folder}. Go on with: {again_in(folder, keys)}"
+    when, rounds = "", 0
+    if live is not None and live.rounds:
+        when, rounds = f"after round {live.rounds}; ", before + live.seen
+    there = kept_in(folder, rounds) or f"the run is kept in {folder}"
+    return f"{when}{there}. Go on with: {again_in(folder, keys)}"

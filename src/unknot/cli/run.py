@@ -28,7 +28,7 @@ from unknot.cli.app import (
     errors_for_people,
 )
 from unknot.cli.ending import Asked, leave, status_of
-from unknot.cli.holding import Checkpoint, Keep, NewKeys, held, is_kept, plain_alone
+from unknot.cli.holding import Checkpoint, Keep, NewKeys, held, kept_in, plain_alone
 from unknot.cli.screen import screen, side, warn, warnings_told
 from unknot.cli.tracking import CSVFile, MLflowPlace, TensorBoardDir, Tracked, WandBProject
 
@@ -123,7 +123,7 @@ def _run(file: Path, overrides: list[str], asked: Asked) -> tuple[Experiment, Hi
 
     trackers: list[Tracker] = []
     live: Live | None = None
-    with errors_for_people(lambda: _kept(0 if live is None else live.rounds, asked, trackers)):
+    with errors_for_people(lambda: _kept(live, asked, trackers)):
         experiment = Experiment.read(file, overrides)
         asked.check()
         trackers += asked.tracked.trackers()
@@ -164,14 +164,15 @@ def _run_kept(
     return experiment, history, status_of(history, keeper.turned_away)
 
 
-def _kept(rounds: int, asked: Asked, trackers: list[Tracker]) -> str:
+def _kept(live: Live | None, asked: Asked, trackers: list[Tracker]) -> str:
     """What there is of a run that was stopped, and how to go on."""
     from unknot.store.naming import again_in
 
+    rounds, seen = (0, 0) if live is None else (live.rounds, live.seen)
     text = f"after round {rounds}" if rounds else "before the first round was done"
     how = "The same command starts from the first round"
-    if asked.keep and asked.out is not None and is_kept(asked.out):
-        text += f"; the run is kept in {asked.out}"
+    if asked.keep and asked.out is not None and (there := kept_in(asked.out, seen)):
+        text += f"; {there}"
         how = f"Go on with: {again_in(asked.out, asked.keys)}"
     else:
         text += "; no model is kept"

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Unpack
@@ -303,13 +303,22 @@ class Federation(View):
                 with between_steps() as check:
                     while not self._stint.stopped:
                         self.step()
-                        check()
+                        self._end_if(check)
                 self._finish(history)
                 if self.keeper is not None:
                     self.keeper.ended(self, history)
         finally:
             self._since = None
         return history
+
+    def _end_if(self, check: Callable[[], None]) -> None:
+        """Who pressed Ctrl-C in the last step is heard, once it is kept."""
+        try:
+            check()
+        except KeyboardInterrupt:
+            if self.keeper is not None:
+                self.keeper.checkpoint(self)
+            raise
 
     def step(self) -> tuple[Event, ...]:
         """Make the next thing happen: serve a request, or take in who is back first. What happened.
