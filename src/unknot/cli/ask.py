@@ -95,6 +95,7 @@ def _say(folder: Path, word: str, so: str) -> None:
     from unknot.store.inbox import asker
     from unknot.store.lock import holder
     from unknot.store.naming import database, over_in
+    from unknot.store.words import rests
 
     with errors_for_people():
         path = database(folder)
@@ -106,7 +107,10 @@ def _say(folder: Path, word: str, so: str) -> None:
                     f"process {held.pid} holds {folder} and is idle, for the run is over: there is nothing "
                     f"to {word}"
                 )
-            db.ask(word, b"", asker())
+            if word == "pause" and rests(db):
+                so = f"is paused already; go on with: unknot resume {folder}"
+            else:
+                db.ask(word, b"", asker())
         _tell(f"{folder} {so}")
 
 
@@ -257,6 +261,8 @@ def _ids(file: Path) -> list[int]:
     from unknot.core.errors import ConfigError
 
     how = "one a line, or as [1, 2, 3]"
+    if file.is_dir():
+        raise ConfigError(f"--samples must name a file with the ids of samples, {how}: {file} is a folder")
     try:
         text = file.read_text(encoding="utf-8-sig")  # some editors begin a file by a mark
         found: list[tuple[str, object]] = []

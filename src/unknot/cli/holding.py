@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
 from collections.abc import Iterator
@@ -12,7 +13,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.text import Text
 
+from unknot.cli.app import errors_for_people
 from unknot.cli.screen import side
+from unknot.core.errors import StoreError
 
 if TYPE_CHECKING:
     from unknot.federation import Federation
@@ -36,7 +39,20 @@ NewKeys = Annotated[
 Keys = Annotated[
     Path | None, typer.Option("--keys", metavar="FILE", help="Where the keys are, if apart from the folder.")
 ]
-Folder = Annotated[Path, typer.Argument(metavar="DIR", help="The folder of a run: --out of unknot run.")]
+
+
+def _there(folder: Path) -> Path:
+    """A folder that is not there is refused before all that is imported which reads one."""
+    with errors_for_people():
+        if not os.path.lexists(folder):
+            raise StoreError(f"{folder} holds no run: name the folder of one (unknot runs shows them)")
+    return folder
+
+
+Folder = Annotated[
+    Path,
+    typer.Argument(metavar="DIR", help="The folder of a run: --out of unknot run.", callback=_there),
+]
 
 
 def kept_in(folder: Path, rounds: int) -> str:

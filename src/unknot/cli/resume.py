@@ -99,7 +99,7 @@ def _resume(folder: Path, rounds: int | None, overrides: list[str], own_code: bo
         over = rounds is None and found.settled
         trackers = [] if over else asked.tracked.trackers(onto=True)
         for path in kept.reads(folder, asked.keys):
-            side(asked.silent).print(Text(f"reads {one_line(path)}"))
+            side(asked.silent).print(Text(f"reads {one_line(_tidied(path))}"))
         telling = _Later()
         with warnings_told():
             fed = kept.resume(
@@ -124,6 +124,11 @@ def _resume(folder: Path, rounds: int | None, overrides: list[str], own_code: bo
                 asked = _left_alone(asked, found.again, history.stopped, since)
             leave(history, kept.to_leave(folder, overrides, own_code, asked.keys), asked, trackers)
         return status_of(history, keeper.turned_away)
+
+
+def _tidied(path: str) -> str:
+    """Where a path leads that goes up and down; others as they were given."""
+    return os.path.realpath(path) if ".." in Path(path).parts else path
 
 
 @contextmanager
