@@ -14,6 +14,7 @@ from test_manners import ALL
 
 import unknot
 from unknot.cli import app
+from unknot.experiments import Experiment, kept
 
 pytest.importorskip("cryptography")
 
@@ -82,6 +83,17 @@ def test_a_request_counts_as_put_and_that_is_said(over, monkeypatch, command, st
     assert told.startswith("request 1: ")
     assert told.splitlines()[-1].startswith(f"error: {LOST}")
     assert [one["state"] for one in shown(over)["requests"]] == ["waiting"]
+
+
+@pytest.mark.parametrize(("command", "words"), [("pause", "pauses after"), ("stop", "ends at its next step")])
+def test_so_does_a_word_to_the_process_that_runs(file, tmp_path, monkeypatch, command, words):
+    out = tmp_path / "run"
+    fed = kept.begin(Experiment.read(file), out)
+    status, told = lost(monkeypatch, [command, out], Full())
+    assert status == 2
+    assert told.startswith(f"{out} {words}")
+    assert [(one["kind"], one["state"]) for one in shown(out)["requests"]] == [(command, "waiting")]
+    fed.keeper.close()
 
 
 @pytest.mark.parametrize("how", [[], ["--json"]])

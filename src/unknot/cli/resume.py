@@ -46,7 +46,7 @@ def resume(
             metavar="N",
             min=1,
             help="Train N more rounds after what was under way; if the run is over, N in place of what its "
-            "stopping rule asks for. The same command after a crash adds nothing.",
+            "stopping rule asks for. Said again after a crash, it ends those and adds none.",
         ),
     ] = None,
     device: Device = None,
