@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
 from importlib.resources import as_file, files
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -72,7 +73,8 @@ def run(
         keys,
         checkpoint,
     )
-    raise typer.Exit(_run(file, changes(set_, seed, device, engine, ray_address), asked)[2])
+    _, history, refused = _run(file, changes(set_, seed, device, engine, ray_address), asked)
+    raise typer.Exit(status_of(history, refused))
 
 
 @app.command(
@@ -108,15 +110,15 @@ def demo(
         with errors_for_people():
             raise typer.Exit(_text_demo(seed or 0, asked))
     with as_file(files("unknot") / "experiments" / "demo.toml") as file:
-        experiment, history, status = _run(file, changes(None, seed), asked)
+        experiment, history, refused = _run(file, changes(None, seed), asked)
     if not json_:
         with errors_for_people(lambda: "the run is finished, its proof is not"):
             _prove(experiment, history, quiet)
-    raise typer.Exit(status)
+    raise typer.Exit(status_of(history, refused))
 
 
-def _run(file: Path, overrides: list[str], asked: Asked) -> tuple[Experiment, History, int]:
-    """Run it, and leave what it leaves; what it was, and what to exit with."""
+def _run(file: Path, overrides: list[str], asked: Asked) -> tuple[Experiment, History, Sequence[int]]:
+    """Run it, and leave what it leaves; what it was, and the numbers of the requests that it refused."""
     from unknot.experiments import Experiment
     from unknot.experiments import run as run_experiment
     from unknot.report.progress import Live
@@ -135,12 +137,12 @@ def _run(file: Path, overrides: list[str], asked: Asked) -> tuple[Experiment, Hi
         with warnings_told(), live:
             history = run_experiment(experiment, observers=[live, *trackers])
         leave(history, experiment, asked, trackers)
-        return experiment, history, status_of(history)
+        return experiment, history, ()
 
 
 def _run_kept(
     experiment: Experiment, asked: Asked, live: Live, trackers: list[Tracker]
-) -> tuple[Experiment, History, int]:
+) -> tuple[Experiment, History, Sequence[int]]:
     """A run that is kept in its folder from its first moment."""
     from unknot.experiments import kept
 
@@ -161,7 +163,7 @@ def _run_kept(
             history = kept.go_on(fed)
         experiment = kept.to_leave(asked.out, own_code=True, keys=asked.keys)
         leave(history, experiment, asked, trackers)
-    return experiment, history, status_of(history, keeper.turned_away)
+    return experiment, history, keeper.turned_away
 
 
 def _kept(live: Live | None, asked: Asked, trackers: list[Tracker]) -> str:
