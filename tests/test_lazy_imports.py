@@ -49,6 +49,22 @@ def test_help_comes_without_torch(command):
     )
 
 
+@pytest.mark.parametrize("command", ["show", "watch", "forget --client 1", "pause", "stop", "resume"])
+def test_a_folder_that_is_not_there_is_refused_without_torch(command, tmp_path):
+    name, *more = command.split()
+    told = run(
+        "import sys\n"
+        "from unknot.cli import app\n"
+        f"sys.argv = ['unknot', {name!r}, {str(tmp_path / 'no')!r}, *{more}]\n"
+        "sys.stderr = sys.stdout\n"
+        "try:\n"
+        "    app()\n"
+        "except SystemExit as done:\n"
+        "    assert done.code == 2 and 'torch' not in sys.modules and 'numpy' not in sys.modules"
+    )
+    assert "holds no run: name the folder of one" in told
+
+
 ASKED = {
     "methods": "assert 'rfs' in known.names()",
     "models": "assert known.get('mlp')",

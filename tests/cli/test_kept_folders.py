@@ -215,3 +215,26 @@ def test_a_resumption_that_found_nothing_to_do_does_not_count(file, tmp_path):
     call("resume", out, "--rounds", "1", "--quiet")
     call("resume", out, "--quiet")
     assert shown(out)["resumed"] == 1
+
+
+@pytest.mark.parametrize("call_of", ["scandir", "stat"])
+def test_a_folder_that_may_not_be_looked_into_is_listed_with_why(file, tmp_path, monkeypatch, call_of):
+    call("run", file, "--out", tmp_path / "runs" / "ours", "--quiet")
+    closed = tmp_path / "runs" / "theirs"
+    closed.mkdir()
+    real, what = getattr(os, call_of), closed if call_of == "scandir" else closed / "run.db"
+
+    def refused(path, *more, **options):
+        if path == what:
+            raise PermissionError(13, "Permission denied", str(path))
+        return real(path, *more, **options)
+
+    monkeypatch.setattr(look.os, call_of, refused)
+    ours, theirs = json.loads(call("runs", tmp_path / "runs", "--json").stdout)
+    assert ours["folder"] == str(tmp_path / "runs" / "ours")
+    assert theirs.keys() == {"folder", "error"}
+    assert theirs["folder"] == str(closed)
+    assert "cannot be looked into (Permission denied)" in theirs["error"]
+    shown = call("runs", closed).stdout
+    assert "cannot be looked into (Permission denied)" in shown
+    assert "no runs are kept" not in shown

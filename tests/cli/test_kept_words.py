@@ -2,14 +2,17 @@
 
 import json
 import os
+import re
 import unicodedata
 
 import pytest
-from kept_commands import NAMES, break_off, call, shown
+from kept_commands import NAMES, break_off, call, shown, write_towns
+from rich.console import Console
 from typer.testing import CliRunner
 
 from support import ToyEngine, small_data, toy_federation
 from unknot.cli import app
+from unknot.report import runs as report
 from unknot.store.keeper import RunKeeper
 from unknot.store.naming import named_in
 from unknot.unlearn import RFS
@@ -256,3 +259,32 @@ def test_of_several_who_was_erased_before_is_left_out_and_that_is_said(file, tmp
         ([1], "served"),
         ([2], "served"),
     ]
+
+
+def test_a_folder_of_samples_is_refused_in_words(file, tmp_path):
+    out = tmp_path / "run"
+    call("run", file, "--out", out, "--quiet")
+    told = call("forget", out, "--client", "1", "--samples", "", code=2).stderr
+    assert told.startswith("error: --samples must name a file with the ids of samples, one a line")
+
+
+def test_times_have_their_zone_and_numbers_are_written_in_one_way(file, tmp_path, monkeypatch):
+    out = tmp_path / "run"
+    call("run", file, "--out", out, "--quiet")
+    moment = re.compile(r"last kept \d{4}-\d\d-\d\d \d\d:\d\d:\d\d[+-]\d\d:\d\d")
+    assert moment.search(call("show", out).stdout)
+    many = {**shown(out), "rounds": 4000}
+    told = CliRunner().invoke(app, ["runs", str(out)], env={"COLUMNS": "300"}).stdout
+    assert re.search(r"\d\d:\d\d:\d\d[+-]\d\d:\d\d", told)
+    with (console := Console(width=300)).capture() as printed:
+        console.print(report.table([many]), report.sheet(many))
+    assert printed.get().count("4,000") == 2
+
+
+def test_a_path_that_is_read_is_told_without_detours(tmp_path, monkeypatch):
+    (tmp_path / "here").mkdir()
+    file = write_towns(tmp_path, NAMES, 2)
+    file.write_text(file.read_text().replace(str(tmp_path / "towns"), "../towns"))
+    monkeypatch.chdir(tmp_path / "here")
+    call("run", file, "--out", tmp_path / "run", "--quiet")
+    assert f"reads {tmp_path / 'towns'}\n" in call("resume", tmp_path / "run").stderr

@@ -6,6 +6,7 @@ import json
 import pytest
 from kept_commands import break_off, call, shown, write_towns
 
+from unknot.core.requests import erase, join
 from unknot.core.saved import load_model
 from unknot.experiments import Experiment, kept
 
@@ -39,6 +40,18 @@ def test_what_was_refused_is_said_and_why_and_the_status_says_so(file, tmp_path,
     assert "was refused" not in call("resume", out).stderr
 
 
+def test_a_run_that_refuses_a_request_exits_as_one_that_is_resumed(file, tmp_path, monkeypatch):
+    going = kept.go_on
+
+    def asked(fed, rounds=None):
+        fed.inbox.put(join([1]))
+        return going(fed, rounds)
+
+    monkeypatch.setattr(kept, "go_on", asked)
+    told = call("run", file, "--out", tmp_path / "run", "--quiet", code=3)
+    assert "warning: request 1 was refused: client 1 is a member already" in told.stderr
+
+
 def test_what_is_refused_trains_nothing_where_a_run_is_over(file, tmp_path):
     out = tmp_path / "run"
     call("run", file, "--out", out, "--quiet")
@@ -53,8 +66,48 @@ def test_what_is_refused_trains_nothing_where_a_run_is_over(file, tmp_path):
     assert shown(out)["rounds"] == 5
 
 
-def test_the_help_says_what_status_a_refusal_has():
-    assert "or one was refused" in " ".join(call("resume", "--help").stdout.replace("│", "").split())
+def test_a_request_after_more_rounds_is_trained_for_by_the_rule_of_the_file(file, tmp_path):
+    out = tmp_path / "run"
+    call("run", file, "--out", out, "--quiet")
+    call("resume", out, "--rounds", "1", "--quiet")
+    call("forget", out, "--client", "1")
+    call("resume", out, "--quiet")
+    assert shown(out)["rounds"] == 3 + 1 + 3
+    call("forget", out, "--client", "2")
+    call("resume", out, "--rounds", "2", "--quiet")
+    assert shown(out)["rounds"] == 7 + 2
+    assert [one["state"] for one in shown(out)["requests"]] == ["served", "served"]
+
+
+def test_the_same_command_after_a_crash_adds_nothing(file, tmp_path, monkeypatch):
+    out, more = tmp_path / "run", ("--rounds", "3", "--checkpoint", "0", "--quiet")
+    call("run", file, "--out", out, "--quiet")
+    with monkeypatch.context() as patch:
+        break_off(patch, 2)
+        call("resume", out, *more, code=130)
+    call("resume", out, *more)
+    assert shown(out)["rounds"] == 6
+
+
+@pytest.mark.parametrize(
+    ("more", "asks", "rounds", "last"), [(0, 0, 2, 5), (0, 1, None, 6), (1, 0, 3, 7), (2, 0, 3, 6)]
+)
+def test_progress_goes_to_the_round_that_the_run_goes_on_to(file, tmp_path, more, asks, rounds, last):
+    fed = kept.begin(Experiment.read(file), tmp_path / "run")
+    fed.resume()
+    if more:  # it was broken off in the midst of more: of one other than is asked for, or of just that
+        fed.begin(more if more == 1 else 3)
+        fed.step()
+    if asks:
+        fed.inbox.put(erase(1))
+    assert kept.last_round(fed, rounds) == last
+    assert len(kept.go_on(fed, rounds).rounds) == last
+    fed.keeper.close()
+
+
+@pytest.mark.parametrize("command", ["run", "resume"])
+def test_the_help_says_what_status_a_refusal_has(command):
+    assert "or one was refused" in " ".join(call(command, "--help").stdout.replace("│", "").split())
 
 
 def test_a_refusal_calls_clients_by_their_names(towns, tmp_path):
@@ -106,6 +159,24 @@ def test_a_table_that_is_there_is_gone_on_with(file, tmp_path, monkeypatch):
     assert table.read_bytes().startswith(before)
     found = [(row["event"], row["step"]) for row in rows(table)]
     assert found == [("round", "1"), ("round", "2"), ("end", "2"), ("round", "3"), ("end", "3")]
+
+
+def test_who_breaks_off_a_step_is_told_what_is_kept_and_what_comes_again(file, tmp_path, monkeypatch):
+    out, rare = tmp_path / "run", ("--checkpoint", "1000", "--quiet")
+    with monkeypatch.context() as patch:
+        break_off(patch, 3)
+        told = call("run", file, "--out", out, *rare, code=130).stderr
+    assert f"stopped: after round 2; the run is kept in {out} as of its last checkpoint (0 rounds); " in told
+    assert "the 2 rounds since are computed again. Go on with: unknot resume" in told
+    with monkeypatch.context() as patch:
+        break_off(patch, 2)
+        told = call("resume", out, *rare, code=130).stderr
+    assert "after round 1; " in told
+    assert "(0 rounds); the round since is computed again" in told
+    with monkeypatch.context() as patch:
+        break_off(patch, 3)
+        told = call("resume", out, "--checkpoint", "0", "--quiet", code=130).stderr
+    assert f"stopped: after round 2; the run is kept in {out}. Go on with" in told
 
 
 def test_a_table_that_is_not_there_has_what_came_since_the_checkpoint(file, tmp_path):

@@ -143,7 +143,7 @@ def test_a_run_that_diverged_but_stayed_finite_is_not_well(file, tmp_path):
 
 def test_the_demo_has_the_same_statuses(monkeypatch):
     ended = History("rfs", "exact", 0, unserved=["erase client 1 at round 9"])
-    monkeypatch.setattr(running, "_run", lambda *args: (None, ended))
+    monkeypatch.setattr(running, "_run", lambda *args: (None, ended, ()))
     call("demo", "--json", code=3)
     ended.unserved = []
     call("demo", "--json", code=0)

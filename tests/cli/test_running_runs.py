@@ -69,6 +69,9 @@ def test_a_running_process_is_asked_from_outside(running):
     call("pause", out)
     assert "stop it first" in call("run", out.parent / "long.toml", "--out", out, "--force", code=2).output
     until(lambda: shown(out)["paused"])
+    asked = len(shown(out)["requests"])
+    assert f"{out} is paused already; go on with: unknot resume {out}" in call("pause", out).stdout
+    assert len(shown(out)["requests"]) == asked
     told = call("forget", out, "--client", "3").stdout
     assert f"is paused: it takes it up once it goes on, with unknot resume {out}" in told
     assert f"paused; go on with: unknot resume {out}" in call("show", out).stdout

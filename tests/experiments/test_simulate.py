@@ -147,3 +147,18 @@ def test_a_score_without_accuracy_says_what_there_is():
     assert not hasattr(score, "accuracy")
     with pytest.raises(AttributeError, match=r"measured by f1: use .value"):
         _ = score.accuracy
+
+
+def test_a_device_whose_memory_is_full_says_so(monkeypatch):
+    def full(*shape, **options):
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 MiB.\nSee documentation")
+
+    data = small_data()
+    monkeypatch.setattr(torch, "empty", full)
+    with pytest.raises(ConfigError) as error:
+        unknot.simulate("mlp", data)
+    told = (
+        "device: cannot train on 'cpu' (CUDA out of memory. Tried to allocate 2 MiB.); this machine has cpu"
+    )
+    assert str(error.value).startswith(told)
+    assert "documentation" not in str(error.value)

@@ -139,6 +139,17 @@ def test_a_name_is_harmless():
         assert NASTY in seen.text
 
 
+@pytest.mark.parametrize(
+    ("names", "rows"), [({0: "7", 1: "Graz"}, ["7", "Graz", "client 7"]), ({}, ["0", "1", "7"])]
+)
+def test_a_client_without_a_name_is_no_bare_number_among_names(names, rows):
+    history = toy_federation(RFS(), small_data(sizes=(5, 4, 6))).run(2)
+    history.members = dict.fromkeys(history.members, (0, 1, 7))
+    history.rounds.clear()
+    history.names = names
+    assert Sheet(history).called == rows
+
+
 def test_where_nothing_was_measured_that_is_said():
     data = small_data()
     record = record_of(data=data.replaced(validation=None), requests=[erase(1, round=2)])

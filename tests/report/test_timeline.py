@@ -493,5 +493,5 @@ def test_clients_are_drawn_by_their_names():
     data = small_data(sizes=(5, 4, 6)).replaced(names={0: "Graz", 1: "A town with a very long name"})
     history = toy_federation(RFS(), data).run(3, requests=[erase("Graz", round=1), erase({1: [0]}, round=2)])
     sheet = timeline.Sheet(history)
-    assert sheet.called_clients == ["Graz", "A town with a v…", "2"]
+    assert sheet.called_clients == ["Graz", "A town with a v…", "client 2"]
     assert sheet.erased == {0: "erased", 1: "1 sample erased"}, "its name stands on the left, once"

@@ -101,6 +101,115 @@ def test_what_was_taken_up_by_a_process_that_died_then_is_served_by_the_next(tmp
     assert len(history.rounds) == 6
 
 
+@pytest.mark.parametrize("kept", [True, False])
+def test_more_rounds_do_not_change_the_rule_that_a_run_stops_by(tmp_path, kept):
+    fed = build()
+    if kept:
+        RunKeeper.create(fed, tmp_path / "run")
+    fed.run(4)
+    fed.run(1)
+    if kept:
+        fed.keeper.close()
+        fed = again(tmp_path / "run")
+    ticket = fed.inbox.put(erase(1))
+    assert len(fed.resume().rounds) == 4 + 1 + 4
+    assert ticket.state == "served"
+    fed.inbox.put(erase(2))
+    assert len(fed.resume().rounds) == 9 + 4
+
+
+def test_a_run_that_goes_by_time_is_called_back_for_that_time_after_more_rounds():
+    fed = build()
+    first = fed.run(seconds=20.0).rounds[-1].time
+    fed.run(1)
+    since = fed.state.now / 1e9
+    fed.inbox.put(erase(1))
+    end = fed.resume().rounds[-1].time
+    assert first <= 20.0
+    assert since < end <= since + 20.0
+    assert fed.history.stopped == "seconds"
+
+
+def test_a_run_that_stops_at_an_accuracy_is_called_back_until_it_has_it_again():
+    fed = toy_federation(RFS(), small_data((5, 8, 3, 6)), ToyEngine())
+    fed.run(9, accuracy=0.01)
+    assert fed.history.stopped == "accuracy"
+    fed.run(2)
+    fed.inbox.put(erase(1))
+    before = len(fed.history.rounds)
+    fed.resume()
+    assert fed.history.stopped == "accuracy"
+    assert len(fed.history.rounds) == before + 1
+
+
+def test_rounds_that_are_asked_for_take_the_place_of_those_of_the_rule(tmp_path):
+    over(tmp_path / "run", 4)
+    ask(tmp_path / "run", erase(1))
+    fed = again(tmp_path / "run")
+    history = fed.resume(2)
+    assert len(history.rounds) == 4 + 2
+    assert [served.request for served in history.served] == ["erase client 1"]
+    assert fed.inbox.ticket(1).state == "served"
+
+
+def breaks_at(fed, rounds):
+    """The process is gone once there are so many rounds; what it kept last is all of them."""
+    step = fed.step
+
+    def stepped():
+        found = step()
+        if len(fed.history.rounds) >= rounds:
+            fed.keeper.checkpoint(fed)
+            raise Gone
+        return found
+
+    fed.step = stepped
+
+
+def resumed(folder, rounds, until=None):
+    """What the same command does in a process of its own, which may break off."""
+    fed = again(folder)
+    if until is not None:
+        breaks_at(fed, until)
+    try:
+        history = fed.resume(rounds)
+        return len(history.rounds), history.model.digest()
+    except Gone:
+        return None
+    finally:
+        fed.keeper.close()
+
+
+@pytest.mark.parametrize("asks", [False, True])
+def test_the_same_command_after_a_crash_ends_where_it_would_have_ended(tmp_path, asks):
+    for name in ("whole", "broken"):
+        over(tmp_path / name, 5)
+        if asks:
+            ask(tmp_path / name, erase(1))
+    expected = resumed(tmp_path / "whole", 5)
+    assert expected[0] == 10
+    assert resumed(tmp_path / "broken", 5, until=7) is None
+    assert resumed(tmp_path / "broken", 5, until=9) is None
+    assert resumed(tmp_path / "broken", 5) == expected
+    assert resumed(tmp_path / "broken", 5)[0] == 15  # nothing was under way: these are five more
+
+
+def test_what_was_under_way_is_ended_before_there_is_more(tmp_path):
+    broken_off(tmp_path / "run", 5)
+    assert resumed(tmp_path / "run", 5, until=3) is None
+    assert resumed(tmp_path / "run", 5, until=8) is None
+    assert resumed(tmp_path / "run", 3, until=11) is None  # the five, and then these
+    assert resumed(tmp_path / "run", None)[0] == 13
+    fed = build().run(13)
+    assert resumed(tmp_path / "run", None) == (13, fed.model.digest())
+
+
+def test_rounds_that_are_no_number_of_rounds_are_refused(tmp_path):
+    over(tmp_path / "run", 3)
+    with pytest.raises(ConfigError, match="rounds must be at least 1"):
+        again(tmp_path / "run").resume(0)
+
+
 def broken_off(folder, rounds=5, **parts):
     fed = build()
     RunKeeper.create(fed, folder)

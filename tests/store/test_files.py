@@ -24,7 +24,9 @@ def test_a_folder_is_its_owners_alone_and_made_once(tmp_path):
     make_folder(tmp_path / "run")
     make_folder(tmp_path / "run")
     assert (tmp_path / "run").stat().st_mode & 0o777 == 0o700
-    with pytest.raises(StoreError, match="No such file"):
+    with pytest.raises(
+        StoreError, match="No such file or directory; nothing can be made there: name another"
+    ):
         make_folder(tmp_path / "no" / "run")
 
 

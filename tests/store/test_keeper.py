@@ -1,6 +1,9 @@
 """A run in a folder: kept, interrupted, gone on with, asked from outside, and forgetting on the disk too."""
 
 import itertools
+import re
+import signal
+import threading
 import time
 from itertools import pairwise
 from pathlib import Path
@@ -89,24 +92,38 @@ def test_a_run_that_dies_again_and_again_ends_as_one_that_never_did(tmp_path, na
 
 
 @pytest.mark.parametrize(
-    ("part", "other"),
+    ("other", "words"),
     [
-        ("recipe", {"recipe": Recipe(batch_size=3)}),
-        ("pace", {"pace": "sync"}),
-        ("seed", {"seed": 1}),
-        ("clock", {"clock": Clock(Pareto(alpha=2.0, cap=5.0), seconds_per_sample=0.1)}),
-        ("evaluate_every", {"evaluate_every": 2}),
-        ("evaluate_on", {"evaluate_on": ("test",)}),
+        ({"recipe": Recipe(batch_size=3)}, "recipe.batch_size is 3, the run in {} has 2"),
+        ({"pace": "sync"}, "pace is 'Synchronous', the run in {} has 'Buffered'"),
+        ({"seed": 1}, "seed is 1, the run in {} has 0"),
+        (
+            {"clock": Clock(Pareto(alpha=2.0, cap=5.0), seconds_per_sample=0.1)},
+            "clock.slowness.alpha is 2.0, the run in {} has 1.5",
+        ),
+        ({"evaluate_every": 2}, "evaluate_every is 2, the run in {} has 1"),
+        ({"evaluate_on": ("test",)}, "evaluate_on is ['test'], the run in {} has ['validation']"),
+        ({"name": "federaser"}, "method is 'federaser', the run in {} has 'rfs'"),
     ],
 )
-def test_a_federation_that_was_built_otherwise_does_not_go_on_with_it(tmp_path, part, other):
+def test_a_federation_that_was_built_otherwise_does_not_go_on_with_it(tmp_path, other, words):
     fed = build()
     keeper = RunKeeper.create(fed, tmp_path / "run")
     fed.run(2)
     keeper.close()
-    with pytest.raises(StoreError, match=f"begun with {part}"):
+    with pytest.raises(StoreError, match=re.escape(words.format(tmp_path / "run"))):
         RunKeeper.go_on(build(**other), tmp_path / "run")
     RunKeeper.go_on(build(), tmp_path / "run").close()
+
+
+@pytest.mark.parametrize(("name", "other"), [("federaser", "rfs"), ("rfs", "federaser"), ("knot mmt", "rfs")])
+def test_another_method_is_named_also_where_something_was_erased(tmp_path, name, other):
+    fed = build(name)
+    keeper = RunKeeper.create(fed, tmp_path / "run")
+    fed.run(5, requests=REQUESTS)
+    keeper.close()
+    with pytest.raises(StoreError, match=f"method is '{other}', the run in .* has '{fed.method.name}'"):
+        RunKeeper.go_on(build(other), tmp_path / "run")
 
 
 def test_other_data_of_somebody_who_is_still_there_is_refused_by_its_name(tmp_path):
@@ -269,3 +286,30 @@ def test_what_a_crash_left_half_written_goes_when_a_run_is_gone_on_with(tmp_path
         path.write_bytes(b"half")
     RunKeeper.go_on(build(), folder).close()
     assert not any(path.exists() for path in left)
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_ctrl_c_leaves_the_last_whole_step_and_twice_what_was_kept_before(tmp_path, times, monkeypatch):
+    if threading.current_thread() is not threading.main_thread():
+        pytest.skip("signals reach the main thread alone")
+
+    class Pressing(ToyEngine):
+        def train(self, jobs, data):
+            if len(fed.history.rounds) == 3:
+                for _ in range(times):
+                    signal.raise_signal(signal.SIGINT)
+            return super().train(jobs, data)
+
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        fed = build(engine=Pressing())
+        keeper = RunKeeper.create(fed, tmp_path / "run", every=1e9)
+        with pytest.raises(KeyboardInterrupt):
+            fed.run(6, requests=REQUESTS)
+        keeper.close()
+    finally:
+        signal.signal(signal.SIGINT, before)
+    again = build()
+    RunKeeper.go_on(again, tmp_path / "run")
+    assert len(again.history.rounds) == (4 if times == 1 else 2)  # an erasure is kept at once
+    assert story(again.resume())["model"] == story(build().run(6, requests=REQUESTS))["model"]

@@ -20,7 +20,7 @@ except ImportError as error:  # pragma: no cover
         "in your clone, pip install -e '.[cli]'"
     )
 
-from unknot.cli.screen import GONE, leave_quietly, side, take_any_encoding
+from unknot.cli.screen import GONE, Unwritten, leave_quietly, side, streams
 from unknot.core.errors import UnknotError
 
 STOPPED = 130
@@ -82,15 +82,26 @@ class Commands(TyperGroup):
         return sorted(super().list_commands(ctx), key=ORDER.index)
 
     def main(self, args: Sequence[str] | None = None, *more: Any, **options: Any) -> Any:
-        take_any_encoding()
+        with streams():
+            return self._main(args, *more, **options)
+
+    def _main(self, args: Sequence[str] | None, *more: Any, **options: Any) -> Any:
         asked = sys.argv[1:] if args is None else args
         if not options.setdefault("standalone_mode", True):
             return super().main(args, *more, **options)
         options["standalone_mode"] = False
         try:
-            sys.exit(super().main(args if asked else ["--help"], *more, **options) or 0)
+            found = super().main(args if asked else ["--help"], *more, **options) or 0
+            sys.stdout.flush()
+            sys.exit(found)
         except Misused as error:
             sys.exit(_misused(error))
+        except Unwritten as error:
+            _tell_error(
+                f"standard output cannot be written ({error}): what was to be shown is lost; requests and "
+                "files of the command are not"
+            )
+            sys.exit(2)
 
     def invoke(self, ctx: Any) -> Any:
         try:
@@ -208,9 +219,10 @@ PLAIN = "Exit status: 0 all well; 2 an error; 130 stopped by Ctrl-C."
 """Of a command of which there is no more to say."""
 STATUSES = (
     "Exit status: 0 all well; 2 an error; 3 a request is still pending, because the run ended before it "
-    "came; 4 most updates were set aside (of the run, since the last request, or in a cluster at its end), "
-    "or it diverged, or no clients were left: the model is not what it seems; 5 the run is well, but --csv, "
-    "--tensorboard, --mlflow or --wandb could not write it down to the end; 130 stopped by Ctrl-C."
+    "came, or one was refused; 4 most updates were set aside (of the run, since the last request, or in a "
+    "cluster at its end), or it diverged, or no clients were left: the model is not what it seems; 5 the run "
+    "is well, but --csv, --tensorboard, --mlflow or --wandb could not write it down to the end; 130 stopped "
+    "by Ctrl-C."
 )
 
 

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from unknot.cli.app import PLAIN, app, errors_for_people
 from unknot.cli.holding import Folder, Keys
-from unknot.cli.screen import screen, side
+from unknot.cli.screen import Unwritten, screen, side
 
 if TYPE_CHECKING:
     from unknot.store.lock import Holder
@@ -95,6 +95,7 @@ def _say(folder: Path, word: str, so: str) -> None:
     from unknot.store.inbox import asker
     from unknot.store.lock import holder
     from unknot.store.naming import database, over_in
+    from unknot.store.words import rests
 
     with errors_for_people():
         path = database(folder)
@@ -106,8 +107,11 @@ def _say(folder: Path, word: str, so: str) -> None:
                     f"process {held.pid} holds {folder} and is idle, for the run is over: there is nothing "
                     f"to {word}"
                 )
-            db.ask(word, b"", asker())
-        screen().print(Text(f"{folder} {so}"), soft_wrap=True)
+            if word == "pause" and rests(db):
+                so = f"is paused already; go on with: unknot resume {folder}"
+            else:
+                db.ask(word, b"", asker())
+        _tell(f"{folder} {so}")
 
 
 def _ask(
@@ -144,9 +148,18 @@ def _ask(
         number = leave(db, request, naming.keyring_of(folder, keys), reason)
     told = request.told(lambda one: f"{names[one]} (client {one})" if one in names else f"client {one}")
     when = _idle(runner, folder, again) if runner and idle else _when(runner, folder, word, again)
-    screen().print(Text(f"request {number}: {told}. {when[0].upper()}{when[1:]}"), soft_wrap=True)
+    _tell(f"request {number}: {told}. {when[0].upper()}{when[1:]}")
     if wait:
         _wait(folder, number, keys)
+
+
+def _tell(text: str) -> None:
+    """Say what was asked; beside the result where that cannot be written, for it is asked all the same."""
+    try:
+        screen().print(Text(text), soft_wrap=True)
+    except (Unwritten, BrokenPipeError):
+        side().print(Text(text))
+        raise
 
 
 def _check_text(reason: str) -> None:
@@ -248,6 +261,8 @@ def _ids(file: Path) -> list[int]:
     from unknot.core.errors import ConfigError
 
     how = "one a line, or as [1, 2, 3]"
+    if file.is_dir():
+        raise ConfigError(f"--samples must name a file with the ids of samples, {how}: {file} is a folder")
     try:
         text = file.read_text(encoding="utf-8-sig")  # some editors begin a file by a mark
         found: list[tuple[str, object]] = []

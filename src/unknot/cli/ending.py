@@ -210,10 +210,12 @@ def _show(history: History, experiment: Experiment, asked: Asked) -> None:
             screen().print(scenario_table(scenario(history, experiment.thresholds).to_dict()))
 
 
-def status_of(history: History) -> int:
-    """What the command exits with; a request that was not served comes first."""
-    if history.unserved or history.warnings:
-        return PENDING if history.unserved else NOT_WELL
+def status_of(history: History, refused: Sequence[int] = ()) -> int:
+    """What the command exits with; a request that was not served, or was refused, comes first."""
+    if history.unserved or refused:
+        return PENDING
+    if history.warnings:
+        return NOT_WELL
     return NOT_TRACKED if lost(history) else 0
 
 

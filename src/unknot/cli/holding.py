@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
 from collections.abc import Iterator
@@ -12,7 +13,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.text import Text
 
+from unknot.cli.app import errors_for_people
 from unknot.cli.screen import side
+from unknot.core.errors import StoreError
 
 if TYPE_CHECKING:
     from unknot.federation import Federation
@@ -36,18 +39,41 @@ NewKeys = Annotated[
 Keys = Annotated[
     Path | None, typer.Option("--keys", metavar="FILE", help="Where the keys are, if apart from the folder.")
 ]
-Folder = Annotated[Path, typer.Argument(metavar="DIR", help="The folder of a run: --out of unknot run.")]
 
 
-def is_kept(folder: Path) -> bool:
-    """Whether a run was begun there that can be gone on with."""
+def _there(folder: Path) -> Path:
+    """A folder that is not there is refused before all that is imported which reads one."""
+    with errors_for_people():
+        if not os.path.lexists(folder):
+            raise StoreError(f"{folder} holds no run: name the folder of one (unknot runs shows them)")
+    return folder
+
+
+Folder = Annotated[
+    Path,
+    typer.Argument(metavar="DIR", help="The folder of a run: --out of unknot run.", callback=_there),
+]
+
+
+def kept_in(folder: Path, rounds: int) -> str:
+    """What a folder has of a run of so many rounds, in words; nothing where there is none to go on with."""
     from unknot.core.errors import UnknotError
+    from unknot.report.words import counted
     from unknot.store.look import look
 
     try:
-        return look(folder).kept is not None
+        found = look(folder)
     except (UnknotError, OSError):
-        return False
+        return ""
+    if found.kept is None:
+        return ""
+    text = f"the run is kept in {folder}"
+    if (lost := rounds - found.rounds) <= 0:
+        return text
+    since = (
+        "the round since is computed again" if lost == 1 else f"the {lost} rounds since are computed again"
+    )
+    return f"{text} as of its last checkpoint ({counted(found.rounds, 'round')}); {since}"
 
 
 @contextmanager

@@ -15,7 +15,6 @@ import typer
 from rich.text import Text
 
 from unknot.cli.app import (
-    PENDING,
     STATUSES,
     Device,
     Engine,
@@ -27,8 +26,8 @@ from unknot.cli.app import (
     errors_for_people,
 )
 from unknot.cli.ending import Asked, check_store, leave, status_of
-from unknot.cli.holding import Checkpoint, Folder, Keys, held, plain_alone
-from unknot.cli.screen import side, warn, warnings_told
+from unknot.cli.holding import Checkpoint, Folder, Keys, held, kept_in, plain_alone
+from unknot.cli.screen import Unwritten, side, warn, warnings_told
 from unknot.cli.tracking import CSVFile, MLflowPlace, TensorBoardDir, Tracked, WandBProject
 
 if TYPE_CHECKING:
@@ -38,11 +37,17 @@ if TYPE_CHECKING:
 NOTHING = "nothing was asked of it since"
 
 
-@app.command(epilog=STATUSES.replace("before it came;", "before it came, or one was refused;"))
+@app.command(epilog=STATUSES)
 def resume(
     folder: Folder,
     rounds: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="If the run is over: train N more rounds.")
+        int | None,
+        typer.Option(
+            metavar="N",
+            min=1,
+            help="Train N more rounds after what was under way; if the run is over, N in place of what its "
+            "stopping rule asks for. Said again after a crash, it ends those and adds none.",
+        ),
     ] = None,
     device: Device = None,
     engine: Engine = None,
@@ -77,7 +82,8 @@ def _resume(folder: Path, rounds: int | None, overrides: list[str], own_code: bo
     from unknot.store.naming import begun, broken_off, one_line
 
     live: Live | None = None
-    with errors_for_people(lambda: _kept(live, folder, asked.keys)), _in_words(folder, own_code):
+    before = 0
+    with errors_for_people(lambda: _kept(live, before, folder, asked.keys)), _in_words(folder, own_code):
         check_store()
         asked.check_beside()
         found = look(folder, asked.keys)
@@ -93,7 +99,7 @@ def _resume(folder: Path, rounds: int | None, overrides: list[str], own_code: bo
         over = rounds is None and found.settled
         trackers = [] if over else asked.tracked.trackers(onto=True)
         for path in kept.reads(folder, asked.keys):
-            side(asked.silent).print(Text(f"reads {one_line(path)}"))
+            side(asked.silent).print(Text(f"reads {one_line(_tidied(path))}"))
         telling = _Later()
         with warnings_told():
             fed = kept.resume(
@@ -109,7 +115,7 @@ def _resume(folder: Path, rounds: int | None, overrides: list[str], own_code: bo
         with held(fed, folder, asked.keys):
             for text in keeper.said:
                 warn(text)
-            steps = fed.steps
+            steps, before = fed.steps, 0 if fed.history is None else len(fed.history.rounds)
             live = telling.live = Live(side(asked.silent or over), kept.last_round(fed, rounds))
             with warnings_told(), live, plain_alone():
                 history = kept.go_on(fed, rounds)
@@ -117,7 +123,12 @@ def _resume(folder: Path, rounds: int | None, overrides: list[str], own_code: bo
                 since = "what was asked of it was refused" if keeper.turned_away else NOTHING
                 asked = _left_alone(asked, found.again, history.stopped, since)
             leave(history, kept.to_leave(folder, overrides, own_code, asked.keys), asked, trackers)
-        return PENDING if keeper.turned_away else status_of(history)
+        return status_of(history, keeper.turned_away)
+
+
+def _tidied(path: str) -> str:
+    """Where a path leads that goes up and down; others as they were given."""
+    return os.path.realpath(path) if ".." in Path(path).parts else path
 
 
 @contextmanager
@@ -130,7 +141,7 @@ def _in_words(folder: Path, own_code: bool) -> Iterator[None]:
 
     try:
         yield
-    except (UnknotError, OSError, typer.Exit):
+    except (UnknotError, OSError, Unwritten, typer.Exit):
         raise
     except Exception as error:
         if own_code or os.environ.get("UNKNOT_TRACEBACK"):
@@ -189,8 +200,12 @@ def _go(folder: Path, runner: Holder) -> None:
     raise typer.Exit(0)
 
 
-def _kept(live: Live | None, folder: Path, keys: Path | None) -> str:
+def _kept(live: Live | None, before: int, folder: Path, keys: Path | None) -> str:
+    """What there is of a run that was stopped, which had so many rounds before, and how to go on."""
     from unknot.store.naming import again_in
 
-    when = f"after round {live.rounds}; " if live is not None and live.rounds else ""
-    return f"{when}the run is kept in {folder}. Go on with: {again_in(folder, keys)}"
+    when, rounds = "", 0
+    if live is not None and live.rounds:
+        when, rounds = f"after round {live.rounds}; ", before + live.seen
+    there = kept_in(folder, rounds) or f"the run is kept in {folder}"
+    return f"{when}{there}. Go on with: {again_in(folder, keys)}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
 from importlib.resources import as_file, files
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -28,7 +29,7 @@ from unknot.cli.app import (
     errors_for_people,
 )
 from unknot.cli.ending import Asked, leave, status_of
-from unknot.cli.holding import Checkpoint, Keep, NewKeys, held, is_kept, plain_alone
+from unknot.cli.holding import Checkpoint, Keep, NewKeys, held, kept_in, plain_alone
 from unknot.cli.screen import screen, side, warn, warnings_told
 from unknot.cli.tracking import CSVFile, MLflowPlace, TensorBoardDir, Tracked, WandBProject
 
@@ -72,12 +73,14 @@ def run(
         keys,
         checkpoint,
     )
-    _, history = _run(file, changes(set_, seed, device, engine, ray_address), asked)
-    raise typer.Exit(status_of(history))
+    _, history, refused = _run(file, changes(set_, seed, device, engine, ray_address), asked)
+    raise typer.Exit(status_of(history, refused))
 
 
 @app.command(
-    epilog=STATUSES.replace("2 an error", "1 the two models differ; 2 an error").replace(
+    epilog=STATUSES.replace("2 an error", "1 the two models differ; 2 an error")
+    .replace(", or one was refused", "")
+    .replace(
         "what it seems;", "what it seems (with --text: the secret was not exposed, so nothing is shown);"
     )
 )
@@ -107,21 +110,22 @@ def demo(
         with errors_for_people():
             raise typer.Exit(_text_demo(seed or 0, asked))
     with as_file(files("unknot") / "experiments" / "demo.toml") as file:
-        experiment, history = _run(file, changes(None, seed), asked)
+        experiment, history, refused = _run(file, changes(None, seed), asked)
     if not json_:
         with errors_for_people(lambda: "the run is finished, its proof is not"):
             _prove(experiment, history, quiet)
-    raise typer.Exit(status_of(history))
+    raise typer.Exit(status_of(history, refused))
 
 
-def _run(file: Path, overrides: list[str], asked: Asked) -> tuple[Experiment, History]:
+def _run(file: Path, overrides: list[str], asked: Asked) -> tuple[Experiment, History, Sequence[int]]:
+    """Run it, and leave what it leaves; what it was, and the numbers of the requests that it refused."""
     from unknot.experiments import Experiment
     from unknot.experiments import run as run_experiment
     from unknot.report.progress import Live
 
     trackers: list[Tracker] = []
     live: Live | None = None
-    with errors_for_people(lambda: _kept(0 if live is None else live.rounds, asked, trackers)):
+    with errors_for_people(lambda: _kept(live, asked, trackers)):
         experiment = Experiment.read(file, overrides)
         asked.check()
         trackers += asked.tracked.trackers()
@@ -133,12 +137,12 @@ def _run(file: Path, overrides: list[str], asked: Asked) -> tuple[Experiment, Hi
         with warnings_told(), live:
             history = run_experiment(experiment, observers=[live, *trackers])
         leave(history, experiment, asked, trackers)
-        return experiment, history
+        return experiment, history, ()
 
 
 def _run_kept(
     experiment: Experiment, asked: Asked, live: Live, trackers: list[Tracker]
-) -> tuple[Experiment, History]:
+) -> tuple[Experiment, History, Sequence[int]]:
     """A run that is kept in its folder from its first moment."""
     from unknot.experiments import kept
 
@@ -152,22 +156,25 @@ def _run_kept(
             every=asked.checkpoint,
             instead=asked.force,
         )
+    keeper = fed.keeper
+    assert keeper is not None
     with held(fed, asked.out, asked.keys):
         with warnings_told(), live, plain_alone():
             history = kept.go_on(fed)
         experiment = kept.to_leave(asked.out, own_code=True, keys=asked.keys)
         leave(history, experiment, asked, trackers)
-    return experiment, history
+    return experiment, history, keeper.turned_away
 
 
-def _kept(rounds: int, asked: Asked, trackers: list[Tracker]) -> str:
+def _kept(live: Live | None, asked: Asked, trackers: list[Tracker]) -> str:
     """What there is of a run that was stopped, and how to go on."""
     from unknot.store.naming import again_in
 
+    rounds, seen = (0, 0) if live is None else (live.rounds, live.seen)
     text = f"after round {rounds}" if rounds else "before the first round was done"
     how = "The same command starts from the first round"
-    if asked.keep and asked.out is not None and is_kept(asked.out):
-        text += f"; the run is kept in {asked.out}"
+    if asked.keep and asked.out is not None and (there := kept_in(asked.out, seen)):
+        text += f"; {there}"
         how = f"Go on with: {again_in(asked.out, asked.keys)}"
     else:
         text += "; no model is kept"

@@ -39,7 +39,10 @@ def runs(
 
     with errors_for_people():
         found: list[dict[str, Any]] = []
-        for place in look.runs(folder):
+        for place, closed in look.runs(folder):
+            if closed:
+                found.append({"folder": str(place), "error": closed})
+                continue
             try:
                 found.append(_told(look.look(place)))
             except (UnknotError, OSError) as error:

@@ -1,4 +1,8 @@
-"""The two streams of a command: any encoding will do, and a reader that has gone is no error."""
+"""The two streams of a command: any encoding will do, and a reader that has gone is no error.
+
+What cannot be written (a full disk, a closed descriptor) ends a command in words where it is the result, and
+is let go of where it is told beside it: a run goes on, and leaves what it leaves.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +13,8 @@ import re
 import sys
 import unicodedata
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
-from typing import Any
+from contextlib import contextmanager, suppress
+from typing import Any, TextIO, cast
 
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
@@ -108,9 +112,96 @@ def take_any_encoding() -> None:
 
 def leave_quietly() -> None:
     """What is still to be written to a reader that has gone goes nowhere."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, sys.stdout.fileno())
-    os.close(nowhere)
+    _to_nowhere(sys.stdout)
+
+
+class Unwritten(Exception):
+    """The result of a command cannot be written to standard output; what it did is done all the same."""
+
+
+@contextmanager
+def streams() -> Iterator[None]:
+    """Within: any encoding will do for both streams, and what cannot be written is no error of the code."""
+    _keep_low_numbers()
+    take_any_encoding()
+    before = sys.stdout, sys.stderr
+    sys.stdout, sys.stderr = cast(TextIO, _Result(sys.stdout)), cast(TextIO, _Beside(sys.stderr))
+    try:
+        yield
+    finally:
+        sys.stdout, sys.stderr = before
+
+
+class _Result:
+    """Standard output: what cannot be written is `Unwritten`, whoever writes it."""
+
+    def __init__(self, stream: TextIO | None) -> None:
+        self._stream = stream
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    def isatty(self) -> bool:
+        return self._stream is not None and self._stream.isatty()
+
+    def write(self, text: str) -> int:
+        if self._stream is None:
+            raise Unwritten("it is closed")
+        with self._heard():
+            return self._stream.write(text)
+        return 0
+
+    def writelines(self, lines: Iterable[str]) -> None:
+        self.write("".join(lines))
+
+    def flush(self) -> None:
+        if self._stream is not None:
+            with self._heard():
+                self._stream.flush()
+
+    @contextmanager
+    def _heard(self) -> Iterator[None]:
+        try:
+            yield
+        except BrokenPipeError:
+            raise
+        except (OSError, ValueError) as error:  # a file that is closed is a ValueError of Python's
+            _to_nowhere(self._stream)
+            raise Unwritten(getattr(error, "strerror", None) or str(error)) from None
+
+
+class _Beside(_Result):
+    """Standard error: where it cannot be written, nobody is told, and the command goes on."""
+
+    def write(self, text: str) -> int:
+        with suppress(Unwritten):
+            super().write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        with suppress(Unwritten):
+            super().flush()
+
+
+def _to_nowhere(stream: TextIO | None) -> None:
+    """What a stream still holds must not fail again when the process ends."""
+    with suppress(OSError, ValueError, AttributeError):
+        number = cast(TextIO, stream).fileno()
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, number)
+        os.close(nowhere)
+
+
+def _keep_low_numbers() -> None:
+    """No file that is opened may get the number of a closed stream: what is printed would go there."""
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            nowhere = os.open(os.devnull, os.O_RDWR)
+            if nowhere != number:
+                os.dup2(nowhere, number)
+                os.close(nowhere)
 
 
 def _plain(error: UnicodeError) -> tuple[str, int]:

@@ -15,7 +15,7 @@ from unknot.core.registry import NotImported, nothing_imported
 from unknot.data.corrupt import corrupt
 from unknot.experiments.config import ERASED, FOLDER, TEXTS, Experiment, from_anywhere
 from unknot.experiments.simulate import assemble, data_of, prepare
-from unknot.federation import Federation, History, Observer
+from unknot.federation import Federation, History, Length, Observer
 
 
 def keep(
@@ -135,19 +135,23 @@ def as_known(data: FederatedData, folder: str | Path) -> FederatedData:
 
 
 def go_on(fed: Federation, rounds: int | None = None) -> History:
-    """Go on with a run that is kept until its stopping rule holds; then for so many more rounds, if wanted.
-
-    What came in while nobody ran it is served: see `Federation.resume`.
-    """
-    history = fed.resume()
-    return history if rounds is None else fed.run(rounds)
+    """Go on with a run that is kept to its end, or for so many more rounds: see `Federation.resume`."""
+    return fed.resume(rounds)
 
 
 def last_round(fed: Federation, rounds: int | None = None) -> int | None:
-    """The round that a run goes on to, with so many more; None where rounds are not what it goes by."""
-    goals = fed._stint.goals if fed._stint is not None else {}
-    furthest = max(goals.values(), default=fed.length.rounds)
-    return None if furthest is None else furthest + (rounds or 0)
+    """The round that `go_on` ends at; None where rounds are not what it goes by."""
+    stint = fed._stint
+    if stint is None:
+        return rounds
+    if stint.stopped:
+        done = max((lane.rounds - lane.ahead for lane in fed.lanes.values()), default=0)
+        more = stint.rule.rounds if rounds is None else rounds
+        return None if more is None else done + more
+    end = max(stint.goals.values(), default=stint.length.rounds)
+    if end is None or rounds is None or stint.is_more_by(Length(rounds)):
+        return end
+    return end + rounds
 
 
 def experiment_of(folder: str | Path, overrides: Iterable[str] = (), own_code: bool = False) -> Experiment:

@@ -223,16 +223,20 @@ def _start(initial: Model | str | Path, like: Weights) -> Weights:
 
 def _check_device(device: str, engine: object) -> None:
     """A device that is not there is refused now, not when training has begun."""
+    known = None
     try:
-        torch.empty(1, device=torch.device(device))
+        known = torch.device(device)
+        torch.empty(1, device=known)
     except (RuntimeError, AssertionError) as error:
+        # Of one that is there, the cause is another: its memory is full, say.
+        why = "" if known is None else f" ({str(error).partition(chr(10))[0]})"
         there = ["cpu", *(f"cuda:{i}" for i in range(torch.cuda.device_count()))]
         gpu = device.lower().startswith("gpu")
         meant = (". Did you mean 'cuda'?" if len(there) > 1 else " (a GPU is called 'cuda')") if gpu else ""
         if engine == "ray" and device == "cuda":
             meant = ". Where Ray's workers have GPUs and this machine has none, write engine.gpus = 1 instead"
         raise ConfigError(
-            f"device: cannot train on {device!r}; this machine has {', '.join(there)}{meant}"
+            f"device: cannot train on {device!r}{why}; this machine has {', '.join(there)}{meant}"
         ) from error
 
 

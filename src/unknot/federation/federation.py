@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Unpack
@@ -189,20 +189,35 @@ class Federation(View):
             goals = {name: lane.rounds - lane.ahead + length.rounds for name, lane in self.lanes.items()}
         for lane in self.lanes.values():
             lane.ahead = 0
-        self._stint = Stint(length, limit, goals)
+        before = self._stint
+        rule = length if before is None else before.rule
+        self._stint = Stint(length, rule, before is not None, limit, goals)
 
-    def resume(self) -> History:
+    def resume(self, rounds: int | None = None) -> History:
         """Go on with what the last ``run`` was asked to do, from where it was broken off.
 
         If that is over, and something was asked since (``fed.inbox``, ``unknot forget``) that can be served,
-        it goes on until its stopping rule holds again: for as long as the last ``run`` was to go on.
+        it goes on until its stopping rule holds again, which is that of the first ``run``.
+
+        With `rounds`, it is trained for so many more after what was under way; where nothing was, in place of
+        what the rule asks for. If the same number of more rounds was under way, that is ended, and nothing
+        added: who says the same again after a crash gets what was first asked for.
         """
         with self._alone():
             if self._stint is None or self.history is None:
                 raise UnknotError("there is nothing to go on with: this federation has not been run")
+            more = None if rounds is None else Length(rounds)
             self.history.experiment = dict(self.experiment)
-            self._called_back()
+            if more is not None and self.over:
+                self.begin(more)
+            else:
+                self._called_back()
+            if self._stint.is_more_by(more):
+                more = None
             history = self._go_on(self.history, time.perf_counter())
+            if more is not None:
+                self.begin(more)
+                history = self._go_on(history, time.perf_counter())
             while self._called_back():
                 history = self._go_on(history, time.perf_counter())
             return history
@@ -217,7 +232,9 @@ class Federation(View):
         self._take_in()
         if not self.serving.inbox.called(self.state.now):
             return False
-        self.begin(self.length)
+        assert self._stint is not None
+        self.begin(self._stint.rule)
+        self._stint.more = False
         return True
 
     def _check_over(self) -> None:
@@ -286,13 +303,22 @@ class Federation(View):
                 with between_steps() as check:
                     while not self._stint.stopped:
                         self.step()
-                        check()
+                        self._end_if(check)
                 self._finish(history)
                 if self.keeper is not None:
                     self.keeper.ended(self, history)
         finally:
             self._since = None
         return history
+
+    def _end_if(self, check: Callable[[], None]) -> None:
+        """Who pressed Ctrl-C in the last step is heard, once it is kept."""
+        try:
+            check()
+        except KeyboardInterrupt:
+            if self.keeper is not None:
+                self.keeper.checkpoint(self)
+            raise
 
     def step(self) -> tuple[Event, ...]:
         """Make the next thing happen: serve a request, or take in who is back first. What happened.

@@ -6,14 +6,14 @@ written, and neither is any client's name, nor which samples a request names.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
 from unknot.core import written
 from unknot.core.base import Base
-from unknot.core.errors import ConfigError
+from unknot.core.errors import ConfigError, StoreError
 from unknot.core.jobs import Job, Score
 from unknot.core.keys import Key
 from unknot.core.lineage import Unit
@@ -60,7 +60,7 @@ for _plain in (
 ):
     plain_data(_plain)
 
-FORMAT = 2
+FORMAT = 3
 LASTING = ("method", "seed", "setup", "members", "nodes", "seconds", "stopped")
 """What of a history is written; rounds and requests are events, the rest is found anew, names with it."""
 
@@ -120,17 +120,19 @@ def restore(
     get: Callable[[str], Tensor],
     events: list[bytes],
     ids: Iterable[Known] = (),
+    check: Callable[[Mapping[str, Any]], None] = lambda setup: None,
 ) -> None:
     """Make a federation that was built anew what it was when this was written.
 
     `get` gives tensors by digest, `events` are those of its history (`write_event`), in order; those that
-    came later may be among them. `ids` are those of `ids_of`, None where nobody knows them any more. Raises
-    `Unreadable` if these do not fit together.
+    came later may be among them. `ids` are those of `ids_of`, None where nobody knows them any more. `check`
+    is given what the federation was set up as, before what depends on that is read. Raises `Unreadable` if
+    these do not fit together.
     """
     read = Reader(content, get, _known(fed), fed.data.names, fed.built.vector.device)
     try:
-        _restore(fed, read, events, iter(ids))
-    except (written.NotPlain, Unreadable, ConfigError):
+        _restore(fed, read, events, iter(ids), check)
+    except (written.NotPlain, Unreadable, ConfigError, StoreError):
         raise
     except Exception as error:  # of content that somebody made up
         raise Unreadable(f"what was written does not fit this federation: {error}") from None
@@ -276,7 +278,13 @@ def _notes(lane: str, told: dict[str, Any]) -> Notes:
 # History ------------------------------------------------------------------------------------
 
 
-def _restore(fed: Federation, read: Reader, events: list[bytes], ids: Iterator[Known]) -> None:
+def _restore(
+    fed: Federation,
+    read: Reader,
+    events: list[bytes],
+    ids: Iterator[Known],
+    check: Callable[[Mapping[str, Any]], None],
+) -> None:
     state = fed.state
     if (found := read.read()) != FORMAT:
         raise Unreadable(f"it is of the format {found}, and this version of unknot reads {FORMAT}")
@@ -294,6 +302,7 @@ def _restore(fed: Federation, read: Reader, events: list[bytes], ids: Iterator[K
             state.data.erase(client, sorted(held))
     fed._stint, fed.work.apart, fed.serving.uncovered = read.read()
     lasting, aside = read.read(), read.read()
+    check(lasting["setup"])
     state.ledger.restore(read.read())
     state.initial = read.read()
     state.select_knows = read.read()

@@ -14,9 +14,17 @@ class Stint:
     """What a federation was last asked to do, and how far that is."""
 
     length: Length
+    rule: Length
+    """What the run stops by, as its first ``run`` has it: more rounds, asked for later, do not change it."""
+    more: bool = False
+    """Whether it is more than the rule asks for."""
     limit: int | None = None
     """The simulated nanosecond at which it ends."""
     goals: dict[str, int] = field(default_factory=dict)
     """The round at which each lane rests; none where it goes by time."""
     stopped: str = ""
     """Why it is over; nothing while it goes on."""
+
+    def is_more_by(self, length: Length | None) -> bool:
+        """Whether just so much more than the rule asks for is under way."""
+        return self.more and not self.stopped and self.length == length

@@ -61,6 +61,11 @@ def subject(history: History) -> str:
     return " on ".join(filter(None, parts))
 
 
+def called(history: History, client: int) -> str:
+    """A client at its row: its name, or its number; among names, ``client 7``, for a 7 may be a name."""
+    return history.label(client) if history.names else str(client)
+
+
 def lanes(history: History) -> list[str]:
     """The lanes that train apart, cluster 10 after cluster 9; joint rounds are not one of them."""
     found = {record.lane for record in history.rounds} | {row.lane for row in _placed(history)}

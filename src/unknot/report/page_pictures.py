@@ -60,7 +60,7 @@ class Sheet:
     @cached_property
     def called(self) -> list[str]:
         """By row, the client's name, cut where it is long, or its number."""
-        return [clip(self.history.names.get(row.client, str(row.client)), LONG) for row in self.rows]
+        return [clip(activity.called(self.history, row.client), LONG) for row in self.rows]
 
     @cached_property
     def left(self) -> int:
@@ -466,7 +466,7 @@ def _icicle(sheet: Sheet, forest: _Forest) -> Html:
             continue
         spoilt = gone & set(members)
         tint = PALE if spoilt else KEPT
-        names = [history.names.get(client, client) for client in members]
+        names = [history.label(one) if history.names else one for one in members]
         held = f"; holds what was erased of {_who(history, sorted(spoilt))}" if spoilt else ""
         who = (
             history.label(members[0]) if len(members) == 1 else f"{len(members)} clients: {label(names, 200)}"

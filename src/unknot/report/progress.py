@@ -31,6 +31,8 @@ class Live:
 
     def __init__(self, console: Console, rounds: int | None) -> None:
         self._done: dict[str, int] = {}
+        self.seen = 0
+        """How many rounds it was told of, of all lanes together."""
         self._lanes: set[str] = set()
         self._every = max(1, (rounds or 0) // LINES)
         self._progress = Progress(
@@ -67,6 +69,7 @@ class Live:
 
     def __call__(self, event: Event) -> None:
         if isinstance(event, Round):
+            self.seen += 1
             self._lanes.add(event.lane)
             if event.value is not None:
                 name = next(iter(event.scores.values())).name

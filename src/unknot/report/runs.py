@@ -54,7 +54,7 @@ class _Listed:
 
     def _cells(self, one: Record) -> tuple[Text, ...]:
         state = Text(_word(one), style=STYLES.get(one["state"], ""))
-        rest = (str(one["rounds"]), _asked(one), when(one["kept"]), size(_all(one)))
+        rest = (f"{one['rounds']:,}", _asked(one), when(one["kept"]), size(_all(one)))
         return (Text(one["method"]), state, *map(Text, rest))
 
 
@@ -87,11 +87,11 @@ def standing(run: Record) -> str:
 
 
 def when(at: str | None) -> str:
-    """A moment in the reader's own time."""
+    """A moment in the reader's own time, with how far that is from UTC."""
     if at is None:
         return "never"
     try:
-        return f"{datetime.fromisoformat(at).astimezone():%Y-%m-%d %H:%M:%S}"
+        return datetime.fromisoformat(at).astimezone().isoformat(" ", "seconds")
     except ValueError:
         return at
 

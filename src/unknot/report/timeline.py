@@ -149,7 +149,7 @@ class Sheet:
     @cached_property
     def called_clients(self) -> list[str]:
         """By row, the client's name, cut where it is long, or its id."""
-        names = [self.history.names.get(row.client, str(row.client)) for row in self.rows]
+        names = [activity.called(self.history, row.client) for row in self.rows]
         return [name if len(name) <= LONG else f"{name[: LONG - 1]}…" for name in names]
 
     @property

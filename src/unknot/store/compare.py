@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,8 +21,9 @@ if TYPE_CHECKING:
     from unknot.federation import Federation
 
 
-SETTINGS = ("method", "recipe", "pace", "aggregate", "clock", "select", "seed", "metrics", "model")
-"""What is the same in the record of a run from its first moment on."""
+SETTINGS = ("method", "recipe", "pace", "aggregate", "clock", "select", "seed", "metrics")
+"""What is the same in the record of a run from its first moment on, as the model is."""
+Checked = Callable[[Mapping[str, Any]], None]
 WATCHED = ("unknot", "torch", "numpy", "cpu", "engine")
 """What bits may depend on."""
 ENGINE = ("engine", "device", "dtype")
@@ -36,22 +37,56 @@ def noted(fed: Federation) -> dict[str, Any]:
     return {"environment": here, "evaluate": measured, "method": fed.method.name}
 
 
-def check_setup(fed: Federation, now: Mapping[str, Any], db: Database, folder: Path) -> None:
-    """Raise `StoreError` if the federation was built otherwise than the one that was kept."""
-    assert fed.history is not None
-    before, begun = fed.history.setup, begun_in(db, folder)[0]
-    pairs = [(part, before.get(part), now[part]) for part in SETTINGS]
+def check_setup(fed: Federation, now: Mapping[str, Any], db: Database, folder: Path) -> Checked:
+    """What raises `StoreError` if the federation was built otherwise than the one whose setup it is given.
+
+    The model is for later: where it is another one, that may come of other data, which is told better.
+    """
     measured = noted(fed)["evaluate"]
-    was = begun.get("evaluate", measured)
+    was = begun_in(db, folder)[0].get("evaluate", measured)
     if not isinstance(was, list) or len(was) != len(measured):
         raise StoreError(f"{folder}: the log does not say how the run is measured: it was changed")
-    pairs += zip(("evaluate_every", "evaluate_on"), was, measured, strict=True)
+
+    def check(before: Mapping[str, Any]) -> None:
+        pairs = [(part, before.get(part), now[part]) for part in SETTINGS]
+        pairs += zip(("evaluate_every", "evaluate_on"), was, measured, strict=True)
+        _check_same(pairs, folder)
+
+    return check
+
+
+def check_model(fed: Federation, now: Mapping[str, Any], folder: Path) -> None:
+    """Raise `StoreError` if the model is another one than that of the run."""
+    assert fed.history is not None
+    _check_same([("model", fed.history.setup.get("model"), now["model"])], folder)
+
+
+def _check_same(pairs: Iterable[tuple[str, Any, Any]], folder: Path) -> None:
     for part, then, here in pairs:
         if then != here:
+            setting, was, is_now = _first_other(part, then, here)
             raise StoreError(
-                f"{folder}: the run was begun with {part} {then}, and this federation has {here}: "
-                "build it as it was"
+                f"{setting} is {_value(is_now)}, the run in {folder} has {_value(was)}: build the federation "
+                "as it was"
             )
+
+
+def _first_other(part: str, then: Any, here: Any) -> tuple[str, Any, Any]:
+    """The first setting that is another one in two descriptions that differ; what names them comes first."""
+    if not isinstance(then, Mapping) or not isinstance(here, Mapping):
+        return part, then, here
+    for name in ("name", "kind"):
+        if then.get(name) != here.get(name):
+            return part, then.get(name), here.get(name)
+    other = next(name for name in {**then, **here} if then.get(name) != here.get(name))
+    return _first_other(f"{part}.{other}", then.get(other), here.get(other))
+
+
+def _value(value: object) -> str:
+    """A setting as a person writes it; whoever wrote it, in a line, and a short one."""
+    if isinstance(value, Mapping) and ("name" in value or "kind" in value):
+        value = value.get("name", value.get("kind"))
+    return one_line("nothing" if value is None else repr(value))[:200]
 
 
 def differences(fed: Federation, db: Database, folder: Path) -> list[str]:

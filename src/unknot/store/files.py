@@ -67,12 +67,14 @@ def point(name: str) -> None:
 
 
 @contextmanager
-def told(doing: str, path: Path) -> Iterator[None]:
-    """What the system says about a file, said as `StoreError` with what to do."""
+def told(doing: str, path: Path, new: bool = False) -> Iterator[None]:
+    """What the system says about a file, said as `StoreError` with what to do; a `new` one has no backup."""
     try:
         yield
     except OSError as error:
         remedy = _REMEDIES.get(error.errno or 0, "look at the disk and at the rights to the folder")
+        if new and error.errno == errno.ENOENT:
+            remedy = "nothing can be made there: name another folder"
         raise StoreError(f"cannot {doing} {path}: {error.strerror or error}; {remedy}") from None
     except ValueError:  # a null character
         raise StoreError(
@@ -82,7 +84,7 @@ def told(doing: str, path: Path) -> Iterator[None]:
 
 def make_folder(path: Path) -> None:
     """Make a folder that is its owner's alone, unless it is there; its name is on the disk then."""
-    with told("make the folder", path):
+    with told("make the folder", path, new=True):
         with suppress(FileExistsError):
             path.mkdir(mode=0o700)
             with _folder(path.parent.resolve()) as above:

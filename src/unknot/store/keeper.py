@@ -29,6 +29,7 @@ from unknot.federation.letterbox import Letter
 from unknot.store import erasing, older, sample_ids, sealed
 from unknot.store.checkpoint import STATE, Checkpoint, Named, check_marks, mark_of, marks_of, server_marks
 from unknot.store.compare import (
+    check_model,
     check_setup,
     differences,
     lost_end,
@@ -273,10 +274,11 @@ class RunKeeper:
             )
         bodies = [entry.body for entry in self.db.entries(kind="event")]
         try:
-            form.restore(fed, found.content, _each_its_own(tensors), bodies, self._known_ids(found))
+            known, check = self._known_ids(found), check_setup(fed, built, self.db, self.folder)
+            form.restore(fed, found.content, _each_its_own(tensors), bodies, known, check)
             marks = dict(sealed.opened(self.db, self.keyring, MARKS).values())
             check_marks(fed.data, marks, found.server, self.folder)
-            check_setup(fed, built, self.db, self.folder)
+            check_model(fed, built, self.folder)
         except (KeyError, Unreadable) as error:
             raise StoreError(f"{self.folder}: {error}; was the federation set up as it was?") from None
         self._server, self._left = dict(found.server), len(fed.data.erased)
@@ -309,9 +311,11 @@ class RunKeeper:
     def letters(self, fed: Federation) -> Sequence[Letter]:
         """What was asked from outside, and is to be taken up before this step."""
         self.db.check()
-        if self.interrupted:
+        try:
+            self._end_if_asked()
+        except KeyboardInterrupt:
             self.checkpoint(fed)
-        self._end_if_asked()
+            raise
         if self._erased or self._done:  # the disk was full, or the like
             self._settle(fed)
         if self._unfinished:

@@ -220,8 +220,11 @@ def outcome(folder: str | Path, asked: Asked, keys: str | Path | None = None) ->
         return _of(asked, shown_names(db, folder, keys), keyring_of(folder, keys))
 
 
-def runs(folder: str | Path, deep: int = 4) -> list[Path]:
-    """The folders of runs in and below a folder, a few levels deep; no symbolic link is followed."""
+def runs(folder: str | Path, deep: int = 4) -> list[tuple[Path, str]]:
+    """The folders of runs in and below a folder, a few levels deep; no symbolic link is followed.
+
+    With each of what may not be looked into, which may hold runs, why that is; else with nothing.
+    """
     place = Path(folder)
     if place.exists() and not place.is_dir():
         raise ConfigError(f"{place} is a file: name the folder in which runs are kept")
@@ -230,17 +233,30 @@ def runs(folder: str | Path, deep: int = 4) -> list[Path]:
     return list(_below(place, deep))
 
 
-def _below(place: Path, deep: int) -> Iterator[Path]:
+def _below(place: Path, deep: int) -> Iterator[tuple[Path, str]]:
     """The same; what is taken away meanwhile is left out."""
     entries: list[os.DirEntry[str]] = []
-    with suppress(OSError):
-        if (place / DATABASE).exists():
-            yield place
+    try:
+        if _is_there(place / DATABASE):
+            yield place, ""
         entries = sorted(os.scandir(place), key=lambda one: one.name) if deep else []
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    except OSError as error:
+        yield place, f"it cannot be looked into ({error.strerror}), and may hold runs"
     for entry in entries:
         with suppress(OSError):
             if entry.is_dir(follow_symlinks=False) and not entry.name.startswith("."):
                 yield from _below(Path(entry.path), deep - 1)
+
+
+def _is_there(path: Path) -> bool:
+    """Whether a file is; raises where one may not know."""
+    try:
+        os.stat(path)
+    except FileNotFoundError:
+        return False
+    return True
 
 
 def sizes(folder: str | Path, keys: str | Path | None = None) -> dict[str, int]:

@@ -18,6 +18,11 @@ def standing_of(db: Database) -> str:
     return standing(db.asked(), heard_since(db, max(begun, default=0)))
 
 
+def rests(db: Database) -> bool:
+    """Whether a run that is held is paused, and no word waits that would change it."""
+    return standing_of(db) == PAUSED and not any(one.kind in WORDS for one in db.waiting())
+
+
 def heard_since(db: Database, entry: int) -> set[int]:
     """The numbers of what was taken up after an entry of the log; a clock may go back, its numbers do not."""
     taken = (read_plain(one.body) for one in db.entries(entry, kind="taken"))
