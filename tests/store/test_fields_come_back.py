@@ -6,7 +6,7 @@ from kept_runs import SIZES, build, story
 from support import small_data, toy_federation
 from unknot.core.keys import Key
 from unknot.core.lineage import NOBODY, Lineage, Unit
-from unknot.core.requests import erase
+from unknot.core.requests import erase, join
 from unknot.federation import Synchronous, form
 from unknot.federation.observers import Observers
 from unknot.select import DQN, DQNSettings
@@ -120,4 +120,24 @@ def test_what_was_gone_on_with_would_be_written_as_it_was_read(tmp_path):
     again = build("mmt", "sync")
     keeper = RunKeeper.go_on(again, tmp_path / "run")
     assert form.write(again).content == form.write(fed).content
+    keeper.close()
+
+
+@pytest.mark.parametrize("steps", [4, 5, 6])
+def test_when_each_client_joined_is_known_when_a_run_is_gone_on_with(tmp_path, steps):
+    """Exact-Fun, which goes back to older rounds, asks in each for those who were there then."""
+    asked = (join([7], round=2), join([6], round=3), erase(1, round=4))
+    whole = build("exact-fun", "sync")
+    keeper = RunKeeper.create(whole, tmp_path / "whole")
+    want = story(whole.run(6, requests=asked))
+    keeper.close()
+    fed = build("exact-fun", "sync")
+    keeper = RunKeeper.create(fed, tmp_path / "run", every=0.0)
+    fed.begin(6, requests=asked)
+    for _ in range(steps):
+        fed.step()
+    keeper.close()
+    fed = build("exact-fun", "sync")
+    keeper = RunKeeper.go_on(fed, tmp_path / "run")
+    assert story(fed.resume()) == want
     keeper.close()

@@ -101,3 +101,23 @@ def test_a_number_is_a_number_whoever_is_called_so(tmp_path):
     fed.run(1)
     assert [number_of(tmp_path / "run", who) for who in ("#1", "##1")] == [1, 0]
     fed.keeper.close()
+
+
+def test_a_refusal_that_could_not_be_written_is_written_by_the_process_that_goes_on(tmp_path, monkeypatch):
+    fed = build()
+    keeper = RunKeeper.create(fed, tmp_path / "run")
+    fed.begin(8, requests=[erase(1, round=1)])
+    for _ in range(4):
+        fed.step()
+    fed.inbox.put(erase(1))  # who is gone: it will be refused
+    with monkeypatch.context() as patch:
+        once(patch, Database, "done")
+        with pytest.raises(StoreError, match="once"):
+            fed.step()
+    keeper.interrupted = True  # a checkpoint after it, in which it neither waits nor is done
+    with pytest.raises(KeyboardInterrupt):
+        fed.step()
+    made = again(fed, tmp_path / "run", anew=True)
+    made.resume()
+    assert [one.state for one in made.keeper.db.asked()] == ["refused"]
+    made.keeper.close()
