@@ -12,12 +12,12 @@ import copy
 import re
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from unknot.core.errors import ConfigError, RequestError, nearest
+from unknot.core.errors import ConfigError, RequestError, UnknotError, nearest
 from unknot.core.fields import choose, convert, field_names, read_toml, refuse_unknown
 from unknot.core.metrics import USUAL, as_metrics
 from unknot.core.registry import (
@@ -30,6 +30,7 @@ from unknot.core.registry import (
     filled,
     methods,
     models,
+    named_paths,
     options_of,
     paces,
     selectors,
@@ -312,12 +313,42 @@ class Experiment:
 
 def from_anywhere(table: Mapping[str, Any]) -> dict[str, Any]:
     """The same table, in which files and folders are named from the root: those of options that are paths."""
+    return each_section(table, lambda _, values, options, registry: whole_paths(options, values, registry))
+
+
+def paths_in(table: Mapping[str, Any]) -> dict[str, list[str]]:
+    """The files and folders that a table names, by section and option: those of options that are paths.
+
+    What is wrong with a section is told when its turn comes: then nothing that it names is opened.
+    """
+    found: dict[str, list[str]] = {}
+
+    def look(
+        section: str, values: Mapping[str, Any], options: Mapping[str, Option], registry: Registry[Any] | None
+    ) -> Mapping[str, Any]:
+        for place, path in named_paths(options, values, registry):
+            found.setdefault(f"{section}.{place}", []).append(path)
+        return values
+
+    each_section(table, look, skip=(UnknotError, LookupError, TypeError, ValueError, AttributeError))
+    return found
+
+
+def each_section(
+    table: Mapping[str, Any],
+    change: Callable[[str, Mapping[str, Any], Mapping[str, Option], Registry[Any] | None], Mapping[str, Any]],
+    skip: tuple[type[Exception], ...] = (),
+) -> dict[str, Any]:
+    """The same table, in which each section is as `change` gives it, by its name, values and options.
+
+    One whose options cannot be told is left as it is, where the reason is to be skipped.
+    """
     folder = convert(table.get("modules", ""), str, "modules")
     with beside(folder) if folder else nullcontext():
         found = dict(table)
         for section in [name for name in _OPTIONS if isinstance(table.get(name), Mapping)]:
-            options, registry = _OPTIONS[section](table[section])
-            found[section] = whole_paths(options, table[section], registry)
+            with suppress(*skip):
+                found[section] = change(section, table[section], *_OPTIONS[section](table[section]))
         return found
 
 

@@ -8,6 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from unknot.core.by_number import without
 from unknot.core.errors import StoreError
 from unknot.federation.describe import plain as settings
 from unknot.federation.environment import environment
@@ -40,7 +41,8 @@ def check_setup(fed: Federation, now: Mapping[str, Any], db: Database, folder: P
     """Raise `StoreError` if the federation was built otherwise than the one that was kept."""
     assert fed.history is not None
     before, begun = fed.history.setup, begun_in(db, folder)[0]
-    pairs = [(part, before.get(part), now[part]) for part in SETTINGS]
+    gone = fed.data.erased  # who was listed, and has left, may be listed or not
+    pairs = [(part, without(before.get(part), gone), without(now[part], gone)) for part in SETTINGS]
     measured = noted(fed)["evaluate"]
     was = begun.get("evaluate", measured)
     if not isinstance(was, list) or len(was) != len(measured):

@@ -8,16 +8,18 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from unknot.core.by_number import Numbers, texts_in
 from unknot.core.errors import StoreError
 from unknot.core.written import plain_data
 from unknot.store import sealed
 from unknot.store.checkpoint import STATE, Checkpoint
 from unknot.store.database import Database
-from unknot.store.entries import plain, read_plain
+from unknot.store.entries import plain, read_begun, read_plain
 from unknot.store.files import remove, sweep
 from unknot.store.files import told as tell
 from unknot.store.inbox import body_of, hidden_of, told_of
@@ -74,6 +76,7 @@ def scrub(keeper: RunKeeper, clean: Checkpoint, state: str, told: Scrubbing) -> 
         "keys_written": keeper.keyring.written,
         "approximate": told.approximate,
         "known": list(told.known),
+        "settings": list(told.settings),
         "truncated": keeper.db.truncate(PATIENCE),
     }
 
@@ -113,8 +116,12 @@ class Scrubbing:
     """The method, where it is approximate: what it serves may know them still."""
     known: tuple[int, ...] = ()
     """Whom of them the method knowingly keeps something of."""
+    settings: tuple[str, ...] = ()
+    """The settings of the experiment that are a name of theirs, and stay."""
 
     def __post_init__(self) -> None:
+        if type(self.settings) is not tuple or not all(type(place) is str for place in self.settings):
+            raise StoreError("an entry of the log names no settings: it was changed")
         for numbers in (self.whole, self.parts, self.requests, self.known):
             if type(numbers) is not tuple or not all(map(is_count, numbers)):
                 raise StoreError("an entry of the log names no clients: it was changed")
@@ -140,6 +147,10 @@ def stays(erased: Mapping[str, Any], table: object = None) -> list[str]:
         ]
         if settings := _of_each(table):
             found.append(f"settings with a value a client: {', '.join(settings)} (log, checkpoint, results)")
+        found += [
+            f"the setting {place} is its name, or has it: a run is what its settings say (log, results)"
+            for place in erased.get("settings", ())
+        ]
     if parts:
         found.append(
             "how many samples were erased; which, sealed until their client goes (config.toml has those that "
@@ -153,6 +164,23 @@ def stays(erased: Mapping[str, Any], table: object = None) -> list[str]:
             "the files that it was read from, and copies (backups, snapshots, models): they are yours"
         )
     return found
+
+
+def called_so(db: Database, keyring: Keyring, clients: Collection[int]) -> tuple[str, ...]:
+    """The settings of a run's experiment that are the name of one of these clients.
+
+    Asked while names can still be opened. What lists clients has their numbers, and is none of these.
+    """
+    entry = db.last("begun")
+    table = None if entry is None else read_begun(entry.body).get("table")
+    names = {}
+    for client, sealed_name in db.client_names().items():
+        if client in clients:
+            with suppress(StoreError, UnicodeDecodeError):
+                names[client] = keyring.open(client, sealed_name, b"name").decode()
+    theirs = Numbers(names)
+    found = (place for place, text in texts_in(table) if theirs.of(text) is not None)
+    return tuple(dict.fromkeys(found))
 
 
 def _of_each(table: object) -> list[str]:

@@ -65,7 +65,7 @@ from unknot.store.naming import (
 )
 from unknot.store.post import Post
 from unknot.store.rows import SERVED
-from unknot.store.sealed import IDS, MARKS, SAMPLES, pack_ids, unpack_ids
+from unknot.store.sealed import IDS, KINDS, MARKS, PLACES, pack_ids, unpack_ids
 from unknot.store.vault import Item, Vault
 
 if TYPE_CHECKING:
@@ -133,12 +133,15 @@ class RunKeeper:
         keys: str | Path | None = None,
         every: float = EVERY,
         table: Mapping[str, Any] | None = None,
+        also: Mapping[str, object] | None = None,
+        places: Mapping[int, bytes] | None = None,
     ) -> RunKeeper:
         """Keep a federation that has not been run yet in a folder of its own.
 
         `table` is the experiment that it comes from, without its requests: a run can then be gone on with
         from the folder alone. `keys` is where the keys go, apart from the folder if wanted. A folder in
-        which this was broken off before anything was kept is gone on with: what was asked there stays.
+        which this was broken off before anything was kept is gone on with: what was asked there stays. `also`
+        is noted with the beginning, and `places`, by client, are sealed.
         """
         place = Path(folder)
         check_ours(place)
@@ -149,15 +152,23 @@ class RunKeeper:
             make_folders(Path(keys).parent)
         keeper = RunKeeper(place, None if keys is None else Path(keys), every, new=True)
         try:
-            keeper._begin(fed, table, keys)
+            keeper._begin(fed, table, keys, also or {}, places or {})
         except BaseException:
             keeper.close()
             raise
         return keeper
 
-    def _begin(self, fed: Federation, table: Mapping[str, Any] | None, keys: str | Path | None) -> None:
+    def _begin(
+        self,
+        fed: Federation,
+        table: Mapping[str, Any] | None,
+        keys: str | Path | None,
+        also: Mapping[str, object],
+        places: Mapping[int, bytes],
+    ) -> None:
         self._server, self._left = server_marks(fed.data), len(fed.data.erased)
         begun = {
+            **also,
             **noted(fed),
             "table": None if table is None else sample_ids.counted(table),
             "keys": None if keys is None else str(Path(keys).absolute()),
@@ -166,14 +177,15 @@ class RunKeeper:
             "named": bool(fed.data.names),
         }
         self.db.append([("begun", plain(begun))])  # before there are keys: so that they are known for ours
-        whose = {client for kind in (SAMPLES, MARKS, IDS) for client, _ in self.db.sealed(kind).values()}
+        whose = {client for kind in KINDS for client, _ in self.db.sealed(kind).values()}
         self.db.drop_clients({*self.db.client_names(), *whose})  # of a beginning that was broken off
         self.keyring.make(fed.data.clients)  # all: who leaves a request must not have to make one
         self.db.name_clients(
             {c: self.keyring.seal(c, n.encode(), b"name") for c, n in fed.data.names.items()}
         )
         sample_ids.keep(self.db, self.keyring, sample_ids.ids_in(table or {}))
-        sealed.keep(self.db, self.keyring, MARKS, {c: (c, mark) for c, mark in marks_of(fed.data).items()})
+        for kind, parts in ((MARKS, marks_of(fed.data)), (PLACES, places)):
+            sealed.keep(self.db, self.keyring, kind, {c: (c, part) for c, part in parts.items()})
         self._attach(fed)
         if fed._stint is not None:
             self._stint = fed._stint
@@ -492,6 +504,7 @@ class RunKeeper:
             tuple(asked),
             "" if fed.method.exact else fed.method.name,
             tuple(sorted((whole | parts) & fed.state.waived.clients)),
+            erasing.called_so(self.db, self.keyring, whole),
         )
 
     def _finish_scrubbing(self) -> None:
