@@ -116,7 +116,9 @@ def _resume(folder: Path, rounds: int | None, overrides: list[str], own_code: bo
             if rounds is None and found.state == FINISHED and fed.steps == steps and _whole(folder):
                 since = "what was asked of it was refused" if keeper.turned_away else NOTHING
                 asked = _left_alone(asked, found.again, history.stopped, since)
-            leave(history, kept.to_leave(folder, overrides, own_code, asked.keys), asked, trackers)
+            keeper.check()
+            left = kept.to_leave(folder, overrides, own_code, asked.keys)
+            leave(history, left, asked, trackers, keeper)
         return PENDING if keeper.turned_away else status_of(history)
 
 

@@ -45,6 +45,7 @@ def scrub(keeper: RunKeeper, clean: Checkpoint, state: str, told: Scrubbing) -> 
     Who was erased in part gets a new key: what the erased samples shaped was sealed under the old one.
     """
     folder, whole = keeper.folder, told.whole
+    keeper.check()
     states = sweep(folder / STATE, {f"{state}.state"})
     keeper.keyring.destroy(whole)
     removed = keeper.vault.retain(set(clean.tensors))
@@ -53,6 +54,7 @@ def scrub(keeper: RunKeeper, clean: Checkpoint, state: str, told: Scrubbing) -> 
     keeper.vault.reseal(set(renewed))
     results = [name for name in RESULTS if os.path.lexists(folder / name)]
     pictures = [name for name in left_in(keeper.db, folder) if name not in results]
+    keeper.check()
     for name in (*results, *pictures):
         remove(folder / name)
     with keeper.db.transaction():

@@ -93,15 +93,17 @@ class RunKeeper:
         self.interrupted = False
         """Whether this process is to end: the run is kept before its next step, and broken off there."""
         self._stack = ExitStack()
-        self._stack.enter_context(Lock(folder))
+        self._lock = self._stack.enter_context(Lock(folder))
         try:
+            self.check()
             _tidy(folder)
             there = (folder / DATABASE).exists()
             self.db = Database.open(folder / DATABASE) if there else Database.create(folder / DATABASE)
             self._stack.callback(self.db.close)
+            self.db.guard = self._lock.check
             self.keyring = self._find_keys(keys, new)
             make_folder(folder / STATE)
-            self.vault = Vault(folder / WEIGHTS, self.keyring)
+            self.vault = Vault(folder / WEIGHTS, self.keyring, self._lock.check)
             self.post = Post(folder, self.db, self.keyring, self._end_if_asked)
         except BaseException:
             self._stack.close()
@@ -213,6 +215,13 @@ class RunKeeper:
             raise
         return keeper
 
+    def check(self) -> None:
+        """Raise where the folder is not the one any more that this process took: see `Lock.check`.
+
+        All goes by its path, and what lies there by then may be another run.
+        """
+        self._lock.check()
+
     def close(self) -> None:
         """Let go of the folder: another process may take it up."""
         with suppress(StoreError):  # closed already, or in a forked process: nothing is left to do
@@ -237,6 +246,7 @@ class RunKeeper:
         self._stack.enter_context(KeyLock(path))
         found = new_keyring(self.folder, given) if new else own_keyring(self.db, self.folder, given)
         found.said = self.said
+        found.guard = self._lock.check
         return found
 
     def _destroy_again(self) -> None:
@@ -254,6 +264,7 @@ class RunKeeper:
         fed.keeper = self
         weakref.finalize(fed, _let_go, self._stack, os.getpid())
         fed.inbox = inbox = StoredInbox(self.folder / DATABASE, self.keyring, fed.data.number)
+        inbox.guard = self._lock.check
         self._stack.callback(setattr, inbox, "closed", True)
         self._due = time.monotonic() + self.every
 
@@ -416,6 +427,7 @@ class RunKeeper:
         owners = {digest: kept.owner for digest, kept in written.tensors.items()}
         ids = self._note_ids(fed)
         found = Checkpoint(written.content, owners, ids, self._server, self.db.head())
+        self.check()  # what came before may have taken long
         state = found.write(self.folder)
         named = self._named(fed, state)
         entries = [("event", body) for body in self._events]
@@ -431,6 +443,7 @@ class RunKeeper:
         if self._unfinished:
             self._finish_scrubbing()
         else:
+            self.check()
             sweep(self.folder / STATE, {f"{one.state}.state" for one, _ in self._open})
             self.vault.retain(frozenset().union(*(digests for _, digests in self._open)), SLACK)
         self._empty_rest()
