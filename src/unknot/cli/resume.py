@@ -92,7 +92,7 @@ def _resume(folder: Path, rounds: int | None, overrides: list[str], own_code: bo
             raise StoreError(broken_off(begun(folder), folder))
         over = rounds is None and found.settled
         trackers = [] if over else asked.tracked.trackers(onto=True)
-        for path in kept.reads(folder, asked.keys):
+        for path in kept.reads(folder, asked.keys, own_code):
             side(asked.silent).print(Text(f"reads {one_line(path)}"))
         telling = _Later()
         with warnings_told():

@@ -15,16 +15,17 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 from unknot.core.errors import ConfigError, RequestError, UnknotError, nearest
-from unknot.core.fields import choose, convert, field_names, read_toml, refuse_unknown
+from unknot.core.fields import EACH, choose, convert, field_names, read_toml, refuse_unknown
 from unknot.core.metrics import USUAL, as_metrics
 from unknot.core.registry import (
     Option,
     Registry,
     as_written,
     beside,
+    changed,
     datasets,
     engines,
     filled,
@@ -66,6 +67,8 @@ TEXTS = "texts"
 """The name of a table of texts of your own; a column of it can say who holds what."""
 PRETRAINED = "pretrained"
 """The name of language models from files, which bring their tokenizers along."""
+FOLDERS_OWN = ("name", "corrupt", "corruption")
+"""What a section of such data has beside what says how it is read."""
 USUAL_DEAL: Mapping[str, Any] = {"clients": 20, "alpha": 0.5}
 """What a file need not say of the Dirichlet partition, which holds where it names no other."""
 
@@ -86,7 +89,7 @@ class DataSpec:
     """Samples that are nobody's, without targets, which the server may use (distillation)."""
     test: str = "all"
     """What is tested on: "all" test samples, or those dealt to the "clients" at the start."""
-    corrupt: tuple[int | str, ...] = ()
+    corrupt: Annotated[tuple[int | str, ...], EACH] = ()
     """Clients whose training data is made worthless."""
     corruption: str = "noise"
     """By what: "noise", random "labels", or "zero" for all inputs."""
@@ -334,6 +337,24 @@ def paths_in(table: Mapping[str, Any]) -> dict[str, list[str]]:
     return found
 
 
+def of_each_client(table: Mapping[str, Any]) -> list[str]:
+    """The settings of a table that have a value for each client (`EACH`), by section and option."""
+    found: list[str] = []
+
+    def look(
+        section: str, values: Mapping[str, Any], options: Mapping[str, Option], registry: Registry[Any] | None
+    ) -> Mapping[str, Any]:
+        def note(value: object, option: Option, place: str) -> object:
+            if option.each and value:
+                found.append(f"{section}.{place}")
+            return value
+
+        return changed(options, values, note, registry)
+
+    each_section(table, look)
+    return found
+
+
 def each_section(
     table: Mapping[str, Any],
     change: Callable[[str, Mapping[str, Any], Mapping[str, Option], Registry[Any] | None], Mapping[str, Any]],
@@ -479,7 +500,7 @@ def _folder(table: dict[str, Any]) -> DataSpec:
     """A folder's files say who holds what: nothing is dealt out."""
     from unknot.data.client_files import folder
 
-    fixed, theirs = ("name", "corrupt", "corruption"), options_of(folder, given=0)
+    fixed, theirs = FOLDERS_OWN, options_of(folder, given=0)
     deals = {"clients", "alpha", *options_of(DataSpec)} - {*fixed, *theirs}
     if useless := [key for key in table if key in deals]:
         raise ConfigError(
@@ -603,7 +624,8 @@ def _of_data(table: Mapping[str, Any]) -> _Options:
         return _chosen(datasets, DataSpec.name, DataSpec)(table)
     from unknot.data.client_files import folder
 
-    return options_of(folder, given=0), None
+    own = options_of(DataSpec)
+    return {**options_of(folder, given=0), **{name: own[name] for name in FOLDERS_OWN}}, None
 
 
 _OPTIONS = {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,10 @@ from unknot.experiments.config import (
     apply_overrides,
     each_section,
     from_anywhere,
+    of_each_client,
+    paths_in,
 )
+from unknot.experiments.files_read import FILES, digests_of
 from unknot.experiments.held import APART, Held, held_in, held_of
 from unknot.experiments.simulate import assemble, dealt, read
 from unknot.federation import Federation, History, Observer
@@ -58,6 +61,7 @@ def begin(
 
     `instead` of a run that the folder holds, which is removed once this one is known to be possible.
     """
+    from unknot.store.erasing import EACH
     from unknot.store.keeper import EVERY, RunKeeper
     from unknot.store.look import discard
     from unknot.store.sample_ids import counted
@@ -76,7 +80,7 @@ def begin(
         keys=keys,
         every=EVERY if every is None else every,
         table=table,
-        also={APART: held.apart},
+        also={APART: held.apart, EACH: of_each_client(table), FILES: digests_of(paths_in(table))},
         places=held.places,
     )
     return fed
@@ -101,6 +105,7 @@ def resume(
     from unknot.store.naming import begun, check_whole, named_in
 
     check_whole(folder, keys)
+    _check_files(folder, own_code)
     experiment = experiment_of(folder, overrides, own_code, keys)
     noted = begun(folder)
     names = named_in(folder, keys) if noted.get("named") else None
@@ -228,25 +233,46 @@ def _code_asked_for(folder: str | Path, own_code: bool) -> Iterator[None]:
         ) from None
 
 
-def reads(folder: str | Path, keys: str | Path | None = None) -> list[str]:
+def reads(folder: str | Path, keys: str | Path | None = None, own_code: bool = False) -> list[str]:
     """The files and folders that a run's experiment names, which are read where it is gone on with.
 
-    None of them is opened here; and the folder is found whole first.
+    They are the values of options whose type names `Path`. None of them is opened here; and the folder is
+    found whole first. What names code that may not be imported is refused later, with all that it names.
     """
-    from unknot.store.naming import begun, check_whole
+    from unknot.store.naming import check_whole
 
     check_whole(folder, keys)
+    return list(dict.fromkeys(path for paths in _named(folder, own_code).values() for path in paths))
+
+
+def _named(folder: str | Path, own_code: bool) -> dict[str, list[str]]:
+    """The same by section and option."""
+    from unknot.store.naming import begun
+
     table = begun(folder).get("table")
-    parts = table if isinstance(table, Mapping) else {}
-    places = {
-        "data": ("path", "root", "tokenizer"),
-        "model": ("initial", "path", "tokenizer"),
-        "select": ("policy",),
-    }
-    tables = [(part, names) for key, names in places.items() if isinstance(part := parts.get(key), Mapping)]
-    said = [part[name] for part, names in tables for name in names if isinstance(part.get(name), str)]
-    words = ("bytes", "characters")  # no files, but tokenizers of ours
-    return [path for path in dict.fromkeys(said) if path not in words]
+    with nullcontext() if own_code else nothing_imported():
+        return paths_in(table) if isinstance(table, Mapping) else {}
+
+
+def _check_files(folder: str | Path, own_code: bool) -> None:
+    """Refuse files that are not what they were when the run was begun: it would go on to other bits.
+
+    Those of data are known by what clients and the server hold of them.
+    """
+    from unknot.store.naming import begun
+
+    known = begun(folder).get(FILES, {})
+    if not isinstance(known, Mapping) or not all(isinstance(one, list) for one in known.values()):
+        raise StoreError(f"{folder}: the log does not say which files were read: it was changed")
+    named = {place: paths for place, paths in _named(folder, own_code).items() if place in known}
+    for place, now in digests_of(named).items():
+        for path, then, here in zip(named[place], known[place], now, strict=False):
+            if then != here:
+                what = "is not what it was when the run was begun" if here else "is not there any more"
+                raise StoreError(
+                    f"{folder}: {path} ({place}) {what}, and the run would go on to other bits: put the file "
+                    "back that it was begun with"
+                )
 
 
 def to_leave(
@@ -282,7 +308,7 @@ def _by_name(table: Mapping[str, Any], names: Mapping[int, str]) -> dict[str, An
     """An experiment that calls clients by name again, as far as they are still there."""
     found, data = dict(table), dict(table.get("data", {}))
     if "request" in table:
-        found["request"] = [_named(one, names) for one in table["request"]]
+        found["request"] = [_request_by_name(one, names) for one in table["request"]]
     if "corrupt" in data:
         data["corrupt"] = [names[client] for client in data["corrupt"] if client in names]
     if "ids" in data:
@@ -290,7 +316,7 @@ def _by_name(table: Mapping[str, Any], names: Mapping[int, str]) -> dict[str, An
     return {**found, "data": data}
 
 
-def _named(request: Mapping[str, Any], names: Mapping[int, str]) -> dict[str, Any]:
+def _request_by_name(request: Mapping[str, Any], names: Mapping[int, str]) -> dict[str, Any]:
     kind = "erase" if "erase" in request else "join"
     who = request[kind] if isinstance(request[kind], list | tuple) else [request[kind]]
     there = [names[client] for client in who if client in names]

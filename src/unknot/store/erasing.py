@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 _LEFT = ("config.toml", "record.json", "report.html", "model.safetensors", "timeline.png")
 RESULTS = (*_LEFT, *(f".part.{name}" for name in _LEFT))
 """What an earlier end of the run left, whole or half: it knows the erased client, or its name."""
-EACH = ("probabilities", "expires", "factors", "corrupt")
-"""Settings that have a value for each client, or name clients."""
+EACH = "each"
+"""The log's word, at the beginning of a run, for its settings that have a value for each client."""
 PATIENCE = 2.0
 """Seconds that readers of the database are waited for."""
 
@@ -129,8 +129,10 @@ class Scrubbing:
                 raise StoreError("an entry of the log names no clients: it was changed")
 
 
-def stays(erased: Mapping[str, Any], table: object = None) -> list[str]:
-    """What is left after an erasure that the log tells of, and why, a line each; `table` is the experiment.
+def stays(erased: Mapping[str, Any], each: object = None) -> list[str]:
+    """What is left after an erasure that the log tells of, and why, a line each.
+
+    `each` are the settings with a value for each client, by name.
 
     But for what a method knowingly keeps, no line names who was erased: those of several erasures are the
     same, and need be said once. Results are what the run's end leaves: config.toml, record.json, report.html.
@@ -147,7 +149,7 @@ def stays(erased: Mapping[str, Any], table: object = None) -> list[str]:
             "what all data was like when the run was begun: samples in all, names of classes and of columns "
             "(log, checkpoint, results)",
         ]
-        if settings := _of_each(table):
+        if settings := _of_each(each):
             found.append(f"settings with a value a client: {', '.join(settings)} (log, checkpoint, results)")
         found += [
             f"the setting {place} is its name, or has it: a run is what its settings say (log, results)"
@@ -185,16 +187,10 @@ def called_so(db: Database, keyring: Keyring, clients: Collection[int]) -> tuple
     return tuple(dict.fromkeys(found))
 
 
-def _of_each(table: object) -> list[str]:
-    """The settings of an experiment that have a value a client; of a run made in Python, any there may be."""
-    if table is None:
-        return [f"{', '.join(EACH[:-1])} or {EACH[-1]}, where it has any"]
-    if not isinstance(table, Mapping):
-        return []
-    below = [name for inner in table.values() for name in (_of_each(inner) if inner is not None else [])]
-    return list(
-        dict.fromkeys([*(name for name in EACH if isinstance(table.get(name), list | tuple)), *below])
-    )
+def _of_each(settings: object) -> list[str]:
+    """The settings with a value a client, as the log notes them at the beginning."""
+    listed = settings if isinstance(settings, list | tuple) else ()
+    return [one for one in listed if isinstance(one, str)]
 
 
 def _clients(numbers: object) -> str:

@@ -26,6 +26,7 @@ from unknot.federation.describe import describe
 from unknot.federation.history import Event, History, Served
 from unknot.federation.interrupts import check_now
 from unknot.federation.letterbox import Letter
+from unknot.federation.parts import of_each_client
 from unknot.store import erasing, older, sample_ids, sealed
 from unknot.store.checkpoint import STATE, Checkpoint, Named, check_marks, mark_of, marks_of, server_marks
 from unknot.store.compare import (
@@ -37,7 +38,7 @@ from unknot.store.compare import (
 )
 from unknot.store.database import Database
 from unknot.store.entries import plain, read_named, read_plain
-from unknot.store.erasing import RESULTS, Scrubbing
+from unknot.store.erasing import EACH, RESULTS, Scrubbing
 from unknot.store.files import (
     PART,
     check_ours,
@@ -170,6 +171,7 @@ class RunKeeper:
     ) -> None:
         self._server, self._left = server_marks(fed.data), len(fed.data.erased)
         begun = {
+            EACH: of_each_client(fed),
             **also,
             **noted(fed),
             "table": None if table is None else sample_ids.counted(table),

@@ -98,8 +98,8 @@ class Lock:
         if there is None or (there.st_dev, there.st_ino) != (held.st_dev, held.st_ino):
             raise StoreError(
                 f"{self.folder} was moved, removed or replaced while this process (process {os.getpid()}) "
-                f"kept its run there: {self.path} is not the lock that it took. Nothing is written or removed "
-                "there any more. Where the folder lies elsewhere now, go on with it there, from its last "
+                f"kept its run there: {self.path} is not the lock that it took. Nothing is written there or "
+                "removed any more. Where the folder lies elsewhere now, go on with it there, from its last "
                 "checkpoint: unknot resume; in Python, build the federation again with that folder (store=)"
             )
 

@@ -24,8 +24,8 @@ from unknot.core.registry.options import REQUIRED, Option, options_of
 T = TypeVar("T")
 Options = Mapping[str, Option]
 Values = Mapping[str, object]
-Change = Callable[[object, Any, str], object]
-"""What becomes of a value, by its option's type and its place in the section."""
+Change = Callable[[object, Option, str], object]
+"""What becomes of a value, by its option and its place in the section."""
 
 
 class Names(Protocol):
@@ -142,7 +142,7 @@ def whole_paths(options: Options, values: Values, inside: Names | None = None) -
     def whole(text: str, words: tuple[Any, ...]) -> str:
         return text if words and not Path(text).exists() else str(Path(text).absolute())
 
-    return changed(options, values, lambda value, hint, _: _each_path(value, hint, whole), inside)
+    return changed(options, values, lambda value, option, _: _each_path(value, option.hint, whole), inside)
 
 
 def named_paths(options: Options, values: Values, inside: Names | None = None) -> list[tuple[str, str]]:
@@ -152,13 +152,13 @@ def named_paths(options: Options, values: Values, inside: Names | None = None) -
     """
     found: list[tuple[str, str]] = []
 
-    def look(value: object, hint: Any, place: str) -> object:
+    def look(value: object, option: Option, place: str) -> object:
         def note(text: str, words: tuple[Any, ...]) -> str:
             if text not in words:
                 found.append((place, text))
             return text
 
-        return _each_path(value, hint, note)
+        return _each_path(value, option.hint, note)
 
     changed(options, values, look, inside)
     return found
@@ -167,7 +167,7 @@ def named_paths(options: Options, values: Values, inside: Names | None = None) -
 def changed(
     options: Options, values: Values, change: Change, inside: Names | None = None, where: str = ""
 ) -> dict[str, object]:
-    """The same values, each as `change` gives it for its option's type and place; those of parts too."""
+    """The same values, each as `change` gives it for its option and place; those of parts too."""
     parts = _parts(options, values, where, inside)
     found = dict(values)
     for name, part in parts.items():
@@ -178,7 +178,7 @@ def changed(
         elif isinstance(said := values.get(name), Mapping):
             found[name] = {**said, **inner}
     told = (option for name, option in options.items() if name in values and name not in parts)
-    return found | {one.name: change(values[one.name], one.hint, _place(where, one.name)) for one in told}
+    return found | {one.name: change(values[one.name], one, _place(where, one.name)) for one in told}
 
 
 def _each_path(value: object, hint: Any, told: Callable[[str, tuple[Any, ...]], str]) -> object:
@@ -189,7 +189,7 @@ def _each_path(value: object, hint: Any, told: Callable[[str, tuple[Any, ...]], 
     registry = registry_of(hint)
     if registry is not None and isinstance(value, Mapping) and "name" in value:
         inner = registry.options_of(registry.get(value["name"]))
-        return changed(inner, value, lambda one, kind, _: _each_path(one, kind, told), registry)
+        return changed(inner, value, lambda one, option, _: _each_path(one, option.hint, told), registry)
     for kind in union(hint):
         origin, kinds = typing.get_origin(kind), typing.get_args(kind)
         if isinstance(value, list | tuple) and kinds and origin in (tuple, list, Sequence):
