@@ -8,8 +8,11 @@ from importlib.util import find_spec
 import pytest
 from kept_commands import NAMES, break_off, call, shown
 
+from unknot import KNOT, MMT, Clock, Iid, federate, simulate
 from unknot.core.requests import erase
+from unknot.core.toml import to_toml
 from unknot.experiments.results import FILES
+from unknot.federation import Trace
 from unknot.store.database import Database
 from unknot.store.inbox import leave
 from unknot.store.keeper import RunKeeper
@@ -375,9 +378,53 @@ def test_show_says_that_settings_which_are_one_clients_stay_and_which(towns, tmp
     towns.write_text(f"{text}\n[clock]\nslowness = 'trace'\nfactors = {factors}\n")
     call("run", towns, "--out", out, "--quiet", "--set", f"data.corrupt={json.dumps(NAMES[:1])}")
     said = shown(out)["erased"][-1]["stays"]
-    assert any(line.startswith("settings with a value a client: corrupt, factors (log") for line in said)
+    assert any(
+        line.startswith("settings with a value a client: data.corrupt, clock.factors (log") for line in said
+    )
     assert "7.5" in (out / "config.toml").read_text()
     other = tmp_path / "other"
     towns.write_text(text)
     call("run", towns, "--out", other, "--quiet")
     assert not any("settings" in line for line in shown(other)["erased"][-1]["stays"])
+
+
+SETTINGS = {
+    "method.assignment": {"method": {"name": "fedcio", "assignment": [[0, 1], [2, 3]]}},
+    "method.probabilities": {"method": {"name": "mmt", "probabilities": [0.1, 0.2, 0.3, 0.4]}},
+    "method.retrain.probabilities": {
+        "method": {
+            "name": "knot",
+            "clusters": 1,
+            "retrain": {"name": "mmt", "probabilities": [0.1, 0.2, 0.3, 0.4]},
+        }
+    },
+    "method.expires": {"method": {"name": "mmt", "tree": "greedy", "expires": [1.0, 2.0, 3.0, 4.0]}},
+    "clock.factors": {"clock": {"slowness": "trace", "factors": [1.0, 2.0]}},
+    "data.corrupt": {"data": {"partition": "iid", "clients": 4, "samples": 20, "corrupt": [1]}},
+    "": {"method": {"name": "knot", "shares": [[0.5, 0.5]], "clusters": 2, "by": "shares"}},
+}
+
+
+@pytest.mark.parametrize("place", SETTINGS)
+def test_show_says_of_each_setting_with_a_value_a_client_that_it_stays(place, tmp_path):
+    said = {
+        "data": {"partition": "iid", "clients": 4, "samples": 20},
+        "federation": {"rounds": 2},
+        "request": [{"erase": 1, "round": 1}],
+        **SETTINGS[place],
+    }
+    file, out = tmp_path / "a.toml", tmp_path / "run"
+    file.write_text(to_toml(said))
+    call("run", file, "--out", out, "--quiet")
+    told = [line for line in shown(out)["erased"][-1]["stays"] if "settings with" in line]
+    assert told == ([f"settings with a value a client: {place} (log, checkpoint, results)"] if place else [])
+
+
+def test_of_a_run_made_in_python_they_are_told_too(tmp_path):
+    data = federate("digits", Iid(clients=4, samples=20))
+    method = KNOT(clusters=1, retrain=MMT(probabilities=(0.1, 0.2, 0.3, 0.4)))
+    fed = simulate("mlp", data, method, store=tmp_path / "run", clock=Clock(Trace((1.0, 2.0))))
+    fed.run(2, requests=erase(1, round=1))
+    fed.keeper.close()
+    [told] = [line for line in shown(tmp_path / "run")["erased"][-1]["stays"] if "settings with" in line]
+    assert told.startswith("settings with a value a client: method.retrain.probabilities, clock.factors (")

@@ -313,7 +313,7 @@ def test_every_file_that_a_folder_names_can_be_shown(run):
 @pytest.mark.parametrize("harm", ["log", "keys"])
 def test_no_file_that_a_folder_names_is_opened_before_the_folder_is_known_to_be_whole(run, harm, monkeypatch):
     folder = begun_with(run, {"data": {"name": "folder", "path": "/nowhere"}})
-    monkeypatch.setattr(kept, "data_of", lambda _: pytest.fail("it was read"))
+    monkeypatch.setattr(kept, "read", lambda _: pytest.fail("it was read"))
     if harm == "keys":
         (folder / "keys").write_bytes(b"rubbish")
     else:

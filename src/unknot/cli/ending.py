@@ -20,6 +20,7 @@ from unknot.cli.tracking import Tracked, lost
 if TYPE_CHECKING:
     from unknot.experiments import Experiment
     from unknot.federation import History
+    from unknot.federation.letterbox import Keeper
     from unknot.track import Tracker
 
 
@@ -175,11 +176,22 @@ class Asked:
         return written
 
 
-def leave(history: History, experiment: Experiment, asked: Asked, trackers: Sequence[Tracker] = ()) -> None:
-    """Show what there is to show, write what is to be written, and say where that is."""
+def leave(
+    history: History,
+    experiment: Experiment,
+    asked: Asked,
+    trackers: Sequence[Tracker] = (),
+    keeper: Keeper | None = None,
+) -> None:
+    """Show what there is to show, write what is to be written, and say where that is.
+
+    Nothing is written where the folder is not what its `keeper` took.
+    """
     try:
         _show(history, experiment, asked)
     finally:  # it is left as well where nobody reads what is shown
+        if keeper is not None:
+            keeper.check()
         written = [f"written: {path}" for path in asked.write(history, experiment)]
     gone = {aside.observer for aside in lost(history)}
     for tracker in trackers:

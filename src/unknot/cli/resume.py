@@ -98,7 +98,7 @@ def _resume(folder: Path, rounds: int | None, overrides: list[str], own_code: bo
             raise StoreError(broken_off(begun(folder), folder))
         over = rounds is None and found.settled
         trackers = [] if over else asked.tracked.trackers(onto=True)
-        for path in kept.reads(folder, asked.keys):
+        for path in kept.reads(folder, asked.keys, own_code):
             side(asked.silent).print(Text(f"reads {one_line(_tidied(path))}"))
         telling = _Later()
         with warnings_told():
@@ -122,7 +122,9 @@ def _resume(folder: Path, rounds: int | None, overrides: list[str], own_code: bo
             if rounds is None and found.state == FINISHED and fed.steps == steps and _whole(folder):
                 since = "what was asked of it was refused" if keeper.turned_away else NOTHING
                 asked = _left_alone(asked, found.again, history.stopped, since)
-            leave(history, kept.to_leave(folder, overrides, own_code, asked.keys), asked, trackers)
+            keeper.check()
+            left = kept.to_leave(folder, overrides, own_code, asked.keys)
+            leave(history, left, asked, trackers, keeper)
         return status_of(history, keeper.turned_away)
 
 

@@ -161,8 +161,9 @@ def _run_kept(
     with held(fed, asked.out, asked.keys):
         with warnings_told(), live, plain_alone():
             history = kept.go_on(fed)
+        keeper.check()
         experiment = kept.to_leave(asked.out, own_code=True, keys=asked.keys)
-        leave(history, experiment, asked, trackers)
+        leave(history, experiment, asked, trackers, keeper)
     return experiment, history, keeper.turned_away
 
 

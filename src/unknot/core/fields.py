@@ -15,6 +15,11 @@ from unknot.core.errors import ConfigError, nearest
 
 T = TypeVar("T")
 
+EACH = "a value a client"
+"""Marks the type of an option that has a value for each client, or says who is where by number:
+``Annotated[tuple[float, ...], EACH]``. What it says of a client stays in a kept run once the client has left,
+and that is told."""
+
 _WORDS = {int: "a whole number", float: "a number", bool: "true or false", str: "a text"}
 _NUMBERS: dict[type, Any] = {int: Integral, float: Real}
 

@@ -12,24 +12,26 @@ import copy
 import re
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
-from unknot.core.errors import ConfigError, RequestError, nearest
-from unknot.core.fields import choose, convert, field_names, read_toml, refuse_unknown
+from unknot.core.errors import ConfigError, RequestError, UnknotError, nearest
+from unknot.core.fields import EACH, choose, convert, field_names, read_toml, refuse_unknown
 from unknot.core.metrics import USUAL, as_metrics
 from unknot.core.registry import (
     Option,
     Registry,
     as_written,
     beside,
+    changed,
     datasets,
     engines,
     filled,
     methods,
     models,
+    named_paths,
     options_of,
     paces,
     selectors,
@@ -65,6 +67,8 @@ TEXTS = "texts"
 """The name of a table of texts of your own; a column of it can say who holds what."""
 PRETRAINED = "pretrained"
 """The name of language models from files, which bring their tokenizers along."""
+FOLDERS_OWN = ("name", "corrupt", "corruption")
+"""What a section of such data has beside what says how it is read."""
 USUAL_DEAL: Mapping[str, Any] = {"clients": 20, "alpha": 0.5}
 """What a file need not say of the Dirichlet partition, which holds where it names no other."""
 
@@ -85,7 +89,7 @@ class DataSpec:
     """Samples that are nobody's, without targets, which the server may use (distillation)."""
     test: str = "all"
     """What is tested on: "all" test samples, or those dealt to the "clients" at the start."""
-    corrupt: tuple[int | str, ...] = ()
+    corrupt: Annotated[tuple[int | str, ...], EACH] = ()
     """Clients whose training data is made worthless."""
     corruption: str = "noise"
     """By what: "noise", random "labels", or "zero" for all inputs."""
@@ -312,12 +316,60 @@ class Experiment:
 
 def from_anywhere(table: Mapping[str, Any]) -> dict[str, Any]:
     """The same table, in which files and folders are named from the root: those of options that are paths."""
+    return each_section(table, lambda _, values, options, registry: whole_paths(options, values, registry))
+
+
+def paths_in(table: Mapping[str, Any]) -> dict[str, list[str]]:
+    """The files and folders that a table names, by section and option: those of options that are paths.
+
+    What is wrong with a section is told when its turn comes: then nothing that it names is opened.
+    """
+    found: dict[str, list[str]] = {}
+
+    def look(
+        section: str, values: Mapping[str, Any], options: Mapping[str, Option], registry: Registry[Any] | None
+    ) -> Mapping[str, Any]:
+        for place, path in named_paths(options, values, registry):
+            found.setdefault(f"{section}.{place}", []).append(path)
+        return values
+
+    each_section(table, look, skip=(UnknotError, LookupError, TypeError, ValueError, AttributeError))
+    return found
+
+
+def of_each_client(table: Mapping[str, Any]) -> list[str]:
+    """The settings of a table that have a value for each client (`EACH`), by section and option."""
+    found: list[str] = []
+
+    def look(
+        section: str, values: Mapping[str, Any], options: Mapping[str, Option], registry: Registry[Any] | None
+    ) -> Mapping[str, Any]:
+        def note(value: object, option: Option, place: str) -> object:
+            if option.each and value:
+                found.append(f"{section}.{place}")
+            return value
+
+        return changed(options, values, note, registry)
+
+    each_section(table, look)
+    return found
+
+
+def each_section(
+    table: Mapping[str, Any],
+    change: Callable[[str, Mapping[str, Any], Mapping[str, Option], Registry[Any] | None], Mapping[str, Any]],
+    skip: tuple[type[Exception], ...] = (),
+) -> dict[str, Any]:
+    """The same table, in which each section is as `change` gives it, by its name, values and options.
+
+    One whose options cannot be told is left as it is, where the reason is to be skipped.
+    """
     folder = convert(table.get("modules", ""), str, "modules")
     with beside(folder) if folder else nullcontext():
         found = dict(table)
         for section in [name for name in _OPTIONS if isinstance(table.get(name), Mapping)]:
-            options, registry = _OPTIONS[section](table[section])
-            found[section] = whole_paths(options, table[section], registry)
+            with suppress(*skip):
+                found[section] = change(section, table[section], *_OPTIONS[section](table[section]))
         return found
 
 
@@ -448,7 +500,7 @@ def _folder(table: dict[str, Any]) -> DataSpec:
     """A folder's files say who holds what: nothing is dealt out."""
     from unknot.data.client_files import folder
 
-    fixed, theirs = ("name", "corrupt", "corruption"), options_of(folder, given=0)
+    fixed, theirs = FOLDERS_OWN, options_of(folder, given=0)
     deals = {"clients", "alpha", *options_of(DataSpec)} - {*fixed, *theirs}
     if useless := [key for key in table if key in deals]:
         raise ConfigError(
@@ -572,7 +624,8 @@ def _of_data(table: Mapping[str, Any]) -> _Options:
         return _chosen(datasets, DataSpec.name, DataSpec)(table)
     from unknot.data.client_files import folder
 
-    return options_of(folder, given=0), None
+    own = options_of(DataSpec)
+    return {**options_of(folder, given=0), **{name: own[name] for name in FOLDERS_OWN}}, None
 
 
 _OPTIONS = {

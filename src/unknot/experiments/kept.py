@@ -3,19 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from unknot.core.by_number import Numbers, by_name, by_number, numbers_in
 from unknot.core.data import FederatedData
 from unknot.core.errors import StoreError
 from unknot.core.keys import Key
-from unknot.core.registry import NotImported, nothing_imported
+from unknot.core.registry import NotImported, Option, Registry, changed, nothing_imported
 from unknot.data.corrupt import corrupt
-from unknot.experiments.config import ERASED, FOLDER, TEXTS, Experiment, from_anywhere
-from unknot.experiments.simulate import assemble, data_of, prepare
+from unknot.data.dataset import Dataset
+from unknot.experiments.config import (
+    ERASED,
+    FOLDER,
+    TEXTS,
+    Experiment,
+    apply_overrides,
+    each_section,
+    from_anywhere,
+    of_each_client,
+    paths_in,
+)
+from unknot.experiments.files_read import FILES, digests_of
+from unknot.experiments.held import APART, Held, held_in, held_of
+from unknot.experiments.simulate import assemble, dealt, read
 from unknot.federation import Federation, History, Length, Observer
+
+NAMING = ("data", "method", "select")
+"""The sections whose settings may list clients by name."""
 
 
 def keep(
@@ -44,17 +61,28 @@ def begin(
 
     `instead` of a run that the folder holds, which is removed once this one is known to be possible.
     """
+    from unknot.store.erasing import EACH
     from unknot.store.keeper import EVERY, RunKeeper
     from unknot.store.look import discard
     from unknot.store.sample_ids import counted
 
-    fed = prepare(experiment, observers)
+    source = read(experiment)
+    fed = assemble(experiment, dealt(experiment, source), observers)
     table = table_of(experiment, fed.data)
     fed.experiment = counted(table)
     fed.begin(experiment.length, requests=experiment.requests)
+    held = held_of(experiment, source, fed.data) if numbers_in(table.get("data")) else Held()
     if instead:
         discard(folder, keys)
-    RunKeeper.create(fed, folder, keys=keys, every=EVERY if every is None else every, table=table)
+    RunKeeper.create(
+        fed,
+        folder,
+        keys=keys,
+        every=EVERY if every is None else every,
+        table=table,
+        also={APART: held.apart, EACH: of_each_client(table), FILES: digests_of(paths_in(table))},
+        places=held.places,
+    )
     return fed
 
 
@@ -77,13 +105,16 @@ def resume(
     from unknot.store.naming import begun, check_whole, named_in
 
     check_whole(folder, keys)
-    experiment = experiment_of(folder, overrides, own_code)
+    _check_files(folder, own_code)
+    experiment = experiment_of(folder, overrides, own_code, keys)
     noted = begun(folder)
     names = named_in(folder, keys) if noted.get("named") else None
     if type(count := noted.get("clients")) is not int:
         raise StoreError(f"{folder}: the log does not say how many clients there were: it was changed")
+    missing = set() if names is None else numbers_in(experiment.table.get("data")) - names.keys()
+    held = held_in(folder, keys) if missing else None
     with _code_asked_for(folder, own_code):
-        fed = assemble(experiment, _data_again(experiment, names), observers, clients=count)
+        fed = assemble(experiment, _data_again(experiment, names, held), observers, clients=count)
     if names is not None:
         fed.data.called(names)  # the weights to start from may know more, of whom the run knows nothing now
     fed.experiment = experiment.table
@@ -91,14 +122,21 @@ def resume(
     return fed
 
 
-def _data_again(experiment: Experiment, names: Mapping[int, str] | None) -> FederatedData:
+def _data_again(
+    experiment: Experiment, names: Mapping[int, str] | None, held: Held | None = None
+) -> FederatedData:
     """Who holds what of an experiment's data, by the numbers that a run in a folder knows.
 
-    Numbers are in what was kept of the experiment: what it does to single clients comes after them.
+    Numbers are in what was kept of the experiment: what it does to single clients comes after them. Where
+    the data was read without somebody, the others hold what they `held`.
     """
     spec = experiment.data
     options = {name: value for name, value in spec.options.items() if name != "ids"}
-    data = data_of(replace(experiment, data=replace(spec, corrupt=(), options=options)))
+    plain = replace(experiment, data=replace(spec, corrupt=(), options=options))
+    source, rows = read(plain), None
+    if names is not None and held is not None and isinstance(source, Dataset):
+        rows = held.again(source, names)
+    data = dealt(plain, source, rows)
     if names is not None:
         data = numbered_as(data, names)
     there = [client for client in spec.corrupt if client in data]
@@ -154,25 +192,33 @@ def last_round(fed: Federation, rounds: int | None = None) -> int | None:
     return end + rounds
 
 
-def experiment_of(folder: str | Path, overrides: Iterable[str] = (), own_code: bool = False) -> Experiment:
-    """The experiment that a run in a folder comes from; its requests call clients by number.
+def experiment_of(
+    folder: str | Path,
+    overrides: Iterable[str] = (),
+    own_code: bool = False,
+    keys: str | Path | None = None,
+) -> Experiment:
+    """The experiment that a run in a folder comes from; its table calls clients by number.
 
-    Its table has how many samples a request names; such requests themselves are the run's alone.
+    Its settings have the names of who is still there. Its table has how many samples a request names; such
+    requests themselves are the run's alone.
     """
-    from unknot.store.naming import begun
+    from unknot.store.naming import begun, named_in
     from unknot.store.sample_ids import without
 
     place = Path(folder)
-    table = begun(place).get("table")
+    noted = begun(place)
+    table = noted.get("table")
     if not isinstance(table, Mapping):
         raise StoreError(
             f"the run in {place} comes from Python, not from a file: build the same federation, "
             "unknot.simulate(..., store=folder), and call resume() on it"
         )
+    said = apply_overrides(without(table), overrides)
     with _code_asked_for(folder, own_code):
-        found = Experiment.of(without(table), overrides)
+        found = Experiment.of(_called(said, named_in(folder, keys)) if noted.get("named") else said)
     requests = {"request": table["request"]} if "request" in table else {}
-    return _read_from(found, {**found.table, **requests})
+    return _read_from(found, {**said, **requests})
 
 
 @contextmanager
@@ -191,25 +237,46 @@ def _code_asked_for(folder: str | Path, own_code: bool) -> Iterator[None]:
         ) from None
 
 
-def reads(folder: str | Path, keys: str | Path | None = None) -> list[str]:
+def reads(folder: str | Path, keys: str | Path | None = None, own_code: bool = False) -> list[str]:
     """The files and folders that a run's experiment names, which are read where it is gone on with.
 
-    None of them is opened here; and the folder is found whole first.
+    They are the values of options whose type names `Path`. None of them is opened here; and the folder is
+    found whole first. What names code that may not be imported is refused later, with all that it names.
     """
-    from unknot.store.naming import begun, check_whole
+    from unknot.store.naming import check_whole
 
     check_whole(folder, keys)
+    return list(dict.fromkeys(path for paths in _named(folder, own_code).values() for path in paths))
+
+
+def _named(folder: str | Path, own_code: bool) -> dict[str, list[str]]:
+    """The same by section and option."""
+    from unknot.store.naming import begun
+
     table = begun(folder).get("table")
-    parts = table if isinstance(table, Mapping) else {}
-    places = {
-        "data": ("path", "root", "tokenizer"),
-        "model": ("initial", "path", "tokenizer"),
-        "select": ("policy",),
-    }
-    tables = [(part, names) for key, names in places.items() if isinstance(part := parts.get(key), Mapping)]
-    said = [part[name] for part, names in tables for name in names if isinstance(part.get(name), str)]
-    words = ("bytes", "characters")  # no files, but tokenizers of ours
-    return [path for path in dict.fromkeys(said) if path not in words]
+    with nullcontext() if own_code else nothing_imported():
+        return paths_in(table) if isinstance(table, Mapping) else {}
+
+
+def _check_files(folder: str | Path, own_code: bool) -> None:
+    """Refuse files that are not what they were when the run was begun: it would go on to other bits.
+
+    Those of data are known by what clients and the server hold of them.
+    """
+    from unknot.store.naming import begun
+
+    known = begun(folder).get(FILES, {})
+    if not isinstance(known, Mapping) or not all(isinstance(one, list) for one in known.values()):
+        raise StoreError(f"{folder}: the log does not say which files were read: it was changed")
+    named = {place: paths for place, paths in _named(folder, own_code).items() if place in known}
+    for place, now in digests_of(named).items():
+        for path, then, here in zip(named[place], known[place], now, strict=False):
+            if then != here:
+                what = "is not what it was when the run was begun" if here else "is not there any more"
+                raise StoreError(
+                    f"{folder}: {path} ({place}) {what}, and the run would go on to other bits: put the file "
+                    "back that it was begun with"
+                )
 
 
 def to_leave(
@@ -227,19 +294,25 @@ def to_leave(
     from unknot.store.naming import begun, database, keyring_of, named_in
     from unknot.store.sample_ids import known, put_back
 
-    found = experiment_of(folder, overrides, own_code)
+    found = experiment_of(folder, overrides, own_code, keys)
     with Database.open(database(folder), readonly=True) as db:
         table = put_back(found.table, known(db, keyring_of(folder, keys)))
     if begun(folder).get("named"):
-        table = _by_name(table, named_in(folder, keys))
+        names = named_in(folder, keys)
+        table = _by_name(_called(table, names), names)
     return _read_from(found, table)
+
+
+def _called(table: Mapping[str, Any], names: Mapping[int, str]) -> dict[str, Any]:
+    """An experiment whose settings list clients by name again, as far as they are still there."""
+    return {key: by_name(value, names) if key in NAMING else value for key, value in table.items()}
 
 
 def _by_name(table: Mapping[str, Any], names: Mapping[int, str]) -> dict[str, Any]:
     """An experiment that calls clients by name again, as far as they are still there."""
     found, data = dict(table), dict(table.get("data", {}))
     if "request" in table:
-        found["request"] = [_named(one, names) for one in table["request"]]
+        found["request"] = [_request_by_name(one, names) for one in table["request"]]
     if "corrupt" in data:
         data["corrupt"] = [names[client] for client in data["corrupt"] if client in names]
     if "ids" in data:
@@ -247,7 +320,7 @@ def _by_name(table: Mapping[str, Any], names: Mapping[int, str]) -> dict[str, An
     return {**found, "data": data}
 
 
-def _named(request: Mapping[str, Any], names: Mapping[int, str]) -> dict[str, Any]:
+def _request_by_name(request: Mapping[str, Any], names: Mapping[int, str]) -> dict[str, Any]:
     kind = "erase" if "erase" in request else "join"
     who = request[kind] if isinstance(request[kind], list | tuple) else [request[kind]]
     there = [names[client] for client in who if client in names]
@@ -280,7 +353,21 @@ def table_of(experiment: Experiment, data: FederatedData) -> dict[str, Any]:
     seen = _seen(experiment, data)
     if said or seen:
         table["data"] = {**seen, **said}
-    return table
+    if not data.names:
+        return table
+    everybody, nobody = Numbers(data.names), Numbers({})
+
+    def unnamed(
+        section: str, values: Mapping[str, Any], options: Mapping[str, Option], registry: Registry[Any] | None
+    ) -> Mapping[str, Any]:
+        if section not in NAMING:
+            return values
+        # Own files say themselves who the clients are: what is listed beside them are columns and classes.
+        files = section == "data" and experiment.data.name in (FOLDER, TEXTS)
+        who = nobody if files else everybody
+        return changed(options, values, lambda value, *_: by_number(value, who), registry)
+
+    return each_section(table, unnamed)
 
 
 def _seen(experiment: Experiment, data: FederatedData) -> dict[str, Any]:

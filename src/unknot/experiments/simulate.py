@@ -30,7 +30,7 @@ from unknot.core.weights import Layout, Weights
 from unknot.core.wording import Wording
 from unknot.data.corrupt import corrupt
 from unknot.data.dataset import Dataset
-from unknot.data.partition import federate
+from unknot.data.partition.federate import Drawn, drawn, put_together
 from unknot.experiments.config import FOLDER, PRETRAINED, TEXTS, Course, DataSpec, EngineSpec, Experiment
 from unknot.federation import Federation, History, Method, Observer, Setup, SetupParts
 from unknot.models import build
@@ -276,21 +276,22 @@ def _own_tokenizer(experiment: Experiment) -> dict[str, str]:
     return {"tokenizer": str(own_tokenizer(options["path"], options.get("tokenizer")))}
 
 
-def dealt(experiment: Experiment, source: Dataset | FederatedData) -> FederatedData:
-    """Who holds what of it, by the experiment's seed."""
+def draw(experiment: Experiment, source: Dataset) -> Drawn:
+    """Which rows of a data set are whose, by the experiment's seed."""
+    spec, key = experiment.data, Key.root(experiment.seed)
+    with as_written("data", options_of(DataSpec), alone=False):
+        return drawn(source, spec.partition, key, spec.validation, spec.test_samples, spec.public)
+
+
+def dealt(
+    experiment: Experiment, source: Dataset | FederatedData, rows: Drawn | None = None
+) -> FederatedData:
+    """Who holds what of it: as was drawn before (`rows`), or by the experiment's seed."""
     spec = experiment.data
     if isinstance(source, FederatedData):
         data = source
     else:
-        with as_written("data", options_of(DataSpec), alone=False):
-            data = federate(
-                source,
-                spec.partition,
-                key=Key.root(experiment.seed),
-                validation=spec.validation,
-                test_samples=spec.test_samples,
-                public=spec.public,
-            )
+        data = put_together(source, draw(experiment, source) if rows is None else rows)
     if spec.test == "clients":
         data = _tested_on_shares(data)
     if spec.corrupt:

@@ -7,12 +7,13 @@ again at 140 s goes through the same order of arrivals as one that starts at 0.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Annotated, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from unknot.core.errors import ConfigError
+from unknot.core.fields import EACH
 from unknot.core.keys import Key
 from unknot.core.registry import clocks
 
@@ -82,7 +83,7 @@ class Pareto:
 class Trace:
     """Measured slowness, a number a client."""
 
-    factors: tuple[float, ...]
+    factors: Annotated[tuple[float, ...], EACH]
     """Slownesses, each above 0: client k has the (k mod length)-th."""
 
     def __post_init__(self) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from unknot.core.by_number import Numbers
 from unknot.core.metrics import Metric
 from unknot.core.requests import Erase
 from unknot.core.weights import Layout
@@ -24,15 +25,19 @@ ADAPTER = ".lora_A.weight"
 
 
 def describe(method: Method, state: State, metrics: Sequence[Metric], called: str) -> dict[str, Any]:
-    """How a federation is set up. Of the data there are only sizes: what a client holds is its own."""
+    """How a federation is set up. Of the data there are only sizes: what a client holds is its own.
+
+    Clients that a method or a selector lists by name are numbers: a name goes with its client.
+    """
     data = state.data
+    numbers = Numbers(data.names) if data.names else None
     return {
-        "method": {"name": method.name, **plain(method)},
+        "method": {"name": method.name, **plain(method, numbers)},
         "recipe": plain(state.recipe),
         "pace": plain(state.pace),
         "aggregate": plain(state.aggregate),
         "clock": plain(state.clock),
-        "select": {**plain(state.select), "when": state.select_when},
+        "select": {**plain(state.select, numbers), "when": state.select_when},
         "seed": state.seed,
         "metrics": [metric.name for metric in metrics],
         "model": {
@@ -70,12 +75,15 @@ def below(layout: Layout) -> dict[str, Any]:
     }
 
 
-def plain(value: Any) -> Any:
-    """Numbers, texts, lists, tables. What is more than its settings is named by its kind alone."""
+def plain(value: Any, numbers: Numbers | None = None) -> Any:
+    """Numbers, texts, lists, tables. What is more than its settings is named by its kind alone.
+
+    With `numbers`, those whom lists and tables name are numbers.
+    """
     if isinstance(value, np.generic):
-        return plain(value.item())
+        return plain(value.item(), numbers)
     if isinstance(value, Enum):
-        return plain(value.value)
+        return plain(value.value, numbers)
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, int | str):  # plain ones: torch's version is a kind of text
@@ -83,16 +91,21 @@ def plain(value: Any) -> Any:
     if isinstance(value, float):
         return float(value) if math.isfinite(value) else str(value)
     if isinstance(value, Mapping):
-        return {str(name): plain(item) for name, item in value.items()}
+        return {_listed(str(name), numbers): plain(item, numbers) for name, item in value.items()}
     if isinstance(value, list | tuple | set | frozenset):
-        return [plain(item) for item in (sorted(value) if isinstance(value, set | frozenset) else value)]
+        items = sorted(value) if isinstance(value, set | frozenset) else value
+        return [_listed(plain(item, numbers), numbers) for item in items]
     settings = [item.name for item in fields(value) if item.init] if is_dataclass(value) else []
     # What was learned from data has a lineage of its own: it is no setting.
     own = [name for name in settings if not name.startswith("_") and not _learned(getattr(value, name))]
     return {
         "kind": getattr(value, "__name__", type(value).__name__),
-        **{name: plain(getattr(value, name)) for name in own},
+        **{name: plain(getattr(value, name), numbers) for name in own},
     }
+
+
+def _listed(item: Any, numbers: Numbers | None) -> Any:
+    return numbers.mark(item) if isinstance(item, str) and numbers is not None else item
 
 
 def _learned(value: Any) -> bool:

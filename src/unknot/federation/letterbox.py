@@ -104,6 +104,10 @@ class Keeper(Protocol):
         """Keep all that the federation remembers, as it is now, between two steps."""
         ...
 
+    def check(self) -> None:
+        """Raise where the folder is not the one any more that this process took."""
+        ...
+
     def close(self) -> None:
         """Let go of the folder: another process may take it up."""
         ...

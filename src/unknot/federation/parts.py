@@ -8,11 +8,13 @@ the numbers that they were given: another one at a resumption is found.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import is_dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 from weakref import WeakKeyDictionary
 
+from unknot.core.registry import options_of
 from unknot.core.written import NotPlain, Reader, Unreadable, Writer, attributes_of
 from unknot.federation.aggregators import Aggregate, new_aggregator
 
@@ -144,6 +146,19 @@ def parts_of(fed: Federation) -> dict[str, object]:
         "schedule": setup.recipe.schedule,
         **metrics,
     }
+
+
+def of_each_client(fed: Federation) -> list[str]:
+    """The settings of a federation's parts that have a value for each client (`EACH`), by part and name."""
+    return [place for name, part in parts_of(fed).items() for place in _of_each(part, name)]
+
+
+def _of_each(part: object, where: str) -> Iterator[str]:
+    for option in options_of(type(part)).values() if is_dataclass(part) else ():
+        place, value = f"{where}.{option.name}", getattr(part, option.name, None)
+        if option.each and value:
+            yield place
+        yield from _of_each(value, place)
 
 
 def check_numbers(before: Mapping[str, object], now: Mapping[str, object]) -> None:

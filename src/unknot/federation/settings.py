@@ -18,10 +18,10 @@ from typing import Any, cast
 import numpy as np
 from torch import Tensor
 
-from unknot.core.written import NotPlain, attributes_of
+from unknot.core.written import NotPlain, Writer, attributes_of
 
 DEEP = 30
-Number = bool | int | float | None
+Number = bool | int | float | str | None
 _WHERE = {
     "method": "what a method remembers belongs into lane.notes (structure) or desk.archive (weights)",
     "pace": "a pace has settings alone: let it go by what it is asked",
@@ -53,7 +53,8 @@ class Settings:
 def numbers_of(parts: Mapping[str, object]) -> dict[str, Number]:
     """The numbers and truth values that parts were given, by place: to compare with those of another process.
 
-    Texts are left out: one may be a client's name. So are the fields of dataclasses, which the record has.
+    Texts are left out: one may be a client's name. So are the fields of dataclasses, which the record has,
+    but for what was learned, of which there is a digest: it is no setting, and another gives other bits.
     """
     found: dict[str, Number] = {}
     for name, part in parts.items():
@@ -61,9 +62,22 @@ def numbers_of(parts: Mapping[str, object]) -> dict[str, Number]:
         known = {field.name for field in fields(part)} if is_dataclass(part) else set()
         for attribute, value in held.items():
             own = not attribute.startswith("_") and attribute not in known
+            if attribute in known and hasattr(value, "lineage") and not hasattr(value, "fresh"):
+                found[f"{name} {type(part).__name__}.{attribute}"] = _digest(value)
             if own and type(value) in (bool, int, float, type(None)):
                 found[f"{name} {type(part).__name__}.{attribute}"] = cast(Number, value)
     return found
+
+
+def _digest(learned: Any) -> str | None:
+    """Of the numbers of something that was learned; None where it has no written form."""
+    held = learned.remembered() if hasattr(learned, "remembered") else attributes_of(learned)
+    out = Writer()
+    try:
+        out.put({name: value for name, value in held.items() if name != "lineage"})
+    except NotPlain:
+        return None
+    return hashlib.sha256(out.written().content).hexdigest()
 
 
 class _Look:

@@ -8,6 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from unknot.core.by_number import without
 from unknot.core.errors import StoreError
 from unknot.federation.describe import plain as settings
 from unknot.federation.environment import environment
@@ -48,7 +49,8 @@ def check_setup(fed: Federation, now: Mapping[str, Any], db: Database, folder: P
         raise StoreError(f"{folder}: the log does not say how the run is measured: it was changed")
 
     def check(before: Mapping[str, Any]) -> None:
-        pairs = [(part, before.get(part), now[part]) for part in SETTINGS]
+        gone = fed.data.erased  # who was listed, and has left, may be listed or not
+        pairs = [(part, without(before.get(part), gone), without(now[part], gone)) for part in SETTINGS]
         pairs += zip(("evaluate_every", "evaluate_on"), was, measured, strict=True)
         _check_same(pairs, folder)
 

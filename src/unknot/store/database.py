@@ -10,7 +10,7 @@ import os
 import sqlite3
 import threading
 import weakref
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import astuple, replace
 from datetime import UTC, datetime
@@ -58,6 +58,8 @@ class Database:
         self._turn = threading.RLock()  # a transaction is one turn
         self._inside = self._closed = False
         self._version = -1
+        self.guard: Callable[[], None] | None = None
+        """Raises where the file is not this process's any more: asked before whatever is done here."""
         _OPEN.add(self)
 
     @classmethod
@@ -125,6 +127,8 @@ class Database:
                 "build the federation again for its folder (store=), or unknot resume, and go on with that"
             )
         self._process.check(self.path)
+        if self.guard is not None:
+            self.guard()
 
     def __enter__(self) -> Self:
         return self

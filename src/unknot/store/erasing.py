@@ -8,16 +8,18 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from unknot.core.by_number import Numbers, texts_in
 from unknot.core.errors import StoreError
 from unknot.core.written import plain_data
 from unknot.store import sealed
 from unknot.store.checkpoint import STATE, Checkpoint
 from unknot.store.database import Database
-from unknot.store.entries import plain, read_plain
+from unknot.store.entries import plain, read_begun, read_plain
 from unknot.store.files import remove, sweep
 from unknot.store.files import told as tell
 from unknot.store.inbox import body_of, hidden_of, told_of
@@ -31,8 +33,8 @@ if TYPE_CHECKING:
 _LEFT = ("config.toml", "record.json", "report.html", "model.safetensors", "timeline.png")
 RESULTS = (*_LEFT, *(f".part.{name}" for name in _LEFT))
 """What an earlier end of the run left, whole or half: it knows the erased client, or its name."""
-EACH = ("probabilities", "expires", "factors", "corrupt")
-"""Settings that have a value for each client, or name clients."""
+EACH = "each"
+"""The log's word, at the beginning of a run, for its settings that have a value for each client."""
 PATIENCE = 2.0
 """Seconds that readers of the database are waited for."""
 
@@ -43,6 +45,7 @@ def scrub(keeper: RunKeeper, clean: Checkpoint, state: str, told: Scrubbing) -> 
     Who was erased in part gets a new key: what the erased samples shaped was sealed under the old one.
     """
     folder, whole = keeper.folder, told.whole
+    keeper.check()
     states = sweep(folder / STATE, {f"{state}.state"})
     keeper.keyring.destroy(whole)
     removed = keeper.vault.retain(set(clean.tensors))
@@ -51,6 +54,7 @@ def scrub(keeper: RunKeeper, clean: Checkpoint, state: str, told: Scrubbing) -> 
     keeper.vault.reseal(set(renewed))
     results = [name for name in RESULTS if os.path.lexists(folder / name)]
     pictures = [name for name in left_in(keeper.db, folder) if name not in results]
+    keeper.check()
     for name in (*results, *pictures):
         remove(folder / name)
     with keeper.db.transaction():
@@ -74,6 +78,7 @@ def scrub(keeper: RunKeeper, clean: Checkpoint, state: str, told: Scrubbing) -> 
         "keys_written": keeper.keyring.written,
         "approximate": told.approximate,
         "known": list(told.known),
+        "settings": list(told.settings),
         "truncated": keeper.db.truncate(PATIENCE),
     }
 
@@ -113,15 +118,21 @@ class Scrubbing:
     """The method, where it is approximate: what it serves may know them still."""
     known: tuple[int, ...] = ()
     """Whom of them the method knowingly keeps something of."""
+    settings: tuple[str, ...] = ()
+    """The settings of the experiment that are a name of theirs, and stay."""
 
     def __post_init__(self) -> None:
+        if type(self.settings) is not tuple or not all(type(place) is str for place in self.settings):
+            raise StoreError("an entry of the log names no settings: it was changed")
         for numbers in (self.whole, self.parts, self.requests, self.known):
             if type(numbers) is not tuple or not all(map(is_count, numbers)):
                 raise StoreError("an entry of the log names no clients: it was changed")
 
 
-def stays(erased: Mapping[str, Any], table: object = None) -> list[str]:
-    """What is left after an erasure that the log tells of, and why, a line each; `table` is the experiment.
+def stays(erased: Mapping[str, Any], each: object = None) -> list[str]:
+    """What is left after an erasure that the log tells of, and why, a line each.
+
+    `each` are the settings with a value for each client, by name.
 
     But for what a method knowingly keeps, no line names who was erased: those of several erasures are the
     same, and need be said once. Results are what the run's end leaves: config.toml, record.json, report.html.
@@ -138,8 +149,12 @@ def stays(erased: Mapping[str, Any], table: object = None) -> list[str]:
             "what all data was like when the run was begun: samples in all, names of classes and of columns "
             "(log, checkpoint, results)",
         ]
-        if settings := _of_each(table):
+        if settings := _of_each(each):
             found.append(f"settings with a value a client: {', '.join(settings)} (log, checkpoint, results)")
+        found += [
+            f"the setting {place} is its name, or has it: a run is what its settings say (log, results)"
+            for place in erased.get("settings", ())
+        ]
     if parts:
         found.append(
             "how many samples were erased; which, sealed until their client goes (config.toml has those that "
@@ -155,16 +170,27 @@ def stays(erased: Mapping[str, Any], table: object = None) -> list[str]:
     return found
 
 
-def _of_each(table: object) -> list[str]:
-    """The settings of an experiment that have a value a client; of a run made in Python, any there may be."""
-    if table is None:
-        return [f"{', '.join(EACH[:-1])} or {EACH[-1]}, where it has any"]
-    if not isinstance(table, Mapping):
-        return []
-    below = [name for inner in table.values() for name in (_of_each(inner) if inner is not None else [])]
-    return list(
-        dict.fromkeys([*(name for name in EACH if isinstance(table.get(name), list | tuple)), *below])
-    )
+def called_so(db: Database, keyring: Keyring, clients: Collection[int]) -> tuple[str, ...]:
+    """The settings of a run's experiment that are the name of one of these clients.
+
+    Asked while names can still be opened. What lists clients has their numbers, and is none of these.
+    """
+    entry = db.last("begun")
+    table = None if entry is None else read_begun(entry.body).get("table")
+    names = {}
+    for client, sealed_name in db.client_names().items():
+        if client in clients:
+            with suppress(StoreError, UnicodeDecodeError):
+                names[client] = keyring.open(client, sealed_name, b"name").decode()
+    theirs = Numbers(names)
+    found = (place for place, text in texts_in(table) if theirs.of(text) is not None)
+    return tuple(dict.fromkeys(found))
+
+
+def _of_each(settings: object) -> list[str]:
+    """The settings with a value a client, as the log notes them at the beginning."""
+    listed = settings if isinstance(settings, list | tuple) else ()
+    return [one for one in listed if isinstance(one, str)]
 
 
 def _clients(numbers: object) -> str:

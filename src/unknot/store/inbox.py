@@ -103,6 +103,8 @@ class StoredInbox(Letterbox):
         self._tickets: dict[int, Ticket] = {}
         self.closed = False
         """Whether the run was let go of: then nothing is asked here any more."""
+        self.guard: Callable[[], None] | None = None
+        """Raises where the folder is another one by now."""
 
     def put(self, request: Request | Named) -> Ticket:
         """Ask for something, from any thread."""
@@ -119,6 +121,8 @@ class StoredInbox(Letterbox):
                 "federation again for its folder (store=), or ask by unknot forget"
             )
         made = self._by_number(request) if isinstance(request, Named) else request
+        if self.guard is not None:
+            self.guard()
         with self._lock:
             db = Database.open(self._path)
             try:

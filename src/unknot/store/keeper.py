@@ -26,6 +26,7 @@ from unknot.federation.describe import describe
 from unknot.federation.history import Event, History, Served
 from unknot.federation.interrupts import check_now
 from unknot.federation.letterbox import Letter
+from unknot.federation.parts import of_each_client
 from unknot.store import erasing, older, sample_ids, sealed
 from unknot.store.checkpoint import STATE, Checkpoint, Named, check_marks, mark_of, marks_of, server_marks
 from unknot.store.compare import (
@@ -38,7 +39,7 @@ from unknot.store.compare import (
 )
 from unknot.store.database import Database
 from unknot.store.entries import plain, read_named, read_plain
-from unknot.store.erasing import RESULTS, Scrubbing
+from unknot.store.erasing import EACH, RESULTS, Scrubbing
 from unknot.store.files import (
     PART,
     check_ours,
@@ -66,7 +67,7 @@ from unknot.store.naming import (
 )
 from unknot.store.post import Post
 from unknot.store.rows import SERVED
-from unknot.store.sealed import IDS, MARKS, SAMPLES, pack_ids, unpack_ids
+from unknot.store.sealed import IDS, KINDS, MARKS, PLACES, pack_ids, unpack_ids
 from unknot.store.vault import Item, Vault
 
 if TYPE_CHECKING:
@@ -94,15 +95,17 @@ class RunKeeper:
         self.interrupted = False
         """Whether this process is to end: the run is kept before its next step, and broken off there."""
         self._stack = ExitStack()
-        self._stack.enter_context(Lock(folder))
+        self._lock = self._stack.enter_context(Lock(folder))
         try:
+            self.check()
             _tidy(folder)
             there = (folder / DATABASE).exists()
             self.db = Database.open(folder / DATABASE) if there else Database.create(folder / DATABASE)
             self._stack.callback(self.db.close)
+            self.db.guard = self._lock.check
             self.keyring = self._find_keys(keys, new)
             make_folder(folder / STATE)
-            self.vault = Vault(folder / WEIGHTS, self.keyring)
+            self.vault = Vault(folder / WEIGHTS, self.keyring, self._lock.check)
             self.post = Post(folder, self.db, self.keyring, self._end_if_asked)
         except BaseException:
             self._stack.close()
@@ -134,12 +137,15 @@ class RunKeeper:
         keys: str | Path | None = None,
         every: float = EVERY,
         table: Mapping[str, Any] | None = None,
+        also: Mapping[str, object] | None = None,
+        places: Mapping[int, bytes] | None = None,
     ) -> RunKeeper:
         """Keep a federation that has not been run yet in a folder of its own.
 
         `table` is the experiment that it comes from, without its requests: a run can then be gone on with
         from the folder alone. `keys` is where the keys go, apart from the folder if wanted. A folder in
-        which this was broken off before anything was kept is gone on with: what was asked there stays.
+        which this was broken off before anything was kept is gone on with: what was asked there stays. `also`
+        is noted with the beginning, and `places`, by client, are sealed.
         """
         place = Path(folder)
         check_ours(place)
@@ -150,15 +156,24 @@ class RunKeeper:
             make_folders(Path(keys).parent)
         keeper = RunKeeper(place, None if keys is None else Path(keys), every, new=True)
         try:
-            keeper._begin(fed, table, keys)
+            keeper._begin(fed, table, keys, also or {}, places or {})
         except BaseException:
             keeper.close()
             raise
         return keeper
 
-    def _begin(self, fed: Federation, table: Mapping[str, Any] | None, keys: str | Path | None) -> None:
+    def _begin(
+        self,
+        fed: Federation,
+        table: Mapping[str, Any] | None,
+        keys: str | Path | None,
+        also: Mapping[str, object],
+        places: Mapping[int, bytes],
+    ) -> None:
         self._server, self._left = server_marks(fed.data), len(fed.data.erased)
         begun = {
+            EACH: of_each_client(fed),
+            **also,
             **noted(fed),
             "table": None if table is None else sample_ids.counted(table),
             "keys": None if keys is None else str(Path(keys).absolute()),
@@ -167,14 +182,15 @@ class RunKeeper:
             "named": bool(fed.data.names),
         }
         self.db.append([("begun", plain(begun))])  # before there are keys: so that they are known for ours
-        whose = {client for kind in (SAMPLES, MARKS, IDS) for client, _ in self.db.sealed(kind).values()}
+        whose = {client for kind in KINDS for client, _ in self.db.sealed(kind).values()}
         self.db.drop_clients({*self.db.client_names(), *whose})  # of a beginning that was broken off
         self.keyring.make(fed.data.clients)  # all: who leaves a request must not have to make one
         self.db.name_clients(
             {c: self.keyring.seal(c, n.encode(), b"name") for c, n in fed.data.names.items()}
         )
         sample_ids.keep(self.db, self.keyring, sample_ids.ids_in(table or {}))
-        sealed.keep(self.db, self.keyring, MARKS, {c: (c, mark) for c, mark in marks_of(fed.data).items()})
+        for kind, parts in ((MARKS, marks_of(fed.data)), (PLACES, places)):
+            sealed.keep(self.db, self.keyring, kind, {c: (c, part) for c, part in parts.items()})
         self._attach(fed)
         if fed._stint is not None:
             self._stint = fed._stint
@@ -202,6 +218,13 @@ class RunKeeper:
             raise
         return keeper
 
+    def check(self) -> None:
+        """Raise where the folder is not the one any more that this process took: see `Lock.check`.
+
+        All goes by its path, and what lies there by then may be another run.
+        """
+        self._lock.check()
+
     def close(self) -> None:
         """Let go of the folder: another process may take it up."""
         with suppress(StoreError):  # closed already, or in a forked process: nothing is left to do
@@ -226,6 +249,7 @@ class RunKeeper:
         self._stack.enter_context(KeyLock(path))
         found = new_keyring(self.folder, given) if new else own_keyring(self.db, self.folder, given)
         found.said = self.said
+        found.guard = self._lock.check
         return found
 
     def _destroy_again(self) -> None:
@@ -243,6 +267,7 @@ class RunKeeper:
         fed.keeper = self
         weakref.finalize(fed, _let_go, self._stack, os.getpid())
         fed.inbox = inbox = StoredInbox(self.folder / DATABASE, self.keyring, fed.data.number)
+        inbox.guard = self._lock.check
         self._stack.callback(setattr, inbox, "closed", True)
         self._due = time.monotonic() + self.every
 
@@ -408,6 +433,7 @@ class RunKeeper:
         owners = {digest: kept.owner for digest, kept in written.tensors.items()}
         ids = self._note_ids(fed)
         found = Checkpoint(written.content, owners, ids, self._server, self.db.head())
+        self.check()  # what came before may have taken long
         state = found.write(self.folder)
         named = self._named(fed, state)
         entries = [("event", body) for body in self._events]
@@ -423,6 +449,7 @@ class RunKeeper:
         if self._unfinished:
             self._finish_scrubbing()
         else:
+            self.check()
             sweep(self.folder / STATE, {f"{one.state}.state" for one, _ in self._open})
             self.vault.retain(frozenset().union(*(digests for _, digests in self._open)), SLACK)
         self._empty_rest()
@@ -496,6 +523,7 @@ class RunKeeper:
             tuple(asked),
             "" if fed.method.exact else fed.method.name,
             tuple(sorted((whole | parts) & fed.state.waived.clients)),
+            erasing.called_so(self.db, self.keyring, whole),
         )
 
     def _finish_scrubbing(self) -> None:

@@ -11,7 +11,7 @@ import logging
 import os
 import struct
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
@@ -62,6 +62,8 @@ class Keyring:
         self.mark, self.written = os.urandom(_MARK), 0
         self.said: list[str] = []
         """What whoever runs the run must know: that keys which were destroyed lie elsewhere."""
+        self.guard: Callable[[], None] | None = None
+        """Raises where what lies there is not this process's to write any more."""
         self._check = self._tried = b""  # the last bytes of the file as it was read, as it was to be written
         self._keys: dict[int, bytes] = {}
         self._next: dict[int, bytes] = {}
@@ -176,6 +178,8 @@ class Keyring:
         What somebody else wrote since would be undone, and a key that is destroyed would be there again. Who
         was interrupted in a writing cannot know whether it came to its end: then it is read from the file.
         """
+        if self.guard is not None:
+            self.guard()
         if not os.path.lexists(self.path):
             if self._check:
                 raise StoreError(

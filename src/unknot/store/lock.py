@@ -8,6 +8,7 @@ import os
 import socket
 import time
 import weakref
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -83,6 +84,24 @@ class Lock:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._let_go()
+
+    def check(self) -> None:
+        """Raise unless it is held, and still lies where it was taken.
+
+        A folder that is moved takes its lock along, and what comes to its place is somebody else's.
+        """
+        if self._descriptor is None:
+            raise StoreError(f"{self.folder} was let go of, and nothing is written there any more")
+        held, there = os.fstat(self._descriptor), None
+        with suppress(OSError):
+            there = os.stat(self.path, follow_symlinks=False)
+        if there is None or (there.st_dev, there.st_ino) != (held.st_dev, held.st_ino):
+            raise StoreError(
+                f"{self.folder} was moved, removed or replaced while this process (process {os.getpid()}) "
+                f"kept its run there: {self.path} is not the lock that it took. Nothing is written there or "
+                "removed any more. Where the folder lies elsewhere now, go on with it there, from its last "
+                "checkpoint: unknot resume; in Python, build the federation again with that folder (store=)"
+            )
 
     def _let_go(self) -> None:
         if self._descriptor is not None:

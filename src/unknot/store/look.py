@@ -21,7 +21,7 @@ from unknot.store import files
 from unknot.store.checkpoint import STATE
 from unknot.store.database import Database
 from unknot.store.entries import read_event, read_named, read_plain
-from unknot.store.erasing import RESULTS, left_in, stays
+from unknot.store.erasing import EACH, RESULTS, left_in, stays
 from unknot.store.inbox import told_of
 from unknot.store.keeper import WEIGHTS
 from unknot.store.keyring import KeyLock, Keyring
@@ -191,7 +191,7 @@ def _look(folder: str | Path, keys: str | Path | None) -> Look:
         model=one_line(told["model"]) if over else None,
         lineage=_called(told["lineage"], names) if over else None,
         requests=[*_of_file(table, when, served, asked, names), *(_of(one, names, keyring) for one in asked)],
-        erased=[_removed(one, at, names, noted.get("table")) for one, at in gone],
+        erased=[_removed(one, at, names, noted.get(EACH)) for one, at in gone],
         sizes=sizes(folder, keys),
         resumed=sum(before != after for before, after in pairwise(steps)),
     )
@@ -298,10 +298,10 @@ def discard(folder: str | Path, keys: str | Path | None = None) -> None:
                 files.remove(place / name)
 
 
-def _removed(found: Mapping[str, Any], at: str, names: Mapping[int, str], table: object) -> dict[str, Any]:
+def _removed(found: Mapping[str, Any], at: str, names: Mapping[int, str], each: object) -> dict[str, Any]:
     """What an erasure took from the disk, and what stays; who is still there is called by name."""
     called = [names.get(client, f"client {client}") for client in found["parts"]]
-    left = [one_line(line) for line in stays(found, table)]
+    left = [one_line(line) for line in stays(found, each)]
     return {**found, "at": at, "parts_called": called, "stays": left}
 
 

@@ -344,8 +344,8 @@ def removed_in(entry: Entry) -> Mapping[str, Any]:
         and type(found.get("truncated")) is bool
         and isinstance(found.get("approximate"), str)
         and all(isinstance(found.get(name), list) and all(map(is_count, found[name])) for name in numbers)
-        and isinstance(found.get("results"), list)
-        and all(isinstance(name, str) for name in found["results"])
+        and all(isinstance(found.get(name), list) for name in ("results", "settings"))
+        and all(isinstance(name, str) for name in (*found["results"], *found["settings"]))
     ):
         return found
     raise StoreError("an entry of the log is no erasure of ours: it was changed")

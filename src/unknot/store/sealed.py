@@ -21,6 +21,9 @@ MARKS = "marks"
 """A digest of what a client holds, by its number: in the open, it would confirm who guesses at the data."""
 IDS = "ids"
 """The ids that a checkpoint knows: of samples that were erased, and of such as are to be."""
+PLACES = "places"
+"""Which of its own rows a client holds, by its number, where data may be read without somebody one day."""
+KINDS = (SAMPLES, MARKS, IDS, PLACES)
 Parts = Mapping[int, tuple[int, bytes]]
 """By number: whose it is, and what."""
 
@@ -50,7 +53,7 @@ def opened(db: Database, keyring: Keyring, kind: str) -> dict[int, tuple[int, by
 
 def seal_anew(db: Database, keyring: Keyring, clients: Collection[int]) -> None:
     """Seal all parts of these clients under their new keys; what cannot be opened stays as it is."""
-    for kind in (SAMPLES, MARKS, IDS) if clients else ():
+    for kind in KINDS if clients else ():
         parts = opened(db, keyring, kind).items()
         keep(db, keyring, kind, {n: (c, part) for n, (c, part) in parts if c in clients and part is not None})
 

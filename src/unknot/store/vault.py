@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -47,12 +47,12 @@ class Vault:
 
     A digest may lie there more than once, for several owners: who is erased takes nothing from the others,
     even where their numbers are the same. Who opened it alone changes the folder, and
-    no process that is forked from it.
+    no process that is forked from it; `guard` raises where it is not its own any more.
     """
 
-    def __init__(self, folder: str | Path, keyring: Keyring) -> None:
+    def __init__(self, folder: str | Path, keyring: Keyring, guard: Callable[[], None] | None = None) -> None:
         self.folder = Path(folder).absolute()
-        self._process = Process()
+        self._process, self._guard = Process(), guard
         self._keyring = keyring
         self._packs: dict[str, list[Place]] = {}
         self._sizes: dict[str, int] = {}
@@ -73,7 +73,7 @@ class Vault:
 
         What is there already, in the open or under the same owner's key, keeps the `clients` it came with.
         """
-        self._process.check(self.folder)
+        self._check()
         self._look()
         fresh = {digest: item for digest, item in items.items() if not self.keeps(digest, item.owner)}
         if not fresh:
@@ -116,7 +116,7 @@ class Vault:
         A pack with some left is written anew without the others, unless these are less than that part
         (`slack`) of it; all that is new is on the disk before anything goes.
         """
-        self._process.check(self.folder)
+        self._check()
         self._look()
         keep = digests if isinstance(digests, set | frozenset | dict) else set(digests)
         before = (len(self._packs), self.nbytes, sum(map(len, self._packs.values())))
@@ -138,6 +138,7 @@ class Vault:
             staying.add(name)
         point("vault:rewritten")
         gone = [name for name in self._packs if name not in staying]
+        self._check()
         self._changing = True
         files.sweep(self.folder, staying)
         self._leave_out(gone)
@@ -150,7 +151,7 @@ class Vault:
 
         What cannot be opened is left out: nobody could have read it.
         """
-        self._process.check(self.folder)
+        self._check()
         self._look()
         old = [name for name, kept in self._packs.items() if any(p.owner in owners for p in kept)]
         for name in old:
@@ -163,10 +164,17 @@ class Vault:
                 ]
             if parts:
                 self._write(parts)
+        self._check()
         self._changing = True
         for name in old:
             files.remove(self._path(name))
         self._leave_out(old)
+
+    def _check(self) -> None:
+        """Before anything is written or removed: is the folder still ours?"""
+        self._process.check(self.folder)
+        if self._guard is not None:
+            self._guard()
 
     def keeps(self, digest: str, owner: int | None) -> bool:
         """Whether a tensor lies here in the open, or under this owner's key."""
@@ -236,6 +244,7 @@ class Vault:
         for piece in (top, *(part.content for part in parts)):
             found.update(piece)
         name = found.hexdigest() + _SUFFIX
+        self._check()
         self._changing = True
         write_whole(self._path(name), top, *(part.content for part in parts))
         if name not in self._packs:

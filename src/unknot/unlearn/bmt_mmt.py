@@ -13,8 +13,10 @@ from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
+from typing import Annotated
 
 from unknot.core.errors import ConfigError, nearest
+from unknot.core.fields import EACH
 from unknot.core.jobs import Job
 from unknot.core.requests import Erase
 from unknot.federation import Desk, Guarantee, Lane, Method, Node
@@ -137,9 +139,9 @@ class MMT(InfluenceTree):
     """For b-ary: how many children a node has."""
     budget: int | None = None
     """For budget, which needs it: how many sub-federations at most."""
-    probabilities: tuple[float, ...] | None = None
+    probabilities: Annotated[tuple[float, ...], EACH] | None = None
     """How likely each client is to leave, by its number; left out: all alike."""
-    expires: tuple[float, ...] | None = None
+    expires: Annotated[tuple[float, ...], EACH] | None = None
     """For greedy, which needs it: when each client's data expires, by its number."""
     change: str = "keep"
     """After a leave or a join: "keep" the tree, or "rebuild" it, reusing models."""

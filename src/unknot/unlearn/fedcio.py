@@ -10,9 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Annotated
 
 from unknot.core.ensemble import Model
 from unknot.core.errors import ConfigError
+from unknot.core.fields import EACH
 from unknot.core.requests import Erase
 from unknot.federation import Desk, Guarantee, Lane
 from unknot.federation.clustered import Clustered, count_clusters, ensemble_of_clusters, mean_of_clusters
@@ -32,7 +34,7 @@ class FedCIO(Clustered):
 
     clusters: int | None = None
     """How many clusters; left out: 3, or one for each client where they are fewer."""
-    assignment: tuple[tuple[int, ...], ...] | None = None
+    assignment: Annotated[tuple[tuple[int, ...], ...], EACH] | None = None
     """Who is in which, a list of client numbers each; left out: dealt at random, as evenly as can be."""
     served: str = "mean"
     """The data-weighted "mean" of the clusters' models, or their "ensemble"."""

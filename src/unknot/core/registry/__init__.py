@@ -14,7 +14,16 @@ from typing import Any
 from unknot.core.registry.imports import NotImported, beside, nothing_imported
 from unknot.core.registry.names import Registry
 from unknot.core.registry.options import REQUIRED, Option, options_of
-from unknot.core.registry.sections import as_written, filled, registry_of, shared, taken, whole_paths
+from unknot.core.registry.sections import (
+    as_written,
+    changed,
+    filled,
+    named_paths,
+    registry_of,
+    shared,
+    taken,
+    whole_paths,
+)
 
 methods: Registry[Any] = Registry(
     "method", "unknot.methods", home="unknot.unlearn", of="unknot.federation.method:Method"
@@ -46,6 +55,7 @@ __all__ = [
     "aggregators",
     "as_written",
     "beside",
+    "changed",
     "clocks",
     "datasets",
     "engines",
@@ -54,6 +64,7 @@ __all__ = [
     "methods",
     "metrics",
     "models",
+    "named_paths",
     "nothing_imported",
     "optimizers",
     "options_of",

@@ -9,6 +9,7 @@ import typing
 from dataclasses import dataclass, field
 from typing import Any
 
+from unknot.core.fields import EACH
 from unknot.core.registry.explain import explained
 
 REQUIRED: Any = inspect.Parameter.empty
@@ -22,6 +23,8 @@ class Option:
     name: str
     hint: Any = Any
     default: Any = REQUIRED
+    each: bool = False
+    """Whether it has a value for each client (`EACH`)."""
     owner: Any = field(default=None, compare=False, repr=False)
     """The class or the function that has it."""
 
@@ -40,21 +43,24 @@ def options_of(thing: Any, given: int | None = None) -> dict[str, Option]:
     if isinstance(thing, type):
         maker = next(cls for cls in thing.__mro__ if "__init__" in vars(cls))
         if "__dataclass_fields__" in vars(maker):
-            hints = _hints(maker)
+            hints, each = _hints(maker)
             fields = (one for one in dataclasses.fields(maker) if one.init)
-            return {f.name: Option(f.name, hints.get(f.name, Any), _default(f), thing) for f in fields}
+            return {
+                f.name: Option(f.name, hints.get(f.name, Any), _default(f), f.name in each, thing)
+                for f in fields
+            }
     elif not is_function(thing):
         return {}
     try:
         parameters = list(inspect.signature(thing).parameters.values())
     except (TypeError, ValueError):  # some builtins have none
         return {}
-    hints = _hints(vars(maker)["__init__"] if isinstance(thing, type) else thing)
+    hints, each = _hints(vars(maker)["__init__"] if isinstance(thing, type) else thing)
     kinds: tuple[Any, ...] = (inspect.Parameter.KEYWORD_ONLY,)
     if isinstance(thing, type) or given is not None:
         kinds += (inspect.Parameter.POSITIONAL_OR_KEYWORD,)
     return {
-        p.name: Option(p.name, hints.get(p.name, Any), p.default, thing)
+        p.name: Option(p.name, hints.get(p.name, Any), p.default, p.name in each, thing)
         for place, p in enumerate(parameters)
         if p.kind in kinds and (place >= (given or 0) or p.kind is p.KEYWORD_ONLY)
     }
@@ -65,12 +71,19 @@ def is_function(thing: object) -> bool:
     return inspect.isroutine(thing) or isinstance(thing, functools.partial)
 
 
-def _hints(thing: Any) -> dict[str, Any]:
-    """What types its parameters have, as far as they can be found out."""
+def _hints(thing: Any) -> tuple[dict[str, Any], set[str]]:
+    """What types its parameters have, as far as they can be found out, and which have a value a client."""
+    of = thing.func if isinstance(thing, functools.partial) else thing
     try:
-        return typing.get_type_hints(thing.func if isinstance(thing, functools.partial) else thing)
+        marked = typing.get_type_hints(of, include_extras=True)
+        return typing.get_type_hints(of), {name for name, hint in marked.items() if _is_each(hint)}
     except Exception:  # a name that is imported for type checkers alone, say: then nothing is converted
-        return {}
+        return {}, set()
+
+
+def _is_each(hint: Any) -> bool:
+    marks = getattr(hint, "__metadata__", ())
+    return any(mark is EACH for mark in marks) or any(map(_is_each, typing.get_args(hint)))
 
 
 def _default(one: dataclasses.Field[Any]) -> Any:

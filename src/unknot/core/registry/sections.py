@@ -11,7 +11,7 @@ import dataclasses
 import re
 import types
 import typing
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +24,8 @@ from unknot.core.registry.options import REQUIRED, Option, options_of
 T = TypeVar("T")
 Options = Mapping[str, Option]
 Values = Mapping[str, object]
+Change = Callable[[object, Option, str], object]
+"""What becomes of a value, by its option and its place in the section."""
 
 
 class Names(Protocol):
@@ -136,33 +138,66 @@ def whole_paths(options: Options, values: Values, inside: Names | None = None) -
 
     Where some words have a meaning of their own (`Literal`), a text is a path if there is something at it.
     """
-    parts = _parts(options, values, "", inside)
+
+    def whole(text: str, words: tuple[Any, ...]) -> str:
+        return text if words and not Path(text).exists() else str(Path(text).absolute())
+
+    return changed(options, values, lambda value, option, _: _each_path(value, option.hint, whole), inside)
+
+
+def named_paths(options: Options, values: Values, inside: Names | None = None) -> list[tuple[str, str]]:
+    """The files and folders that values name, with their options': those whose type names `Path`.
+
+    None of them is looked at.
+    """
+    found: list[tuple[str, str]] = []
+
+    def look(value: object, option: Option, place: str) -> object:
+        def note(text: str, words: tuple[Any, ...]) -> str:
+            if text not in words:
+                found.append((place, text))
+            return text
+
+        return _each_path(value, option.hint, note)
+
+    changed(options, values, look, inside)
+    return found
+
+
+def changed(
+    options: Options, values: Values, change: Change, inside: Names | None = None, where: str = ""
+) -> dict[str, object]:
+    """The same values, each as `change` gives it for its option and place; those of parts too."""
+    parts = _parts(options, values, where, inside)
     found = dict(values)
     for name, part in parts.items():
-        inner = whole_paths(part.options, _share(part, parts, values), part.registry)
+        place = where if part.table is None else _place(where, name)
+        inner = changed(part.options, _share(part, parts, values), change, part.registry, place)
         if part.table is None:
             found |= inner
         elif isinstance(said := values.get(name), Mapping):
             found[name] = {**said, **inner}
     told = (option for name, option in options.items() if name in values and name not in parts)
-    return found | {option.name: _whole(values[option.name], option.hint) for option in told}
+    return found | {one.name: change(values[one.name], one, _place(where, one.name)) for one in told}
 
 
-def _whole(value: object, hint: Any) -> object:
+def _each_path(value: object, hint: Any, told: Callable[[str, tuple[Any, ...]], str]) -> object:
+    """A value with its paths as they are `told`, with the words that are none (`Literal`)."""
     if isinstance(value, str) and Path in union(hint):
-        worded = any(typing.get_origin(kind) is typing.Literal for kind in union(hint))
-        return value if worded and not Path(value).exists() else str(Path(value).absolute())
+        worded = [kind for kind in union(hint) if typing.get_origin(kind) is typing.Literal]
+        return told(value, tuple(word for kind in worded for word in typing.get_args(kind)))
     registry = registry_of(hint)
     if registry is not None and isinstance(value, Mapping) and "name" in value:
-        return whole_paths(registry.options_of(registry.get(value["name"])), value, registry)
+        inner = registry.options_of(registry.get(value["name"]))
+        return changed(inner, value, lambda one, option, _: _each_path(one, option.hint, told), registry)
     for kind in union(hint):
         origin, kinds = typing.get_origin(kind), typing.get_args(kind)
         if isinstance(value, list | tuple) and kinds and origin in (tuple, list, Sequence):
             even = len(kinds) != len(value) or kinds[-1] is Ellipsis or origin is not tuple
             each = kinds[:1] * len(value) if even else kinds
-            value = [_whole(one, inner) for one, inner in zip(value, each, strict=True)]
+            value = [_each_path(one, inner, told) for one, inner in zip(value, each, strict=True)]
         elif isinstance(value, Mapping) and kinds and origin in (dict, Mapping):
-            value = {key: _whole(one, kinds[1]) for key, one in value.items()}
+            value = {key: _each_path(one, kinds[1], told) for key, one in value.items()}
     return value
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import torch
 
@@ -46,6 +48,30 @@ def federate(
     dataset = _loaded(dataset)
     if not isinstance(partition, Partition):
         raise ConfigError(f"partition must be one, such as unknot.Iid(clients=10), not {partition!r}")
+    return put_together(dataset, drawn(dataset, partition, key, validation, test_samples, public))
+
+
+@dataclass(frozen=True, eq=False)
+class Drawn:
+    """Which rows of a data set are whose."""
+
+    deal: Deal
+    """The clients' own."""
+    validation: Ints
+    public: Ints
+    shares: list[Ints]
+    """What each client is tested with, counted through the test part and on through what was held out."""
+
+
+def drawn(
+    dataset: Dataset,
+    partition: Partition,
+    key: Key | int,
+    validation: int | float,
+    test_samples: int | None,
+    public: int,
+) -> Drawn:
+    """Draw them, as `federate` says."""
     base = (key if isinstance(key, Key) else Key.root(key)).child("partition")
     if partition.by_label and not dataset.labelled:
         raise ConfigError(
@@ -59,13 +85,17 @@ def federate(
     shared = _public_rows(partition, public, np.flatnonzero(free), base.child("public"))
     free[shared] = False
     deal = partition.deal(Pool(dataset, np.flatnonzero(free)), base.child("deal", partition.kind))
-
-    test = dataset.test
     shares = deal.test_rows
     if shares is None:
         shares = matching_rows(dataset, deal.rows, test_samples, base.child("test"))
     elif test_samples is not None:
         shares = [base.child("test", k).smallest(own, test_samples) for k, own in enumerate(shares)]
+    return Drawn(deal, held, shared, shares)
+
+
+def put_together(dataset: Dataset, rows: Drawn) -> FederatedData:
+    """What of a data set is whose, as it was drawn."""
+    deal, held, test = rows.deal, rows.validation, dataset.test
     if deal.held_out is not None and len(deal.held_out):
         test = test.extended(dataset.train.subset(deal.held_out))
     owners = _held_out_owners(dataset, deal, held)
@@ -74,12 +104,12 @@ def federate(
         {client: Shard.of(rows) for client, rows in enumerate(deal.rows)},
         test,
         dataset.train.subset(held) if len(held) else None,
-        dict(enumerate(shares)),
+        dict(enumerate(rows.shares)),
         dataset.name,
         validation_owner=owners.get("validation_owner"),
         test_owner=owners.get("test_owner"),
         names=_names(dataset, deal),
-        public=dataset.train.x[torch.from_numpy(shared)] if public else None,
+        public=dataset.train.x[torch.from_numpy(rows.public)] if len(rows.public) else None,
         wording=None if dataset.tokenizer is None else dataset.tokenizer.wording(dataset.labels),
     )
 

@@ -1,0 +1,42 @@
+"""Clients in settings are numbers in what is kept, and who is still there is named again."""
+
+import pytest
+
+from unknot.core.by_number import Numbers, by_name, by_number, numbers_in, texts_in, without
+
+NAMES = {0: "Graz", 3: "Linz", 4: "#3", 7: "Zürich", 8: "wien", 9: "Wien"}
+SETTINGS = [
+    ["Graz", "nobody", 3, "Linz"],
+    {"Linz": ["Graz"], "other": {"#3": 1}},
+    [["#3", "##3", "#nine", "#"], [{"Wien": "wien"}], []],
+    "Graz",
+    1.5,
+    None,
+]
+
+
+@pytest.mark.parametrize("setting", SETTINGS)
+def test_as_long_as_all_are_there_it_comes_back_as_it_was(setting):
+    assert by_name(by_number(setting, Numbers(NAMES)), NAMES) == setting
+
+
+def test_lists_and_keys_have_no_name_and_a_text_alone_is_left():
+    kept = by_number({"x": ["Graz"], "Linz": "Graz", "z\u0075\u0308rich": 1}, Numbers(NAMES))
+    assert kept == {"x": ["#0"], "#3": "Graz", "#7": 1}
+
+
+def test_who_is_gone_is_left_out_in_order():
+    kept = by_number([["Linz", "Graz", "x"], {"Graz": 1, "Linz": 2}], Numbers(NAMES))
+    assert by_name(kept, {3: "Linz"}) == [["Linz", "x"], {"Linz": 2}]
+    assert without(kept, [0]) == [["#3", "x"], {"#3": 2}]
+    assert numbers_in(kept) == {0, 3}
+
+
+def test_capitals_count_only_where_names_differ_by_them():
+    numbers = Numbers(NAMES)
+    assert (numbers.of("GRAZ"), numbers.of("wien"), numbers.of("Wien"), numbers.of("WIEN")) == (0, 8, 9, None)
+
+
+def test_texts_are_told_with_their_setting():
+    told = list(texts_in({"name": "a", "data": {"x": ["b", ["c"]], "y": {"z": "d"}, "n": 1}}))
+    assert told == [("name", "a"), ("data.x", "b"), ("data.x", "c"), ("data.y.z", "d")]

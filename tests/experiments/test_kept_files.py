@@ -1,0 +1,224 @@
+"""Files that a kept run's settings name: shown before they are read, and refused once they are others."""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import unknot
+from small_language_model import write_langid, write_model, write_sentiments, write_shakespeare
+from unknot.core import registry
+from unknot.core.errors import StoreError
+from unknot.core.registry.sections import union
+from unknot.core.requests import erase
+from unknot.core.saved import save_model
+from unknot.experiments import Experiment, kept
+from unknot.experiments.config import DataSpec, ModelSpec
+from unknot.experiments.simulate import prepare
+from unknot.select import learned
+from unknot.select.learned import Learned, Scorer, shipped
+
+pytest.importorskip("cryptography")
+
+BASE = {
+    "data": {"partition": "iid", "clients": 4, "samples": 20},
+    "model": {"hidden": [4]},
+    "federation": {"rounds": 2, "per_round": 2},
+}
+LANGUAGE = {
+    "model": {"name": "pretrained"},
+    "train": {"optimizer": "sgd", "lr": 0.01},
+    "federation": {"rounds": 1, "evaluate_on": ["test"]},
+}
+_opened: list[str] | None = None
+
+
+def _listen(event: str, args: tuple) -> None:
+    if event == "open" and _opened is not None and isinstance(args[0], str | bytes | Path):
+        _opened.append(str(Path(args[0].decode() if isinstance(args[0], bytes) else args[0]).absolute()))
+
+
+sys.addaudithook(_listen)
+
+
+def opened_by(work) -> set[Path]:
+    """All files that are opened, whoever does."""
+    global _opened
+    _opened = []
+    try:
+        work()
+    finally:
+        found, _opened = _opened, None
+    return {Path(path) for path in found}
+
+
+def scorer(place: Path) -> dict:
+    shipped().save(place / "mine.json")
+    return {**BASE, "select": {"name": "learned", "scorer": str(place / "mine.json")}}
+
+
+def policy(place: Path) -> dict:
+    settings = {"hidden": [8], "batch": 2}
+    fed = prepare(Experiment.of({**BASE, "select": {"name": "dqn", "settings": settings}}))
+    fed.run(2)
+    fed.lanes["global"].selector.policy.save(place / "policy")
+    chosen = {"name": "dqn", "settings": settings, "policy": str(place / "policy")}
+    return {**BASE, "select": chosen}
+
+
+def initial(place: Path) -> dict:
+    save_model(prepare(Experiment.of(BASE)).run(1).model, place / "start.safetensors")
+    return {**BASE, "model": {"hidden": [4], "initial": str(place / "start.safetensors")}}
+
+
+def folder(place: Path) -> dict:
+    (place / "towns").mkdir()
+    for name in ("Graz", "Linz", "test", "validation"):
+        (place / "towns" / f"{name}.csv").write_text("age,ill\n" + "0.1,0\n0.2,1\n" * 4)
+    data = {"name": "folder", "path": str(place / "towns"), "target": "ill"}
+    return {**BASE, "data": data, "federation": {"rounds": 1}}
+
+
+def texts(place: Path, **more) -> dict:
+    lines = [f"Text {i} of {name},{i % 2},{name}" for i in range(8) for name in ("Graz", "Linz")]
+    (place / "texts.csv").write_text("text,label,client\n" + "\n".join(lines) + "\n")
+    model = write_model(place / "small.gguf")
+    data = {"name": "texts", "path": str(place / "texts.csv"), "client": "client", "label": "label"}
+    said = {"data": {**data, "context": 16, "validation": 0, **more}, **LANGUAGE}
+    return {**said, "model": {"name": "pretrained", "path": str(model)}}
+
+
+def tokenizer_of_texts(place: Path) -> dict:
+    return texts(place, tokenizer=str(write_model(place / "small.gguf")))
+
+
+def tokenizer_of_model(place: Path) -> dict:
+    said = texts(place)
+    return {**said, "model": {**said["model"], "tokenizer": str(write_model(place / "other.gguf"))}}
+
+
+def source(name: str, write):
+    def made(place: Path) -> dict:
+        write(place / "data", 12)
+        model = str(write_model(place / "small.gguf"))
+        data = {"name": name, "root": str(place / "data"), "tokenizer": model, "context": 32, "validation": 0}
+        deal = {"partition": "iid", "clients": 2, "samples": 6}
+        return {**LANGUAGE, "data": {**data, **deal}, "model": {"name": "pretrained", "path": model}}
+
+    return made
+
+
+NAMED = {
+    ("selectors", "learned", "scorer"): scorer,
+    ("selectors", "dqn", "policy"): policy,
+    ("model", "", "initial"): initial,
+    ("data", "", "root"): source("langid", write_langid),
+    ("data", "folder", "path"): folder,
+    ("datasets", "texts", "path"): texts,
+    ("datasets", "texts", "tokenizer"): tokenizer_of_texts,
+    ("datasets", "langid", "tokenizer"): source("langid", write_langid),
+    ("datasets", "sentiments", "tokenizer"): source("sentiments", write_sentiments),
+    ("datasets", "shakespeare", "tokenizer"): source("shakespeare", write_shakespeare),
+    ("models", "pretrained", "path"): texts,
+    ("models", "pretrained", "tokenizer"): tokenizer_of_model,
+}
+"""An experiment for each option that names a file."""
+
+
+def test_there_is_an_experiment_for_each_option_of_ours_that_names_a_file():
+    registries = {n: r for n in registry.__all__ if isinstance(r := getattr(registry, n), registry.Registry)}
+    found = {
+        (called, name, option)
+        for called, one in registries.items()
+        for name in one.ours
+        for option, told in one.options(name).items()
+        if Path in union(told.hint)
+    }
+    for called, spec in {"data": DataSpec, "model": ModelSpec}.items():
+        options = registry.options_of(spec).items()
+        found |= {(called, "", name) for name, told in options if Path in union(told.hint)}
+    assert found | {("data", "folder", "path")} == set(NAMED)
+
+
+def begun(said: dict, out: Path) -> Path:
+    kept.go_on(fed := kept.begin(Experiment.of(said), out, every=0.0))
+    fed.keeper.close()
+    return out
+
+
+@pytest.mark.parametrize("which", NAMED, ids=" ".join)
+def test_every_file_that_is_opened_was_shown_before(which, tmp_path):
+    place, out = tmp_path / "files", tmp_path / "run"
+    place.mkdir()
+    begun(NAMED[which](place), out)
+    shown = [Path(path) for path in kept.reads(out)]
+
+    def work():
+        kept.resume(out).keeper.close()
+
+    opened = {path for path in opened_by(work) if place in path.parents}
+    assert opened
+    hidden = {path for path in opened if not any(one in (path, *path.parents) for one in shown)}
+    assert not hidden
+    assert all(any(one in (path, *path.parents) for path in opened) for one in shown)
+
+
+def test_code_that_may_not_be_imported_is_not_imported_to_find_its_files(tmp_path):
+    (tmp_path / "own_part_with_a_file.py").write_text(
+        "from dataclasses import dataclass\nfrom pathlib import Path\nfrom unknot.unlearn import RFS\n\n\n"
+        "@dataclass(frozen=True)\nclass Mine(RFS):\n    table: Path = Path()\n    name = 'mine'\n"
+    )
+    (tmp_path / "table.txt").write_text("1")
+    method = {"name": "own_part_with_a_file:Mine", "table": str(tmp_path / "table.txt")}
+    out = begun({**BASE, "modules": str(tmp_path), "method": method}, tmp_path / "run")
+    del sys.modules["own_part_with_a_file"]
+    assert kept.reads(out) == []
+    assert "own_part_with_a_file" not in sys.modules
+    assert kept.reads(out, own_code=True) == [str(tmp_path / "table.txt")]
+    (tmp_path / "table.txt").write_text("2")
+    with pytest.raises(StoreError, match=r"table.txt \(method.table\) is not what it was"):
+        kept.resume(out, own_code=True)
+
+
+@pytest.mark.parametrize("which", [scorer, policy, initial, tokenizer_of_model], ids=lambda one: one.__name__)
+def test_another_file_at_resume_is_refused_and_the_same_one_is_not(which, tmp_path):
+    said = which(tmp_path)
+    out = begun(said, tmp_path / "run")
+    section, name = {
+        scorer: ("select", "scorer"),
+        policy: ("select", "policy"),
+        initial: ("model", "initial"),
+        tokenizer_of_model: ("model", "tokenizer"),
+    }[which]
+    file = Path(said[section][name])
+    before = file.read_bytes()
+    file.write_bytes(before + b" ")
+    with pytest.raises(StoreError, match=rf"{file.name} \({section}.{name}\) is not what it was"):
+        kept.resume(out)
+    file.unlink()
+    with pytest.raises(StoreError, match=rf"{file.name} \({section}.{name}\) is not there any more"):
+        kept.resume(out)
+    file.write_bytes(before)
+    kept.resume(out).keeper.close()
+
+
+def other_scorer() -> Scorer:
+    return Scorer(tuple((-matrix, offset) for matrix, offset in shipped().layers))
+
+
+def test_in_python_another_scorer_is_refused_too(tmp_path):
+    def build(select):
+        draw = np.random.default_rng(1)
+        rows = {i: (draw.normal(size=(6, 4)).astype("float32"), draw.integers(0, 2, 6)) for i in range(4)}
+        held = unknot.clients(rows, test=rows[0], validation=rows[1])
+        return unknot.simulate("mlp", held, store=tmp_path / "run", select=select)
+
+    fed = build(Learned(shipped()))
+    fed.run(2, requests=erase(1, round=1))
+    fed.keeper.close()
+    with pytest.raises(StoreError, match=r"select Learned.scorer"):
+        build(Learned(other_scorer()))
+    fed = build(learned())
+    fed.run(1)
+    fed.keeper.close()
