@@ -13,7 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from unknot.core.errors import StoreError
+from unknot.core.requests import Label, numbered
 from unknot.core.written import plain_data
+from unknot.federation.promise import BUT_FOR, SO_IS
 from unknot.store import sealed
 from unknot.store.checkpoint import STATE, Checkpoint
 from unknot.store.database import Database
@@ -43,15 +45,13 @@ def scrub(keeper: RunKeeper, clean: Checkpoint, state: str, told: Scrubbing) -> 
     Who was erased in part gets a new key: what the erased samples shaped was sealed under the old one.
     """
     folder, whole = keeper.folder, told.whole
-    states = sweep(folder / STATE, {f"{state}.state"})
+    sweep(folder / STATE, {f"{state}.state"})
     keeper.keyring.destroy(whole)
-    removed = keeper.vault.retain(set(clean.tensors))
+    keeper.vault.retain(set(clean.tensors))
     renewed = [client for client in told.parts if keeper.keyring.holds(client)]
     keeper.keyring.renew(renewed)
     keeper.vault.reseal(set(renewed))
-    results = [name for name in RESULTS if os.path.lexists(folder / name)]
-    pictures = [name for name in left_in(keeper.db, folder) if name not in results]
-    for name in (*results, *pictures):
+    for name in _results(keeper.db, folder):
         remove(folder / name)
     with keeper.db.transaction():
         _empty(keeper.db, set(whole), told.requests)
@@ -65,15 +65,12 @@ def scrub(keeper: RunKeeper, clean: Checkpoint, state: str, told: Scrubbing) -> 
         "whole": list(whole),
         "parts": list(told.parts),
         "requests": list(told.requests),
-        "checkpoints": len(states),
-        "packs": removed.files,
-        "bytes": removed.bytes + sum(states.values()),
-        "tensors": removed.tensors,
-        "results": [*results, *("a picture" for _ in pictures)],  # whatever their names say
+        **told.there.less(There.of(keeper)),
         "keys": len(whole) + len(renewed),
         "keys_written": keeper.keyring.written,
         "approximate": told.approximate,
         "known": list(told.known),
+        "guarantee": told.guarantee,
         "truncated": keeper.db.truncate(PATIENCE),
     }
 
@@ -94,8 +91,55 @@ def left_in(db: Database, folder: Path) -> list[str]:
         return [name for name in sorted(os.listdir(folder)) if known and _digest(name) in known]
 
 
+def _results(db: Database, folder: Path) -> list[str]:
+    """What an earlier end of the run left, and the files that were noted."""
+    results = [name for name in RESULTS if os.path.lexists(folder / name)]
+    return [*results, *(name for name in left_in(db, folder) if name not in results)]
+
+
 def _digest(name: str) -> bytes:
     return hashlib.sha256(os.fsencode(name)).digest()
+
+
+@plain_data
+@dataclass(frozen=True)
+class There:
+    """What lies in a run's folder of which an erasure removes some, or all.
+
+    It is logged before anything goes: what went before a crash is told of as well.
+    """
+
+    checkpoints: int = 0
+    packs: int = 0
+    tensors: int = 0
+    bytes: int = 0
+    """Of these files, and of results."""
+    results: tuple[str, ...] = ()
+    """A picture is called one, whatever its name says."""
+
+    @staticmethod
+    def of(keeper: RunKeeper) -> There:
+        """What there is now."""
+        folder, (packs, weights, tensors) = keeper.folder, keeper.vault.held
+        results = _results(keeper.db, folder)
+        with tell("look through", folder):
+            states = [path for path in (folder / STATE).iterdir() if path.suffix == ".state"]
+            files = (*states, *(folder / name for name in results))
+            sizes = sum(path.stat(follow_symlinks=False).st_size for path in files)
+        shown = (name if name in RESULTS else "a picture" for name in results)
+        return There(len(states), packs, tensors, weights + sizes, tuple(shown))
+
+    def less(self, left: There) -> dict[str, Any]:
+        """What has gone since, where so much is `left`."""
+        counts = ("checkpoints", "packs", "tensors", "bytes")
+        gone = {name: max(0, getattr(self, name) - getattr(left, name)) for name in counts}
+        return {**gone, "results": [name for name in self.results if name not in left.results]}
+
+    def check(self) -> bool:
+        """Whether what was read is what a run writes."""
+        counts = (self.checkpoints, self.packs, self.tensors, self.bytes)
+        texts = type(self.results) is tuple and all(type(name) is str for name in self.results)
+        return texts and all(map(is_count, counts))
 
 
 @plain_data
@@ -113,20 +157,29 @@ class Scrubbing:
     """The method, where it is approximate: what it serves may know them still."""
     known: tuple[int, ...] = ()
     """Whom of them the method knowingly keeps something of."""
+    there: There = There()
+    """What there was before anything was removed."""
+    guarantee: str = ""
+    """What was promised, with what it does not cover, in words; clients go by number in it."""
 
-    def __post_init__(self) -> None:
+    def check(self) -> None:
+        """Raise unless what was read is what a run writes."""
         for numbers in (self.whole, self.parts, self.requests, self.known):
             if type(numbers) is not tuple or not all(map(is_count, numbers)):
                 raise StoreError("an entry of the log names no clients: it was changed")
+        texts = type(self.approximate) is type(self.guarantee) is str
+        if not texts or not isinstance(self.there, There) or not self.there.check():
+            raise StoreError("an entry of the log does not say what is to be erased: it was changed")
 
 
-def stays(erased: Mapping[str, Any], table: object = None) -> list[str]:
+def stays(erased: Mapping[str, Any], table: object = None, label: Label = numbered) -> list[str]:
     """What is left after an erasure that the log tells of, and why, a line each; `table` is the experiment.
 
-    But for what a method knowingly keeps, no line names who was erased: those of several erasures are the
-    same, and need be said once. Results are what the run's end leaves: config.toml, record.json, report.html.
+    But for what a method knowingly keeps, no line names who was erased, by `label`: those of several erasures
+    are the same, and need be said once. Results are what the run's end leaves: config.toml, record.json and
+    report.html.
     """
-    whole, parts, known = (_clients(erased.get(name)) for name in ("whole", "parts", "known"))
+    whole, parts, known = (_clients(erased.get(name), label) for name in ("whole", "parts", "known"))
     found = []
     if whole:
         found += [
@@ -148,6 +201,9 @@ def stays(erased: Mapping[str, Any], table: object = None) -> list[str]:
     if method := erased.get("approximate"):
         also = f", and keeps what {known} had a part in" if known else ""
         found.append(f"the model may still know what was erased: {str(method)[:100]} is approximate{also}")
+    promised = str(erased.get("guarantee", ""))
+    if any(sign in promised for sign in (BUT_FOR, SO_IS)):
+        found.append(f"what the guarantee does not cover: {promised}")
     if whole or parts:
         found.append(
             "the files that it was read from, and copies (backups, snapshots, models): they are yours"
@@ -167,9 +223,9 @@ def _of_each(table: object) -> list[str]:
     )
 
 
-def _clients(numbers: object) -> str:
+def _clients(numbers: object, label: Label) -> str:
     listed = [n for n in numbers if type(n) is int] if isinstance(numbers, list | tuple) else []
-    return ", ".join(f"client {number}" for number in listed)
+    return ", ".join(map(label, listed))
 
 
 def _empty(db: Database, gone: Collection[int], but: Collection[int]) -> None:

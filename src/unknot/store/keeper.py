@@ -76,6 +76,8 @@ if TYPE_CHECKING:
 WEIGHTS = "weights"
 EVERY = 5.0
 """Seconds between two checkpoints."""
+LONGEST = 2000
+"""So many letters of a guarantee are noted."""
 SLACK = 0.5
 """A pack is written anew once so great a part of it is needed no more."""
 
@@ -491,7 +493,9 @@ class RunKeeper:
             tuple(sorted(parts)),
             tuple(asked),
             "" if fed.method.exact else fed.method.name,
-            tuple(sorted((whole | parts) & fed.state.waived.clients)),
+            tuple(sorted((whole | parts) & fed.state.kept_of.clients)),
+            erasing.There.of(self),
+            fed.serving.uncovered.promise(fed.method, fed.state, numbered)[:LONGEST],
         )
 
     def _finish_scrubbing(self) -> None:
@@ -503,6 +507,7 @@ class RunKeeper:
             told = read_plain(last.body)
             if clean is None or not isinstance(told, Scrubbing):
                 raise StoreError(f"{self.folder}: the log does not say what is to be erased: it was changed")
+            told.check()
             newest = self.db.last("checkpoint") or clean
             named = read_named(newest.body)
             found = erasing.scrub(self, Checkpoint.read(self.folder, named.state), named.state, told)

@@ -284,8 +284,12 @@ def discard(folder: str | Path, keys: str | Path | None = None) -> None:
 
 def _removed(found: Mapping[str, Any], at: str, names: Mapping[int, str], table: object) -> dict[str, Any]:
     """What an erasure took from the disk, and what stays; who is still there is called by name."""
-    called = [names.get(client, f"client {client}") for client in found["parts"]]
-    left = [one_line(line) for line in stays(found, table)]
+
+    def label(client: int) -> str:
+        return names.get(client, numbered(client))
+
+    called = list(map(label, found["parts"]))
+    left = [one_line(line) for line in stays(found, table, label)]
     return {**found, "at": at, "parts_called": called, "stays": left}
 
 

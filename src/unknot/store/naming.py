@@ -343,6 +343,7 @@ def removed_in(entry: Entry) -> Mapping[str, Any]:
         all(is_count(found.get(name)) for name in counts)
         and type(found.get("truncated")) is bool
         and isinstance(found.get("approximate"), str)
+        and isinstance(found.get("guarantee"), str)
         and all(isinstance(found.get(name), list) and all(map(is_count, found[name])) for name in numbers)
         and isinstance(found.get("results"), list)
         and all(isinstance(name, str) for name in found["results"])
