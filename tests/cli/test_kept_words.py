@@ -2,6 +2,7 @@
 
 import json
 import os
+import sqlite3
 import unicodedata
 
 import pytest
@@ -75,6 +76,35 @@ def test_who_waits_is_told_when_the_process_is_idle_before_it_is_served(tmp_path
     told = call("forget", out, "--client", "1", "--wait", code=3).stderr
     assert "the run ended before it was served" in told
     fed.keeper.close()
+
+
+@pytest.mark.parametrize("read", [True, False])
+def test_who_waits_is_told_what_a_reader_keeps_from_going(tmp_path, monkeypatch, read):
+    from unknot.store import erasing, inbox
+
+    out, look = tmp_path / "run", inbox.wait_for
+    fed = in_python(out)
+    fed.begin(3)
+    fed.step()
+    fed.keeper.checkpoint(fed)
+    monkeypatch.setattr(erasing, "PATIENCE", 0.0)
+
+    def serves(*args, **options):
+        reader = sqlite3.connect(out / "run.db")
+        if read:
+            reader.execute("BEGIN")
+            reader.execute("SELECT count(*) FROM log").fetchall()
+        fed.step()
+        reader.close()
+        return look(*args, timeout=0.0)
+
+    monkeypatch.setattr(inbox, "wait_for", serves)
+    told = call("forget", out, "--client", "1", "--wait").stdout
+    still = "a reader of run.db kept run.db-wal from being emptied: that comes once the reader has ended"
+    assert "what was kept of it on the disk is gone" in told
+    assert (still in told) is (still in call("show", out).stdout) is read
+    fed.keeper.close()
+    assert still not in call("show", out).stdout
 
 
 def test_a_run_made_in_python_is_gone_on_with_there(tmp_path):

@@ -213,6 +213,7 @@ def _when(runner: Holder | None, folder: Path, word: str, again: str) -> str:
 
 def _wait(folder: Path, number: int, keys: Path | None) -> None:
     """Until a request was served or refused, or nobody is left to do it; say what it came to."""
+    from unknot.report.runs import STILL_READ
     from unknot.store import inbox, look, naming
     from unknot.store.database import Database
     from unknot.store.lock import holder
@@ -234,6 +235,9 @@ def _wait(folder: Path, number: int, keys: Path | None) -> None:
     if found.state == "served":
         place = "" if found.round is None else f" after round {found.round}, at {found.time:.1f} simulated s"
         gone = "; what was kept of it on the disk is gone" if asked.kind == "erase" else ""
+        with Database.open(path, readonly=True) as db:
+            if not naming.emptied(db, number):
+                gone += f", but for old pages of run.db: {STILL_READ}"
         screen().print(Text(f"served{place}{gone}"), soft_wrap=True)
         return
     why = f"refused: {found.refused or 'why is sealed; name the keys with --keys'}"

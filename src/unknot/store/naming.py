@@ -306,12 +306,18 @@ def erased_in(db: Database) -> set[int]:
     return {client for entry in db.entries(kind="erased") for client in removed_in(entry)["whole"]}
 
 
-def emptied(db: Database) -> bool:
-    """Whether what the last erasure took out of the database has gone from its write-ahead log too."""
-    last, since = db.last("erased"), db.last(EMPTIED)
-    if last is None or removed_in(last)["truncated"]:
-        return True
-    return since is not None and since.number > last.number
+def emptied(db: Database, request: int | None = None) -> bool:
+    """Whether what an erasure took out of the database has gone from its write-ahead log too.
+
+    The last erasure, or the one that a `request` asked for.
+    """
+    clean = True
+    for entry in db.entries(kind=("erased", EMPTIED)):
+        if entry.kind == EMPTIED or removed_in(entry)["truncated"]:
+            clean = True
+        elif request is None or request in removed_in(entry)["requests"]:
+            clean = False
+    return clean
 
 
 def _renewed_in(db: Database) -> Iterator[tuple[int, list[int]]]:
