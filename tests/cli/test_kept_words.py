@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import sqlite3
 import unicodedata
 
@@ -144,6 +145,23 @@ def test_where_clients_have_names_a_number_must_say_that_it_is_one(tmp_path):
     assert "(never there, or erased" in call("forget", out, "--client", "Graz", code=2).stderr
 
 
+def test_a_name_that_begins_with_a_hash_is_written_with_one_more_and_shown_so(tmp_path):
+    out, names = tmp_path / "run", {0: "#3", 1: "##3", 2: "#north", 3: "Wien"}
+    fed = in_python(out, names=names)
+    fed.keeper.close()
+    written = {0: "##3", 1: "###3", 2: "##north", 3: "Wien"}
+    for client, name in written.items():
+        assert f"erase {name} (client {client})." in call("forget", out, "--client", name).stdout
+    assert [one["request"] for one in shown(out)["requests"]] == [f"erase {n}" for n in written.values()]
+    lineage = {client: line.partition(" (")[0] for client, line in enumerate(shown(out)["lineage"])}
+    assert lineage == written
+    assert "erase Wien (client 3)." in call("forget", out, "--client", "#3").stdout
+    for wrong in ("#north", "####3", "3", "#"):
+        told = call("forget", out, "--client", wrong, code=2).stderr.replace("\n", " ")
+        assert f"Known: {', '.join(sorted(written.values()))}." in told, wrong
+        assert re.search("a name that begins with '#' is written with one more|a number is written", told)
+
+
 def test_where_they_have_none_both_ways_of_writing_a_number_do(tmp_path):
     out = tmp_path / "run"
     in_python(out).keeper.close()
@@ -174,7 +192,8 @@ def test_every_hint_names_keys_that_lie_apart(towns, tmp_path, monkeypatch):
     assert "keys kept apart" not in call("show", out, "--keys", keys).stdout
     assert again in call("forget", out, "--client", "#2").stdout
     told = call("forget", out, "--client", NAMES[2], code=2).stderr
-    assert "names are sealed: add --keys FILE, or give the client's number (#3)" in told
+    assert "names are sealed: add --keys FILE, or give the number that the client has in this run" in told
+    assert not re.search("#[0-9]", told)  # it would be taken for the number that was looked for
     assert again in call("forget", out, "--client", "#1", "--wait", code=2).stderr
     assert f"to go on with it: {again}\n" in call("run", towns, "--out", out, "--keys", keys, code=2).stderr
     call("resume", out, "--keys", keys, "--quiet")

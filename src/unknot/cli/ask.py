@@ -28,8 +28,8 @@ Clients = Annotated[
     typer.Option(
         "--client",
         metavar="NAME|#NUMBER",
-        help="Who: by name, or by number ('#3'; where clients have no names, 3 will do). May be repeated: "
-        "one request.",
+        help="Who: by name (one that begins with '#' with one more '#' in front), or by number ('#3'; where "
+        "clients have no names, 3 will do). May be repeated: one request.",
     ),
 ]
 Wait = Annotated[bool, typer.Option("--wait", help="Wait until it was served, and say what it came to.")]
@@ -129,7 +129,7 @@ def _ask(
     _check_text(reason)
     path = naming.database(folder)
     naming.check_asked(folder, keys)
-    names = {client: naming.one_line(name) for client, name in naming.named_in(folder, keys).items()}
+    names = naming.shown_in(folder, keys)
     numbers = _numbers(folder, clients, keys, names, spare=kind == "erase" and samples is None)
     request = look.request(kind, numbers, samples)
     runner, again = holder(folder), naming.again_in(folder, keys)

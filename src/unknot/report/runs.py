@@ -18,8 +18,8 @@ STYLES = {"running": "green", "finished": "bold", "stopped": "yellow"}
 WORDS = ("pause", "go", "stop")
 """What is said to the process that runs a run, rather than asked of the run."""
 STILL_READ = (
-    "a reader of run.db kept run.db-wal from being emptied: that comes once the reader has ended, at the next "
-    "checkpoint, end or resumption of the run"
+    "a reader of run.db kept run.db-wal from being emptied: that comes once the reader has ended, at the "
+    "next checkpoint, end or resumption of the run"
 )
 """Of an erasure whose old pages lie beside the database for a while."""
 FEW = 12
@@ -169,7 +169,8 @@ def _erased(one: Record) -> str:
     gone = [counted(one[f"{what}s"], what) for what in ("key", "checkpoint", "tensor") if one[f"{what}s"]]
     gone += one["results"]
     told = f"removed {', '.join(gone)} ({size(one['bytes'])})" if gone else "there was nothing to remove"
-    return f"{when(one['at'])}: {', '.join([*whole, *parts])}; {told}{'' if one['truncated'] else f'; {STILL_READ}'}"
+    rest = "" if one["truncated"] else f"; {STILL_READ}"
+    return f"{when(one['at'])}: {', '.join([*whole, *parts])}; {told}{rest}"
 
 
 def _stays(erased: list[Record]) -> list[str]:
