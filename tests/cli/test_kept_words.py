@@ -1,6 +1,5 @@
 """What commands say of kept runs: who is meant, who holds one, and how it is gone on with."""
 
-import json
 import os
 import re
 import sqlite3
@@ -228,18 +227,33 @@ def test_what_was_removed_is_told_without_packs_and_zeros(file, tmp_path):
     assert " 0 " not in told.partition("; removed ")[2]
 
 
-def test_a_refused_request_whose_client_is_gone_says_so_in_words(file, tmp_path):
-    out = tmp_path / "run"
+def test_a_request_whose_client_is_gone_says_when_it_was_served_or_why_it_was_refused(file, tmp_path):
+    out, ids = tmp_path / "run", tmp_path / "ids"
     call("run", file, "--out", out, "--quiet")
-    call("admit", out, "--client", "1")
+    ids.write_text(str(shown_ids(file)[0]))
+    call("admit", out, "--client", "1", "--reason", "again")
+    call("forget", out, "--client", "1", "--samples", ids)
     call("resume", out, "--quiet", code=3)
+    before = shown(out)["requests"]
     call("forget", out, "--client", "1")
     call("resume", out, "--quiet")
-    told = "refused: whom it named is not kept, for a client in it was erased"
+    refused, served, _ = shown(out)["requests"]
+    assert (refused["clients"], refused["reason"], refused["refused"]) == ([], "", "a member already")
+    assert served["request"] == "erase …"
+    for name in ("state", "served", "round", "time", "asked", "by", "number"):
+        assert served[name] == before[1][name] is not None, name
     text = call("show", out).stdout
-    assert told in text
-    assert "1: join …; by " in text
-    json.loads(call("show", out, "--json").stdout)
+    rest = "; whom it named is not kept since one of them was erased"
+    assert f"; refused: a member already{rest}" in text
+    assert re.search(rf"2: erase …; by .*; served 2.* \(round {served['round']}, .* s\){rest}", text)
+
+
+def shown_ids(file):
+    """The ids of client 1's samples."""
+    from unknot.experiments import Experiment
+    from unknot.experiments.simulate import data_of
+
+    return data_of(Experiment.read(file))[1].ids.tolist()
 
 
 def test_a_reason_that_is_no_text_is_refused_in_words(file, tmp_path):

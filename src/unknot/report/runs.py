@@ -158,7 +158,7 @@ def _request(one: Record) -> Text:
         became = one["state"]
     why = f": {one['refused'] or one['reason']}" if one["refused"] or one["reason"] else ""
     if not one["clients"] and one["kind"] not in WORDS:
-        why = ": whom it named is not kept, for a client in it was erased"
+        why += "; whom it named is not kept since one of them was erased"
     style = "red" if one["state"] == "refused" else ""
     return Text(f"{number}{one['request']}; {asked}; {became}{why}", style=style)
 

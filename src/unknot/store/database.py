@@ -317,11 +317,11 @@ class Database:
             for asked in self._asked("WHERE number = ? AND state = ?", number, TAKEN):
                 self.done(number, asked.outcome, SERVED)
 
-    def blank(self, numbers: Collection[int]) -> None:
-        """Empty what these requests asked for and what came of them; that they were stays."""
+    def blank(self, outcomes: Mapping[int, bytes]) -> None:
+        """Empty what these requests asked for; that they were stays, and so much of what came of them."""
         with self.transaction():
-            for number in numbers:
-                self._put(replace(self.request(number), body=b"", outcome=b""))
+            for number, outcome in outcomes.items():
+                self._put(replace(self.request(number), body=b"", outcome=outcome))
 
     def reword(self, number: int, body: bytes, outcome: bytes) -> None:
         """Put the same in other bytes: what a request says, and what came of it, sealed anew."""

@@ -19,7 +19,7 @@ from unknot.federation.promise import BUT_FOR, SO_IS
 from unknot.store import sealed
 from unknot.store.checkpoint import STATE, Checkpoint
 from unknot.store.database import Database
-from unknot.store.entries import plain, read_plain
+from unknot.store.entries import plain, read_at, read_plain
 from unknot.store.files import remove, sweep
 from unknot.store.files import told as tell
 from unknot.store.inbox import body_of, hidden_of, told_of
@@ -231,8 +231,15 @@ def _clients(numbers: object, label: Label) -> str:
 def _empty(db: Database, gone: Collection[int], but: Collection[int]) -> None:
     """Forget the names of who left, and what others had asked about them; what is to be served stays."""
     over = [a for a in db.asked() if a.state in (SERVED, REFUSED) and a.number not in but]
-    db.blank([a.number for a in over if any(client in gone for client, _ in told_of(a)[0])])
+    about = [asked for asked in over if any(client in gone for client, _ in told_of(asked)[0])]
+    db.blank({asked.number: _moment(asked) for asked in about})
     db.drop_clients(gone)
+
+
+def _moment(asked: Asked) -> bytes:
+    """When a request was served, without whom it named."""
+    at = read_at(asked.outcome) if asked.state == SERVED else None
+    return b"" if at is None else plain(at)
 
 
 def leave_ids_out(db: Database, keyring: Keyring, asked: Asked) -> bool:

@@ -337,9 +337,9 @@ class RunKeeper:
         """The numbers of the requests that this process refused."""
         return self.post.refused
 
-    def refused(self, number: int, why: str) -> None:
+    def refused(self, number: int, why: str, kind: str) -> None:
         """A request cannot be served."""
-        self.post.refuse(number, why)
+        self.post.refuse(number, why, kind)
 
     def erasing(self, fed: Federation, request: Erase) -> None:
         """First what is to be done is logged; a crash from here on comes back to this moment."""
