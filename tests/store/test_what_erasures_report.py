@@ -8,7 +8,7 @@ import pytest
 from kept_runs import build, dies, go
 
 from unknot.core.requests import erase
-from unknot.store import erasing, files
+from unknot.store import Database, erasing, files
 from unknot.store.keeper import RunKeeper
 from unknot.store.look import look
 
@@ -54,7 +54,7 @@ def test_what_went_before_a_crash_counts_as_removed_too(over, tmp_path, where):
 
         def begin(*told):
             if where == "its end":
-                erasing._empty = die
+                erasing._seal_names_anew = die
             else:
                 files.hook = killed
             return scrub(*told)
@@ -112,6 +112,22 @@ def test_what_an_exact_guarantee_does_not_cover_is_said(tmp_path):
     promised = fed.history.guarantee
     assert "whom the selector asked, which it knew the erased client for" in promised
     assert f"what the guarantee does not cover: {promised}" in told["stays"]
+
+
+def test_the_requests_are_read_once_an_erasure(over, monkeypatch):
+    """There may be many, and each is read to the end."""
+    reads, scrub, asked = [], erasing.scrub, Database.asked
+
+    def counted(*told):
+        monkeypatch.setattr(Database, "asked", lambda db: reads.append(1) or asked(db))
+        try:
+            return scrub(*told)
+        finally:
+            monkeypatch.setattr(Database, "asked", asked)
+
+    monkeypatch.setattr(erasing, "scrub", counted)
+    forget(over, erase({3: [1]}), erase({2: [1]}), erase(1))
+    assert len(reads) == len(reports(over)) == 3
 
 
 def test_a_guarantee_that_covers_all_says_no_more(tmp_path):

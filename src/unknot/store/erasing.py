@@ -54,10 +54,11 @@ def scrub(keeper: RunKeeper, clean: Checkpoint, state: str, told: Scrubbing) -> 
     for name in _results(keeper.db, folder):
         remove(folder / name)
     with keeper.db.transaction():
-        _empty(keeper.db, set(whole), told.requests)
-        for asked in keeper.db.asked():
-            leave_ids_out(keeper.db, keeper.keyring, asked)
-        _seal_anew(keeper.db, keeper.keyring, set(renewed))
+        for asked in keeper.db.asked():  # once: there may be many
+            if asked.number in told.requests or not _empty(keeper.db, set(whole), asked):
+                _say_anew(keeper.db, keeper.keyring, set(renewed), asked)
+        keeper.db.drop_clients(whole)
+        _seal_names_anew(keeper.db, keeper.keyring, set(renewed))
         keeper.db.drop_sealed(sealed.IDS, keeper.db.sealed(sealed.IDS).keys() - set(clean.ids))
         sealed.seal_anew(keeper.db, keeper.keyring, set(renewed))
     keeper.keyring.drop_old(renewed)
@@ -228,12 +229,14 @@ def _clients(numbers: object, label: Label) -> str:
     return ", ".join(map(label, listed))
 
 
-def _empty(db: Database, gone: Collection[int], but: Collection[int]) -> None:
-    """Forget the names of who left, and what others had asked about them; what is to be served stays."""
-    over = [a for a in db.asked() if a.state in (SERVED, REFUSED) and a.number not in but]
-    about = [asked for asked in over if any(client in gone for client, _ in told_of(asked)[0])]
-    db.blank({asked.number: _moment(asked) for asked in about})
-    db.drop_clients(gone)
+def _empty(db: Database, gone: Collection[int], asked: Asked) -> bool:
+    """Forget what had been asked about who left, whoever asked, once it is over; whether that was so."""
+    if not gone or asked.state not in (SERVED, REFUSED):
+        return False
+    if not any(client in gone for client, _ in hidden_of(asked)[0]):
+        return False
+    db.blank({asked.number: _moment(asked)})
+    return True
 
 
 def _moment(asked: Asked) -> bytes:
@@ -243,35 +246,40 @@ def _moment(asked: Asked) -> bytes:
 
 
 def leave_ids_out(db: Database, keyring: Keyring, asked: Asked) -> bool:
-    """Of whom nothing is left, a request names no samples any more; whether it did, and was changed.
+    """Of whom nothing is left, a request names no samples any more; whether it did, and was changed."""
+    return _say_anew(db, keyring, (), asked)
+
+
+def _say_anew(db: Database, keyring: Keyring, renewed: Collection[int], asked: Asked) -> bool:
+    """Leave out the ids of samples of whom nothing is left, and seal what is said of others under new keys.
 
     It comes to the same: whether all of an erased client is asked for or a part, it is gone.
     """
-    told, reason = hidden_of(asked) if asked.kind == "erase" else ([], b"")
-    without = [(client, None if keyring.destroyed(client) else samples) for client, samples in told]
-    if without == told:
+    told, reason = hidden_of(asked)
+    if not told:
         return False
-    db.reword(asked.number, body_of(without, reason), asked.outcome)
+    first, outcome = told[0][0], asked.outcome
+    said = [(client, None if keyring.destroyed(client) else samples) for client, samples in told]
+    if any(client in renewed for client, _ in said):
+        said = hide_anew(keyring, said, renewed)
+    if first in renewed and reason:
+        reason = _anew(keyring, first, reason, b"reason")
+    if first in renewed and asked.state == REFUSED and outcome:
+        outcome = _anew(keyring, first, outcome, b"outcome")
+    if first not in renewed and said == told:
+        return False
+    db.reword(asked.number, body_of(said, reason), outcome)
     return True
 
 
-def _seal_anew(db: Database, keyring: Keyring, clients: Collection[int]) -> None:
-    """Seal names, reasons, ids of samples and refusals of these clients under their new keys."""
+def _seal_names_anew(db: Database, keyring: Keyring, clients: Collection[int]) -> None:
+    """Seal the names of these clients under their new keys."""
     names = {
         client: anew
         for client, sealed in db.client_names().items()
         if client in clients and (anew := _anew(keyring, client, sealed, b"name"))
     }
     db.name_clients(names)
-    for asked in db.asked():
-        told, reason = hidden_of(asked)
-        if any(client in clients for client, _ in told):
-            first, outcome = told[0][0], asked.outcome
-            if first in clients and reason:
-                reason = _anew(keyring, first, reason, b"reason")
-            if first in clients and asked.state == REFUSED and outcome:
-                outcome = _anew(keyring, first, outcome, b"outcome")
-            db.reword(asked.number, body_of(hide_anew(keyring, told, clients), reason), outcome)
 
 
 def _anew(keyring: Keyring, client: int, sealed: bytes, about: bytes) -> bytes:
