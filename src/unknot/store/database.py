@@ -19,7 +19,7 @@ from typing import Any, Self
 
 from unknot.core.errors import StoreError
 from unknot.store import files
-from unknot.store.connection import APPLICATION, BUSY, TABLES, VERSION, connect, examine, explained
+from unknot.store.connection import APPLICATION, BUSY, TABLES, VERSION, connect, examined, explained
 from unknot.store.files import check_plain, point, told
 from unknot.store.lock import Process
 from unknot.store.rows import (
@@ -70,7 +70,7 @@ class Database:
         with told("write", path):
             os.close(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
             with explained(path):
-                connection = connect(part, readonly=False)
+                connection = connect(part, "rw")
                 try:
                     connection.execute(f"PRAGMA application_id = {APPLICATION}")
                     connection.execute(f"PRAGMA user_version = {VERSION}")
@@ -98,12 +98,7 @@ class Database:
                 f"{path}-journal is none of ours, and would be played back into {path}: remove it"
             )
         with explained(path):
-            connection = connect(path, readonly)
-            try:
-                examine(path, connection, readonly)
-            except BaseException:
-                connection.close()
-                raise
+            connection = examined(path, readonly)
         return cls(path, connection, readonly)
 
     def close(self) -> None:
