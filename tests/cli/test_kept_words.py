@@ -1,8 +1,8 @@
 """What commands say of kept runs: who is meant, who holds one, and how it is gone on with."""
 
-import json
 import os
 import re
+import sqlite3
 import unicodedata
 
 import pytest
@@ -80,6 +80,35 @@ def test_who_waits_is_told_when_the_process_is_idle_before_it_is_served(tmp_path
     fed.keeper.close()
 
 
+@pytest.mark.parametrize("read", [True, False])
+def test_who_waits_is_told_what_a_reader_keeps_from_going(tmp_path, monkeypatch, read):
+    from unknot.store import erasing, inbox
+
+    out, look = tmp_path / "run", inbox.wait_for
+    fed = in_python(out)
+    fed.begin(3)
+    fed.step()
+    fed.keeper.checkpoint(fed)
+    monkeypatch.setattr(erasing, "PATIENCE", 0.0)
+
+    def serves(*args, **options):
+        reader = sqlite3.connect(out / "run.db")
+        if read:
+            reader.execute("BEGIN")
+            reader.execute("SELECT count(*) FROM log").fetchall()
+        fed.step()
+        reader.close()
+        return look(*args, timeout=0.0)
+
+    monkeypatch.setattr(inbox, "wait_for", serves)
+    told = call("forget", out, "--client", "1", "--wait").stdout
+    still = "a reader of run.db kept run.db-wal from being emptied: that comes once the reader has ended"
+    assert "what was kept of it on the disk is gone" in told
+    assert (still in told) is (still in call("show", out).stdout) is read
+    fed.keeper.close()
+    assert still not in call("show", out).stdout
+
+
 def test_a_run_made_in_python_is_gone_on_with_there(tmp_path):
     out = tmp_path / "run"
     in_python(out).keeper.close()
@@ -117,6 +146,23 @@ def test_where_clients_have_names_a_number_must_say_that_it_is_one(tmp_path):
     assert "(never there, or erased" in call("forget", out, "--client", "Graz", code=2).stderr
 
 
+def test_a_name_that_begins_with_a_hash_is_written_with_one_more_and_shown_so(tmp_path):
+    out, names = tmp_path / "run", {0: "#3", 1: "##3", 2: "#north", 3: "Wien"}
+    fed = in_python(out, names=names)
+    fed.keeper.close()
+    written = {0: "##3", 1: "###3", 2: "##north", 3: "Wien"}
+    for client, name in written.items():
+        assert f"erase {name} (client {client})." in call("forget", out, "--client", name).stdout
+    assert [one["request"] for one in shown(out)["requests"]] == [f"erase {n}" for n in written.values()]
+    lineage = {client: line.partition(" (")[0] for client, line in enumerate(shown(out)["lineage"])}
+    assert lineage == written
+    assert "erase Wien (client 3)." in call("forget", out, "--client", "#3").stdout
+    for wrong in ("#north", "####3", "3", "#"):
+        told = call("forget", out, "--client", wrong, code=2).stderr.replace("\n", " ")
+        assert f"Known: {', '.join(sorted(written.values()))}." in told, wrong
+        assert re.search("a name that begins with '#' is written with one more|a number is written", told)
+
+
 def test_where_they_have_none_both_ways_of_writing_a_number_do(tmp_path):
     out = tmp_path / "run"
     in_python(out).keeper.close()
@@ -147,7 +193,8 @@ def test_every_hint_names_keys_that_lie_apart(towns, tmp_path, monkeypatch):
     assert "keys kept apart" not in call("show", out, "--keys", keys).stdout
     assert again in call("forget", out, "--client", "#2").stdout
     told = call("forget", out, "--client", NAMES[2], code=2).stderr
-    assert "names are sealed: add --keys FILE, or give the client's number (#3)" in told
+    assert "names are sealed: add --keys FILE, or give the number that the client has in this run" in told
+    assert not re.search("#[0-9]", told)  # it would be taken for the number that was looked for
     assert again in call("forget", out, "--client", "#1", "--wait", code=2).stderr
     assert f"to go on with it: {again}\n" in call("run", towns, "--out", out, "--keys", keys, code=2).stderr
     call("resume", out, "--keys", keys, "--quiet")
@@ -182,18 +229,33 @@ def test_what_was_removed_is_told_without_packs_and_zeros(file, tmp_path):
     assert " 0 " not in told.partition("; removed ")[2]
 
 
-def test_a_refused_request_whose_client_is_gone_says_so_in_words(file, tmp_path):
-    out = tmp_path / "run"
+def test_a_request_whose_client_is_gone_says_when_it_was_served_or_why_it_was_refused(file, tmp_path):
+    out, ids = tmp_path / "run", tmp_path / "ids"
     call("run", file, "--out", out, "--quiet")
-    call("admit", out, "--client", "1")
+    ids.write_text(str(shown_ids(file)[0]))
+    call("admit", out, "--client", "1", "--reason", "again")
+    call("forget", out, "--client", "1", "--samples", ids)
     call("resume", out, "--quiet", code=3)
+    before = shown(out)["requests"]
     call("forget", out, "--client", "1")
     call("resume", out, "--quiet")
-    told = "refused: whom it named is not kept, for a client in it was erased"
+    refused, served, _ = shown(out)["requests"]
+    assert (refused["clients"], refused["reason"], refused["refused"]) == ([], "", "a member already")
+    assert served["request"] == "erase …"
+    for name in ("state", "served", "round", "time", "asked", "by", "number"):
+        assert served[name] == before[1][name] is not None, name
     text = call("show", out).stdout
-    assert told in text
-    assert "1: join …; by " in text
-    json.loads(call("show", out, "--json").stdout)
+    rest = "; whom it named is not kept since one of them was erased"
+    assert f"; refused: a member already{rest}" in text
+    assert re.search(rf"2: erase …; by .*; served 2.* \(round {served['round']}, .* s\){rest}", text)
+
+
+def shown_ids(file):
+    """The ids of client 1's samples."""
+    from unknot.experiments import Experiment
+    from unknot.experiments.simulate import data_of
+
+    return data_of(Experiment.read(file))[1].ids.tolist()
 
 
 def test_a_reason_that_is_no_text_is_refused_in_words(file, tmp_path):

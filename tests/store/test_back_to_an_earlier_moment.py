@@ -153,5 +153,6 @@ def test_what_was_refused_before_a_crash_is_not_refused_again(tmp_path):
     fed.resume()
     assert keeper.db.asked() == [before]
     assert keeper.post.refused == []
-    assert [read_plain(entry.body) for entry in keeper.db.entries(kind="refused")] == [{"request": number}]
+    told = [read_plain(entry.body) for entry in keeper.db.entries(kind="refused")]
+    assert told == [{"request": number, "kind": "a member already"}]
     keeper.close()

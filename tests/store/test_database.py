@@ -274,7 +274,7 @@ def test_what_was_deleted_is_in_no_byte_also_with_a_reader_about(tmp_path, datab
     reader.execute("BEGIN")
     reader.execute("SELECT * FROM clients").fetchone()
     database.drop_clients(range(0, 300, 2))
-    database.blank([number])
+    database.blank({number: b""})
     assert database.asked()[0].body == database.asked()[0].outcome == b""
     assert not database.truncate(within=0.05)
     reader.execute("COMMIT")

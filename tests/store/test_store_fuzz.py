@@ -95,7 +95,7 @@ def write(folder):
     def on_database():
         with Database.open(folder / "run.db") as database:
             database.append([("kind", b"more")])
-            database.blank([1])
+            database.blank({1: b""})
             database.drop_clients([2])
             database.truncate()
 

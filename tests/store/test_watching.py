@@ -3,7 +3,7 @@
 import pytest
 
 from support import ToyEngine, small_data, toy_federation
-from unknot.core.requests import erase
+from unknot.core.requests import erase, join
 from unknot.store import watching
 from unknot.store.keeper import RunKeeper
 from unknot.store.look import look
@@ -27,6 +27,22 @@ def test_the_last_few_are_seen_first_and_then_each_event_once(kept):
     assert one.look()[1] == []
     fed.run(2)
     assert [event.round for event in one.look()[1]] == [9, 10]
+
+
+def test_events_come_as_they_happened_and_who_is_there_has_a_name(tmp_path):
+    names = {0: "Graz", 1: "Linz", 2: "Wels", 3: "Wien"}
+    fed = toy_federation(RFS(), small_data((5, 8, 3, 6)).replaced(names=names), ToyEngine())
+    keeper = RunKeeper.create(fed, tmp_path / "run", every=1e9)
+    one = Watching(tmp_path / "run")
+    fed.begin(6, requests=[join([3], round=2), join([2], round=5), erase(1, round=1)])
+    keeper.checkpoint(fed)
+    one.look()
+    fed.resume()
+    told = [getattr(event, "request", event.round) for event in one.look()[1]]
+    assert told == [1, "erase client 1", 2, "join Wien", 3, 4, 5, "join Wels", 6]
+    told = [getattr(event, "request", event.round) for event in Watching(tmp_path / "run").look()[1]]
+    assert told == [3, 4, 5, "join Wels", 6]
+    keeper.close()
 
 
 def test_what_is_seen_is_what_a_whole_look_says(kept):

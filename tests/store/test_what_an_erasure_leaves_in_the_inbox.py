@@ -14,7 +14,7 @@ from unknot.core.errors import StoreError
 from unknot.core.requests import Erase, Moment, Target, erase, join
 from unknot.store import Database, Keyring
 from unknot.store import keeper as keeping
-from unknot.store.entries import read_plain
+from unknot.store.entries import At, read_plain
 from unknot.store.inbox import leave, outcome_text, told_of
 from unknot.store.keeper import RunKeeper
 from unknot.store.look import look
@@ -61,11 +61,14 @@ def test_of_an_erased_client_no_request_that_is_over_and_no_sealed_name_is_left(
         "served",
         "served",
     ]
-    before = rows(keeper)[another]
+    before, events = rows(keeper)[another], list(ask.fed.history.served)
     last = ask(erase(LEAVER))
     found = rows(keeper)
     for number in (served, refused, shared):
-        assert (found[number].body, found[number].outcome) == (b"", b"")
+        assert found[number].body == b""
+    assert found[refused].outcome == b""
+    for number, event in ((served, events[0]), (shared, events[1])):
+        assert read_plain(found[number].outcome) == At(event.round, event.time)
     assert found[another] == before
     assert found[last].state == "served"
     assert told_of(found[last])[0] == [(LEAVER, None)]

@@ -28,8 +28,8 @@ Clients = Annotated[
     typer.Option(
         "--client",
         metavar="NAME|#NUMBER",
-        help="Who: by name, or by number ('#3'; where clients have no names, 3 will do). May be repeated: "
-        "one request.",
+        help="Who: by name (one that begins with '#' with one more '#' in front), or by number ('#3'; where "
+        "clients have no names, 3 will do). May be repeated: one request.",
     ),
 ]
 Wait = Annotated[bool, typer.Option("--wait", help="Wait until it was served, and say what it came to.")]
@@ -133,7 +133,7 @@ def _ask(
     _check_text(reason)
     path = naming.database(folder)
     naming.check_asked(folder, keys)
-    names = {client: naming.one_line(name) for client, name in naming.named_in(folder, keys).items()}
+    names = naming.shown_in(folder, keys)
     numbers = _numbers(folder, clients, keys, names, spare=kind == "erase" and samples is None)
     request = look.request(kind, numbers, samples)
     runner, again = holder(folder), naming.again_in(folder, keys)
@@ -226,6 +226,7 @@ def _when(runner: Holder | None, folder: Path, word: str, again: str) -> str:
 
 def _wait(folder: Path, number: int, keys: Path | None) -> None:
     """Until a request was served or refused, or nobody is left to do it; say what it came to."""
+    from unknot.report.runs import STILL_READ
     from unknot.store import inbox, look, naming
     from unknot.store.database import Database
     from unknot.store.lock import holder
@@ -247,6 +248,9 @@ def _wait(folder: Path, number: int, keys: Path | None) -> None:
     if found.state == "served":
         place = "" if found.round is None else f" after round {found.round}, at {found.time:.1f} simulated s"
         gone = "; what was kept of it on the disk is gone" if asked.kind == "erase" else ""
+        with Database.open(path, readonly=True) as db:
+            if not naming.emptied(db, number):
+                gone += f", but for old pages of run.db: {STILL_READ}"
         screen().print(Text(f"served{place}{gone}"), soft_wrap=True)
         return
     why = f"refused: {found.refused or 'why is sealed; name the keys with --keys'}"

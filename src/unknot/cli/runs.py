@@ -8,6 +8,7 @@ import time
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import asdict
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -20,9 +21,10 @@ from unknot.cli.screen import screen
 
 if TYPE_CHECKING:
     from unknot.federation.history import Event
-    from unknot.store.look import Look
+    from unknot.store.look import Look, Wanted
 
 EVERY = 0.5  # seconds between two looks
+MANY = 5  # of more rounds in a row than these, the last is told
 AsJson = Annotated[bool, typer.Option("--json", help="Print it as JSON, and nothing else.")]
 
 
@@ -103,24 +105,71 @@ class _Telling:
 
     def __init__(self) -> None:
         self._states: dict[int, str] = {}
+        self._first = True
         self.last = ""
         """The last measurement, in words."""
 
     def lines(self, found: Look, events: Sequence[Event]) -> list[str]:
-        """A line for each event, and for each request whose state is another."""
+        """A line for each event, and for each request whose state is another, in the order of what happened.
+
+        Of many rounds in a row, which come with one checkpoint, the last has a line.
+        """
+        from unknot.federation.history import Round
+        from unknot.report.words import counted
+
+        early, beside, late = self._news(found, events)
+        lines = list(map(self._request, early))
+        at = 0
+        for is_round, some in groupby(events, lambda event: isinstance(event, Round)):
+            each = list(some)
+            skipped = len(each) - 1 if is_round and len(each) > MANY else 0
+            if skipped:
+                lines.append(f"… {counted(skipped, 'round')}")
+            for place, event in list(enumerate(each, at))[skipped:]:
+                lines += [self._event(event), *map(self._request, beside.get(place, ()))]
+            at += len(each)
+        return [*lines, *map(self._request, late)]
+
+    def _news(
+        self, found: Look, events: Sequence[Event]
+    ) -> tuple[list[Wanted], dict[int, list[Wanted]], list[Wanted]]:
+        """The requests whose state is another: of before these events, at the place of one, or of now."""
+        from unknot.federation.history import Served
+
+        first, self._first = self._first, False
+        places: dict[tuple[object, ...], list[int]] = {}
+        for place, event in enumerate(events):
+            if isinstance(event, Served):
+                places.setdefault((event.kind, event.round, event.time), []).append(place)
+        early: list[Wanted] = []
+        late: list[Wanted] = []
+        beside: dict[int, list[Wanted]] = {}
+        for one in found.requests:
+            if one.number is None or self._states.get(one.number) == one.state:
+                continue
+            served = one.state == "served"
+            here = places.get((one.kind, one.round, one.time)) if served else None
+            if here:
+                beside.setdefault(here.pop(0), []).append(one)
+            elif served and one.time is not None and one.time > found.time:
+                continue  # it comes with the next checkpoint, as the rounds before it do
+            elif first and (served or one.state == "refused"):
+                early.append(one)
+            else:
+                late.append(one)
+            self._states[one.number] = one.state
+        return early, beside, late
+
+    def _event(self, event: Event) -> str:
         from unknot.federation.history import Round
         from unknot.report.cells import shown
 
-        lines = []
-        for event in events:
-            if not isinstance(event, Round):
-                lines.append(f"▾ round {event.round}, {event.time:.1f} s: {event.request}")
-                continue
-            score = next(iter(event.scores.values()), None)
-            self.last = "" if score is None else f", {score.name} {shown(event.value, score.name)}"
-            lines.append(f"{event.lane}, round {event.round}{self.last}, simulated {event.time:.1f} s")
-        for one in found.requests:
-            if one.number is not None and self._states.get(one.number) != one.state:
-                self._states[one.number] = one.state
-                lines.append(f"request {one.number}, {one.request}: {one.state}")
-        return lines
+        if not isinstance(event, Round):
+            return f"▾ round {event.round}, {event.time:.1f} s: {event.request}"
+        score = next(iter(event.scores.values()), None)
+        self.last = "" if score is None else f", {score.name} {shown(event.value, score.name)}"
+        return f"{event.lane}, round {event.round}{self.last}, simulated {event.time:.1f} s"
+
+    @staticmethod
+    def _request(one: Wanted) -> str:
+        return f"request {one.number}, {one.request}: {one.state}"

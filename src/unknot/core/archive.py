@@ -242,6 +242,14 @@ class Keepsakes:
         """The erased units that had a part in what was given out. It only ever grows."""
         return self._waived
 
+    @property
+    def tainted(self) -> Lineage:
+        """The erased units that had a part in what is kept, given out or not."""
+        found = NOBODY
+        for _, weights in self._items.values():
+            found |= self._ledger.taint(weights)
+        return found
+
     def entries(self) -> list[tuple[object, Unit | None, Weights]]:
         """All that is kept, in order, as it is: nothing is given out."""
         return [(name, unit, weights) for name, (unit, weights) in self._items.items()]

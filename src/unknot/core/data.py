@@ -299,7 +299,8 @@ class FederatedData:
         if len(unknown):
             raise RequestError(
                 f"{who} holds no sample {unknown[0]} "
-                f"({len(unknown)} of {len(named)} unknown or already erased)"
+                f"({len(unknown)} of {len(named)} unknown or already erased)",
+                "samples that the client does not hold",
             )
         return client, named
 

@@ -15,7 +15,14 @@ class ConfigError(UnknotError, ValueError):
 
 
 class RequestError(ConfigError):
-    """A join or erase request cannot be served (unknown client, already erased...)."""
+    """A join or erase request cannot be served (unknown client, already erased...).
+
+    Its `kind` says why without naming anybody: that may be kept when who is named was erased.
+    """
+
+    def __init__(self, message: str = "", kind: str = "") -> None:
+        super().__init__(message)
+        self.kind = kind
 
 
 class DataError(UnknotError):

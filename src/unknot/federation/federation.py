@@ -383,7 +383,7 @@ class Federation(View):
             except RequestError as error:
                 try:
                     if self.keeper is not None:
-                        self.keeper.refused(letter.number, str(error))
+                        self.keeper.refused(letter.number, str(error), error.kind)
                     self.inbox.close(letter.number, "refused", str(error))
                 except BaseException as stopped:  # the others are heard all the same
                     failed = failed or stopped

@@ -274,14 +274,16 @@ class _Rehearsal:
             self.data.check_erasable(client, samples)
         elif client in self.gone or client not in self.remembered:
             if client in self.gone or client in self.data.erased:
-                raise _Gone(f"{who} was already erased")
-            raise RequestError(f"cannot erase {who}: this federation has {self._there()}")
+                raise _Gone(f"{who} was already erased", "already erased")
+            raise RequestError(f"cannot erase {who}: this federation has {self._there()}", "nobody is there")
         if samples is None:
             self.gone.add(client)
             return
         taken = self.taken.setdefault(client, set())
         if twice := sorted(taken & set(samples)):
-            raise RequestError(f"{who} holds no sample {twice[0]} by then: it was already erased")
+            raise RequestError(
+                f"{who} holds no sample {twice[0]} by then: it was already erased", "already erased"
+            )
         taken.update(samples)
 
     def _left(self, client: int, samples: Sequence[int]) -> Sequence[int]:
@@ -289,15 +291,15 @@ class _Rehearsal:
         gone = set(self.data.reduced.get(client, ())) | self.taken.get(client, set())
         left = [sample for sample in samples if sample not in gone]
         if samples and not left:
-            raise _Gone(f"these samples of {self._who(client)} were already erased")
+            raise _Gone(f"these samples of {self._who(client)} were already erased", "already erased")
         return left
 
     def _join(self, client: int) -> None:
         who = self._who(client)
         if client in self.data.erased:
-            raise RequestError(f"{who} cannot join again: its data was erased")
+            raise RequestError(f"{who} cannot join again: its data was erased", "already erased")
         if client not in self.data:
-            raise RequestError(f"cannot join {who}: there is data of {self._there()}")
+            raise RequestError(f"cannot join {who}: there is data of {self._there()}", "there is no data")
         if client in self.present:
-            raise RequestError(f"{who} is a member already")
+            raise RequestError(f"{who} is a member already", "a member already")
         self.present.add(client)

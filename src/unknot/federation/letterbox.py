@@ -120,8 +120,8 @@ class Keeper(Protocol):
         """Whether there is a request that has not been taken up."""
         ...
 
-    def refused(self, number: int, why: str) -> None:
-        """A request that came cannot be served."""
+    def refused(self, number: int, why: str, kind: str) -> None:
+        """A request that came cannot be served; its `kind` of reason names nobody."""
         ...
 
     def erasing(self, fed: Federation, request: Erase) -> None:

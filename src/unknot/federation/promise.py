@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from unknot.core.requests import Label
 from unknot.core.selection import goes_by_clients
 from unknot.federation.method import Method
 from unknot.federation.pace import Synchronous
@@ -13,6 +14,10 @@ from unknot.federation.state import State
 WHOM = "whom the selector asked, which it knew the erased client for"
 WHEN = "when the others were asked, which depends on how long the erased client took"
 HOW_MANY = "how many rounds came before and after a request, which the erased client had a part in"
+
+
+BUT_FOR, SO_IS = ", but for ", "; so is "
+"""Before what an exact guarantee does not cover, and before what an approximate one does not either."""
 
 
 def inherited(clients: Sequence[str]) -> str:
@@ -30,8 +35,8 @@ def qualified(promise: str, exact: bool, uncovered: Sequence[str]) -> str:
     listed = " and ".join(uncovered)
     said, more, rest = promise.partition(";")
     if not exact:
-        return f"{promise}; so is {listed}"
-    said += f" and {listed}" if ", but for " in said else f", but for {listed}"
+        return f"{promise}{SO_IS}{listed}"
+    said += f" and {listed}" if BUT_FOR in said else f"{BUT_FOR}{listed}"
     return said + more + rest
 
 
@@ -46,8 +51,11 @@ class Uncovered:
     judged: str = ""
     """The metric at which a run was to stop, if at one."""
 
-    def promise(self, method: Method, state: State) -> str:
-        """What the method promises, and what that does not cover in this federation's runs."""
+    def promise(self, method: Method, state: State, label: Label | None = None) -> str:
+        """What the method promises, and what that does not cover in this federation's runs.
+
+        With clients called by `label`, or by their names.
+        """
         found = []
         if method.keeps:  # models that go on were shaped by whom was asked, and when
             if goes_by_clients(state.select):
@@ -55,7 +63,7 @@ class Uncovered:
             if not isinstance(state.pace, Synchronous):
                 found.append(WHEN)
         if let_pass := sorted(state.initial.lineage.waived):
-            found.append(inherited([state.data.label(client) for client in let_pass]))
+            found.append(inherited(list(map(label or state.data.label, let_pass))))
         if self.erased:
             found += [HOW_MANY] * self.timed + [stopped(self.judged)] * bool(self.judged)
         return qualified(method.promise, method.exact, found)

@@ -39,12 +39,14 @@ class Serving(View):
         if shaped := sorted(named & (base.clients | base.waived)):
             raise RequestError(
                 f"{label(shaped[0])} had a part in the base of the model, which is frozen: nothing "
-                "that is trained on it can forget that. Begin again on another base"
+                "that is trained on it can forget that. Begin again on another base",
+                "the base of the model, which is frozen, was shaped by it",
             )
         if self.restart is None and (shaped := sorted(named & inherited)):
             raise RequestError(
                 f"{label(shaped[0])} had a part in the weights that this federation began with, "
-                "and there are no others to begin again from: give the model by name or as a function"
+                "and there are no others to begin again from: give the model by name or as a function",
+                "the weights that the run began with were shaped by it",
             )
 
     def serve(self, waiting: Waiting, place: int, label: Label) -> Served:

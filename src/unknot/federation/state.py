@@ -106,6 +106,11 @@ class State:
         kept = self._kept.waived if self._kept else NOBODY
         return kept | Lineage(map(Unit, self.initial.lineage.waived))
 
+    @property
+    def kept_of(self) -> Lineage:
+        """The same, with the erased units that what is kept was shaped by and that is yet to be read."""
+        return self.waived | (self._kept.tainted if self._kept else NOBODY)
+
     @contextmanager
     def keeping(self) -> Iterator[None]:
         """Within: should anything fail, the keepsakes are what they were."""

@@ -17,6 +17,11 @@ Record = Mapping[str, Any]
 STYLES = {"running": "green", "finished": "bold", "stopped": "yellow"}
 WORDS = ("pause", "go", "stop")
 """What is said to the process that runs a run, rather than asked of the run."""
+STILL_READ = (
+    "a reader of run.db kept run.db-wal from being emptied: that comes once the reader has ended, at the "
+    "next checkpoint, end or resumption of the run"
+)
+"""Of an erasure whose old pages lie beside the database for a while."""
 FEW = 12
 """So many clients of a lineage are named."""
 
@@ -153,7 +158,7 @@ def _request(one: Record) -> Text:
         became = one["state"]
     why = f": {one['refused'] or one['reason']}" if one["refused"] or one["reason"] else ""
     if not one["clients"] and one["kind"] not in WORDS:
-        why = ": whom it named is not kept, for a client in it was erased"
+        why += "; whom it named is not kept since one of them was erased"
     style = "red" if one["state"] == "refused" else ""
     return Text(f"{number}{one['request']}; {asked}; {became}{why}", style=style)
 
@@ -163,12 +168,9 @@ def _erased(one: Record) -> str:
     parts = [f"samples of {client}" for client in one["parts_called"]]
     gone = [counted(one[f"{what}s"], what) for what in ("key", "checkpoint", "tensor") if one[f"{what}s"]]
     gone += one["results"]
-    reader = (
-        "; a reader of run.db kept run.db-wal from being emptied: that comes once the reader has ended, at "
-        "the next checkpoint or resumption"
-    )
     told = f"removed {', '.join(gone)} ({size(one['bytes'])})" if gone else "there was nothing to remove"
-    return f"{when(one['at'])}: {', '.join([*whole, *parts])}; {told}{'' if one['truncated'] else reader}"
+    rest = "" if one["truncated"] else f"; {STILL_READ}"
+    return f"{when(one['at'])}: {', '.join([*whole, *parts])}; {told}{rest}"
 
 
 def _stays(erased: list[Record]) -> list[str]:

@@ -37,8 +37,39 @@ REMEDIES = {
 }
 
 
-def connect(path: Path, readonly: bool) -> sqlite3.Connection:
-    address = f"file:{quote(os.fspath(path.absolute()))}?mode={'ro' if readonly else 'rw'}"
+def examined(path: Path, readonly: bool) -> sqlite3.Connection:
+    """A connection to a file that was found to be one of ours.
+
+    To read a write-ahead log, SQLite must write beside the file. Where that may not be done, as in a mounted
+    backup, the file is read alone, if there is no such log; nobody can be writing there then.
+    """
+    try:
+        return _examined(path, "ro" if readonly else "rw")
+    except sqlite3.OperationalError as error:
+        refused = error.sqlite_errorcode & 0xFF in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN)
+        if not (readonly and refused) or os.access(path.parent, os.W_OK):
+            raise
+        log = path.with_name(f"{path.name}-wal")
+        if log.exists() and log.stat().st_size:
+            raise StoreError(
+                f"{log} has what was written last, and cannot be read in a folder that you may not write "
+                "into: copy the folder to where you may write, with all that is in it, and look at that"
+            ) from None
+        return _examined(path, "ro&immutable=1")
+
+
+def _examined(path: Path, mode: str) -> sqlite3.Connection:
+    connection = connect(path, mode)
+    try:
+        examine(path, connection, readonly=mode != "rw")
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def connect(path: Path, mode: str) -> sqlite3.Connection:
+    address = f"file:{quote(os.fspath(path.absolute()))}?mode={mode}"
     connection = sqlite3.connect(
         address, uri=True, timeout=BUSY, isolation_level=None, check_same_thread=False
     )

@@ -19,7 +19,7 @@ from typing import Any, Self
 
 from unknot.core.errors import StoreError
 from unknot.store import files
-from unknot.store.connection import APPLICATION, BUSY, TABLES, VERSION, connect, examine, explained
+from unknot.store.connection import APPLICATION, BUSY, TABLES, VERSION, connect, examined, explained
 from unknot.store.files import check_plain, point, told
 from unknot.store.lock import Process
 from unknot.store.rows import (
@@ -72,7 +72,7 @@ class Database:
         with told("write", path):
             os.close(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
             with _OPENING, explained(path):
-                connection = connect(part, readonly=False)
+                connection = connect(part, "rw")
                 try:
                     connection.execute(f"PRAGMA application_id = {APPLICATION}")
                     connection.execute(f"PRAGMA user_version = {VERSION}")
@@ -100,13 +100,7 @@ class Database:
                 f"{path}-journal is none of ours, and would be played back into {path}: remove it"
             )
         with _OPENING, explained(path):
-            connection = connect(path, readonly)
-            try:
-                examine(path, connection, readonly)
-            except BaseException:
-                connection.close()
-                raise
-            return cls(path, connection, readonly)
+            return cls(path, examined(path, readonly), readonly)
 
     def close(self) -> None:
         """Close the connection; in a forked process its copy, unless its parent was writing just then."""
@@ -321,11 +315,11 @@ class Database:
             for asked in self._asked("WHERE number = ? AND state = ?", number, TAKEN):
                 self.done(number, asked.outcome, SERVED)
 
-    def blank(self, numbers: Collection[int]) -> None:
-        """Empty what these requests asked for and what came of them; that they were stays."""
+    def blank(self, outcomes: Mapping[int, bytes]) -> None:
+        """Empty what these requests asked for; that they were stays, and so much of what came of them."""
         with self.transaction():
-            for number in numbers:
-                self._put(replace(self.request(number), body=b"", outcome=b""))
+            for number, outcome in outcomes.items():
+                self._put(replace(self.request(number), body=b"", outcome=outcome))
 
     def reword(self, number: int, body: bytes, outcome: bytes) -> None:
         """Put the same in other bytes: what a request says, and what came of it, sealed anew."""

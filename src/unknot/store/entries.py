@@ -3,17 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from unknot.core.errors import StoreError
 from unknot.core.ids import MOST_CLIENTS
 from unknot.core.jobs import Score
-from unknot.core.written import Reader, Unreadable, Writer
+from unknot.core.written import Reader, Unreadable, Writer, plain_data
 from unknot.federation.history import Event, Round, Served
 from unknot.store.checkpoint import Named
 from unknot.store.rows import is_count
 
 _BITS = 4096  # of a number in the log: Python shows no longer ones
+
+
+@plain_data
+@dataclass(frozen=True)
+class At:
+    """When a request was served, by the run's own count: all that is left of what came of it."""
+
+    round: int
+    time: float
+    """In simulated seconds."""
 
 
 def plain(value: object) -> bytes:
@@ -64,6 +75,18 @@ def read_event(content: bytes) -> Event | None:
     scores, told = (event.scores, event.lane) if isinstance(event, Round) else ({}, event.request)
     known = isinstance(scores, dict) and all(map(_is_score, scores.values()))
     return event if known and type(told) is str else None
+
+
+def read_at(outcome: bytes) -> At | None:
+    """When a request was served, also where that is all that is left; None where it cannot be read."""
+    try:
+        found = Reader(outcome).read() if outcome else None
+    except (Unreadable, ValueError):
+        return None
+    if isinstance(found, Served):
+        found = At(found.round, found.time)
+    known = isinstance(found, At) and is_count(found.round) and isinstance(found.time, float)
+    return found if known else None
 
 
 def _is_score(found: object) -> bool:

@@ -15,11 +15,13 @@ from typing import TYPE_CHECKING, Any
 
 from unknot.core.by_number import Numbers, texts_in
 from unknot.core.errors import StoreError
+from unknot.core.requests import Label, numbered
 from unknot.core.written import plain_data
+from unknot.federation.promise import BUT_FOR, SO_IS
 from unknot.store import sealed
 from unknot.store.checkpoint import STATE, Checkpoint
 from unknot.store.database import Database
-from unknot.store.entries import plain, read_begun, read_plain
+from unknot.store.entries import plain, read_at, read_begun, read_plain
 from unknot.store.files import remove, sweep
 from unknot.store.files import told as tell
 from unknot.store.inbox import body_of, hidden_of, told_of
@@ -46,22 +48,21 @@ def scrub(keeper: RunKeeper, clean: Checkpoint, state: str, told: Scrubbing) -> 
     """
     folder, whole = keeper.folder, told.whole
     keeper.check()
-    states = sweep(folder / STATE, {f"{state}.state"})
+    sweep(folder / STATE, {f"{state}.state"})
     keeper.keyring.destroy(whole)
-    removed = keeper.vault.retain(set(clean.tensors))
+    keeper.vault.retain(set(clean.tensors))
     renewed = [client for client in told.parts if keeper.keyring.holds(client)]
     keeper.keyring.renew(renewed)
     keeper.vault.reseal(set(renewed))
-    results = [name for name in RESULTS if os.path.lexists(folder / name)]
-    pictures = [name for name in left_in(keeper.db, folder) if name not in results]
     keeper.check()
-    for name in (*results, *pictures):
+    for name in _results(keeper.db, folder):
         remove(folder / name)
     with keeper.db.transaction():
-        _empty(keeper.db, set(whole), told.requests)
-        for asked in keeper.db.asked():
-            leave_ids_out(keeper.db, keeper.keyring, asked)
-        _seal_anew(keeper.db, keeper.keyring, set(renewed))
+        for asked in keeper.db.asked():  # once: there may be many
+            if asked.number in told.requests or not _empty(keeper.db, set(whole), asked):
+                _say_anew(keeper.db, keeper.keyring, set(renewed), asked)
+        keeper.db.drop_clients(whole)
+        _seal_names_anew(keeper.db, keeper.keyring, set(renewed))
         keeper.db.drop_sealed(sealed.IDS, keeper.db.sealed(sealed.IDS).keys() - set(clean.ids))
         sealed.seal_anew(keeper.db, keeper.keyring, set(renewed))
     keeper.keyring.drop_old(renewed)
@@ -69,16 +70,13 @@ def scrub(keeper: RunKeeper, clean: Checkpoint, state: str, told: Scrubbing) -> 
         "whole": list(whole),
         "parts": list(told.parts),
         "requests": list(told.requests),
-        "checkpoints": len(states),
-        "packs": removed.files,
-        "bytes": removed.bytes + sum(states.values()),
-        "tensors": removed.tensors,
-        "results": [*results, *("a picture" for _ in pictures)],  # whatever their names say
+        **told.there.less(There.of(keeper)),
         "keys": len(whole) + len(renewed),
         "keys_written": keeper.keyring.written,
         "approximate": told.approximate,
         "known": list(told.known),
         "settings": list(told.settings),
+        "guarantee": told.guarantee,
         "truncated": keeper.db.truncate(PATIENCE),
     }
 
@@ -99,8 +97,55 @@ def left_in(db: Database, folder: Path) -> list[str]:
         return [name for name in sorted(os.listdir(folder)) if known and _digest(name) in known]
 
 
+def _results(db: Database, folder: Path) -> list[str]:
+    """What an earlier end of the run left, and the files that were noted."""
+    results = [name for name in RESULTS if os.path.lexists(folder / name)]
+    return [*results, *(name for name in left_in(db, folder) if name not in results)]
+
+
 def _digest(name: str) -> bytes:
     return hashlib.sha256(os.fsencode(name)).digest()
+
+
+@plain_data
+@dataclass(frozen=True)
+class There:
+    """What lies in a run's folder of which an erasure removes some, or all.
+
+    It is logged before anything goes: what went before a crash is told of as well.
+    """
+
+    checkpoints: int = 0
+    packs: int = 0
+    tensors: int = 0
+    bytes: int = 0
+    """Of these files, and of results."""
+    results: tuple[str, ...] = ()
+    """A picture is called one, whatever its name says."""
+
+    @staticmethod
+    def of(keeper: RunKeeper) -> There:
+        """What there is now."""
+        folder, (packs, weights, tensors) = keeper.folder, keeper.vault.held
+        results = _results(keeper.db, folder)
+        with tell("look through", folder):
+            states = [path for path in (folder / STATE).iterdir() if path.suffix == ".state"]
+            files = (*states, *(folder / name for name in results))
+            sizes = sum(path.stat(follow_symlinks=False).st_size for path in files)
+        shown = (name if name in RESULTS else "a picture" for name in results)
+        return There(len(states), packs, tensors, weights + sizes, tuple(shown))
+
+    def less(self, left: There) -> dict[str, Any]:
+        """What has gone since, where so much is `left`."""
+        counts = ("checkpoints", "packs", "tensors", "bytes")
+        gone = {name: max(0, getattr(self, name) - getattr(left, name)) for name in counts}
+        return {**gone, "results": [name for name in self.results if name not in left.results]}
+
+    def check(self) -> bool:
+        """Whether what was read is what a run writes."""
+        counts = (self.checkpoints, self.packs, self.tensors, self.bytes)
+        texts = type(self.results) is tuple and all(type(name) is str for name in self.results)
+        return texts and all(map(is_count, counts))
 
 
 @plain_data
@@ -120,24 +165,33 @@ class Scrubbing:
     """Whom of them the method knowingly keeps something of."""
     settings: tuple[str, ...] = ()
     """The settings of the experiment that are a name of theirs, and stay."""
+    there: There = There()
+    """What there was before anything was removed."""
+    guarantee: str = ""
+    """What was promised, with what it does not cover, in words; clients go by number in it."""
 
-    def __post_init__(self) -> None:
+    def check(self) -> None:
+        """Raise unless what was read is what a run writes."""
         if type(self.settings) is not tuple or not all(type(place) is str for place in self.settings):
             raise StoreError("an entry of the log names no settings: it was changed")
         for numbers in (self.whole, self.parts, self.requests, self.known):
             if type(numbers) is not tuple or not all(map(is_count, numbers)):
                 raise StoreError("an entry of the log names no clients: it was changed")
+        texts = type(self.approximate) is type(self.guarantee) is str
+        if not texts or not isinstance(self.there, There) or not self.there.check():
+            raise StoreError("an entry of the log does not say what is to be erased: it was changed")
 
 
-def stays(erased: Mapping[str, Any], each: object = None) -> list[str]:
+def stays(erased: Mapping[str, Any], each: object = None, label: Label = numbered) -> list[str]:
     """What is left after an erasure that the log tells of, and why, a line each.
 
     `each` are the settings with a value for each client, by name.
 
-    But for what a method knowingly keeps, no line names who was erased: those of several erasures are the
-    same, and need be said once. Results are what the run's end leaves: config.toml, record.json, report.html.
+    But for what a method knowingly keeps, no line names who was erased, by `label`: those of several erasures
+    are the same, and need be said once. Results are what the run's end leaves: config.toml, record.json and
+    report.html.
     """
-    whole, parts, known = (_clients(erased.get(name)) for name in ("whole", "parts", "known"))
+    whole, parts, known = (_clients(erased.get(name), label) for name in ("whole", "parts", "known"))
     found = []
     if whole:
         found += [
@@ -163,6 +217,9 @@ def stays(erased: Mapping[str, Any], each: object = None) -> list[str]:
     if method := erased.get("approximate"):
         also = f", and keeps what {known} had a part in" if known else ""
         found.append(f"the model may still know what was erased: {str(method)[:100]} is approximate{also}")
+    promised = str(erased.get("guarantee", ""))
+    if any(sign in promised for sign in (BUT_FOR, SO_IS)):
+        found.append(f"what the guarantee does not cover: {promised}")
     if whole or parts:
         found.append(
             "the files that it was read from, and copies (backups, snapshots, models): they are yours"
@@ -193,48 +250,62 @@ def _of_each(settings: object) -> list[str]:
     return [one for one in listed if isinstance(one, str)]
 
 
-def _clients(numbers: object) -> str:
+def _clients(numbers: object, label: Label) -> str:
     listed = [n for n in numbers if type(n) is int] if isinstance(numbers, list | tuple) else []
-    return ", ".join(f"client {number}" for number in listed)
+    return ", ".join(map(label, listed))
 
 
-def _empty(db: Database, gone: Collection[int], but: Collection[int]) -> None:
-    """Forget the names of who left, and what others had asked about them; what is to be served stays."""
-    over = [a for a in db.asked() if a.state in (SERVED, REFUSED) and a.number not in but]
-    db.blank([a.number for a in over if any(client in gone for client, _ in told_of(a)[0])])
-    db.drop_clients(gone)
-
-
-def leave_ids_out(db: Database, keyring: Keyring, asked: Asked) -> bool:
-    """Of whom nothing is left, a request names no samples any more; whether it did, and was changed.
-
-    It comes to the same: whether all of an erased client is asked for or a part, it is gone.
-    """
-    told, reason = hidden_of(asked) if asked.kind == "erase" else ([], b"")
-    without = [(client, None if keyring.destroyed(client) else samples) for client, samples in told]
-    if without == told:
+def _empty(db: Database, gone: Collection[int], asked: Asked) -> bool:
+    """Forget what had been asked about who left, whoever asked, once it is over; whether that was so."""
+    if not gone or asked.state not in (SERVED, REFUSED):
         return False
-    db.reword(asked.number, body_of(without, reason), asked.outcome)
+    if not any(client in gone for client, _ in hidden_of(asked)[0]):
+        return False
+    db.blank({asked.number: _moment(asked)})
     return True
 
 
-def _seal_anew(db: Database, keyring: Keyring, clients: Collection[int]) -> None:
-    """Seal names, reasons, ids of samples and refusals of these clients under their new keys."""
+def _moment(asked: Asked) -> bytes:
+    """When a request was served, without whom it named."""
+    at = read_at(asked.outcome) if asked.state == SERVED else None
+    return b"" if at is None else plain(at)
+
+
+def leave_ids_out(db: Database, keyring: Keyring, asked: Asked) -> bool:
+    """Of whom nothing is left, a request names no samples any more; whether it did, and was changed."""
+    return _say_anew(db, keyring, (), asked)
+
+
+def _say_anew(db: Database, keyring: Keyring, renewed: Collection[int], asked: Asked) -> bool:
+    """Leave out the ids of samples of whom nothing is left, and seal what is said of others under new keys.
+
+    It comes to the same: whether all of an erased client is asked for or a part, it is gone.
+    """
+    told, reason = hidden_of(asked)
+    if not told:
+        return False
+    first, outcome = told[0][0], asked.outcome
+    said = [(client, None if keyring.destroyed(client) else samples) for client, samples in told]
+    if any(client in renewed for client, _ in said):
+        said = hide_anew(keyring, said, renewed)
+    if first in renewed and reason:
+        reason = _anew(keyring, first, reason, b"reason")
+    if first in renewed and asked.state == REFUSED and outcome:
+        outcome = _anew(keyring, first, outcome, b"outcome")
+    if first not in renewed and said == told:
+        return False
+    db.reword(asked.number, body_of(said, reason), outcome)
+    return True
+
+
+def _seal_names_anew(db: Database, keyring: Keyring, clients: Collection[int]) -> None:
+    """Seal the names of these clients under their new keys."""
     names = {
         client: anew
         for client, sealed in db.client_names().items()
         if client in clients and (anew := _anew(keyring, client, sealed, b"name"))
     }
     db.name_clients(names)
-    for asked in db.asked():
-        told, reason = hidden_of(asked)
-        if any(client in clients for client, _ in told):
-            first, outcome = told[0][0], asked.outcome
-            if first in clients and reason:
-                reason = _anew(keyring, first, reason, b"reason")
-            if first in clients and asked.state == REFUSED and outcome:
-                outcome = _anew(keyring, first, outcome, b"outcome")
-            db.reword(asked.number, body_of(hide_anew(keyring, told, clients), reason), outcome)
 
 
 def _anew(keyring: Keyring, client: int, sealed: bytes, about: bytes) -> bytes:

@@ -78,6 +78,8 @@ if TYPE_CHECKING:
 WEIGHTS = "weights"
 EVERY = 5.0
 """Seconds between two checkpoints."""
+LONGEST = 2000
+"""So many letters of a guarantee are noted."""
 SLACK = 0.5
 """A pack is written anew once so great a part of it is needed no more."""
 
@@ -364,9 +366,9 @@ class RunKeeper:
         """The numbers of the requests that this process refused."""
         return self.post.refused
 
-    def refused(self, number: int, why: str) -> None:
+    def refused(self, number: int, why: str, kind: str) -> None:
         """A request cannot be served."""
-        self.post.refuse(number, why)
+        self.post.refuse(number, why, kind)
 
     def erasing(self, fed: Federation, request: Erase) -> None:
         """First what is to be done is logged; a crash from here on comes back to this moment."""
@@ -522,8 +524,10 @@ class RunKeeper:
             tuple(sorted(parts)),
             tuple(asked),
             "" if fed.method.exact else fed.method.name,
-            tuple(sorted((whole | parts) & fed.state.waived.clients)),
+            tuple(sorted((whole | parts) & fed.state.kept_of.clients)),
             erasing.called_so(self.db, self.keyring, whole),
+            erasing.There.of(self),
+            fed.serving.uncovered.promise(fed.method, fed.state, numbered)[:LONGEST],
         )
 
     def _finish_scrubbing(self) -> None:
@@ -535,6 +539,7 @@ class RunKeeper:
             told = read_plain(last.body)
             if clean is None or not isinstance(told, Scrubbing):
                 raise StoreError(f"{self.folder}: the log does not say what is to be erased: it was changed")
+            told.check()
             newest = self.db.last("checkpoint") or clean
             named = read_named(newest.body)
             found = erasing.scrub(self, Checkpoint.read(self.folder, named.state), named.state, told)

@@ -20,7 +20,7 @@ from unknot.federation.history import NOTHING_LEFT, Served
 from unknot.store import files
 from unknot.store.checkpoint import STATE
 from unknot.store.database import Database
-from unknot.store.entries import read_event, read_named, read_plain
+from unknot.store.entries import read_at, read_event, read_named, read_plain
 from unknot.store.erasing import EACH, RESULTS, left_in, stays
 from unknot.store.inbox import told_of
 from unknot.store.keeper import WEIGHTS
@@ -41,13 +41,13 @@ from unknot.store.naming import (
     shown_names,
     table_in,
 )
-from unknot.store.rows import REFUSED, SERVED, Asked, is_count
+from unknot.store.rows import REFUSED, SERVED, Asked, Entry, is_count
 from unknot.store.words import PAUSED, PAUSING, WORDS, heard_since, standing
 
 RUNNING, STOPPED, FINISHED = "running", "stopped", "finished"
 PARTS = (DATABASE, f"{DATABASE}-wal", f"{DATABASE}-shm", KEYS, "lock", STATE, WEIGHTS, *RESULTS)
 """What lies in the folder of a run."""
-RARE = ("resumed", "stopped", "erased", EMPTIED, "ended")
+RARE = ("resumed", "stopped", "erased", EMPTIED, "ended", "refused")
 """Entries of the log of which there are few."""
 
 
@@ -76,7 +76,7 @@ class Wanted:
     reason: str = ""
     """What was given as one, as long as the first client that it names is there."""
     refused: str = ""
-    """Why, of one that was refused; likewise."""
+    """Why, of one that was refused; once that client is erased, in words that name nobody."""
 
 
 @dataclass(frozen=True)
@@ -169,6 +169,7 @@ def _look(folder: str | Path, keys: str | Path | None) -> Look:
     ended = next((entry for entry in reversed(rare) if entry.kind == "ended"), None)
     over = ended is not None and last is not None and ended.number > last.number
     told = table_in(read_plain(ended.body)) if over and ended is not None else {}
+    why = dict(_kind(entry) for entry in rare if entry.kind == "refused")
     method = noted.get("method", "–")
     done = "" if named is None else named.stopped
     keyring = keyring_of(folder, keys)
@@ -190,7 +191,10 @@ def _look(folder: str | Path, keys: str | Path | None) -> Look:
         stopped=done,
         model=one_line(told["model"]) if over else None,
         lineage=_called(told["lineage"], names) if over else None,
-        requests=[*_of_file(table, when, served, asked, names), *(_of(one, names, keyring) for one in asked)],
+        requests=[
+            *_of_file(table, when, served, asked, names),
+            *(_of(one, names, keyring, why.get(one.number, "")) for one in asked),
+        ],
         erased=[_removed(one, at, names, noted.get(EACH)) for one, at in gone],
         sizes=sizes(folder, keys),
         resumed=sum(before != after for before, after in pairwise(steps)),
@@ -300,12 +304,17 @@ def discard(folder: str | Path, keys: str | Path | None = None) -> None:
 
 def _removed(found: Mapping[str, Any], at: str, names: Mapping[int, str], each: object) -> dict[str, Any]:
     """What an erasure took from the disk, and what stays; who is still there is called by name."""
-    called = [names.get(client, f"client {client}") for client in found["parts"]]
-    left = [one_line(line) for line in stays(found, each)]
+
+    def label(client: int) -> str:
+        return names.get(client, numbered(client))
+
+    called = list(map(label, found["parts"]))
+    left = [one_line(line) for line in stays(found, each, label)]
     return {**found, "at": at, "parts_called": called, "stays": left}
 
 
-def _of(asked: Asked, names: Mapping[int, str], keyring: Keyring | None) -> Wanted:
+def _of(asked: Asked, names: Mapping[int, str], keyring: Keyring | None, kind: str = "") -> Wanted:
+    """A request, and what became of it; `kind` is why it was refused, where whom it named is not kept."""
     told, reason = told_of(asked) if asked.kind in ("erase", "join") else ([], b"")
     what = asked.kind
     if told:
@@ -317,7 +326,7 @@ def _of(asked: Asked, names: Mapping[int, str], keyring: Keyring | None) -> Want
         what = made.told(label) if made else Join(tuple(c for c, _ in told), Moment()).told(label)
     elif asked.kind in ("erase", "join"):
         what = f"{asked.kind} …"
-    event = read_event(asked.outcome) if asked.state == "served" and asked.outcome else None
+    at = read_at(asked.outcome) if asked.state == "served" else None
     refused = asked.outcome if asked.state == "refused" else b""
     return Wanted(
         request=what,
@@ -328,11 +337,17 @@ def _of(asked: Asked, names: Mapping[int, str], keyring: Keyring | None) -> Want
         by=one_line(asked.by),
         number=asked.number,
         served=asked.done_at if asked.state == "served" else None,
-        round=event.round if isinstance(event, Served) else None,
-        time=event.time if isinstance(event, Served) else None,
+        round=None if at is None else at.round,
+        time=None if at is None else at.time,
         reason=_opened(keyring, told[0][0], reason, b"reason") if told else "",
-        refused=_opened(keyring, told[0][0], refused, b"outcome") if told else "",
+        refused=_opened(keyring, told[0][0], refused, b"outcome") if told else kind,
     )
+
+
+def _kind(entry: Entry) -> tuple[int, str]:
+    """The number of a request that was refused, and why, in words that name nobody."""
+    told = table_in(read_plain(entry.body))
+    return told["request"], one_line(told["kind"])
 
 
 def _opened(keyring: Keyring | None, client: int, sealed: bytes, about: bytes) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import shlex
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -118,8 +117,13 @@ def client_names(db: Database, folder: str | Path, keys: str | Path | None = Non
 
 
 def shown_names(db: Database, folder: str | Path, keys: str | Path | None = None) -> dict[int, str]:
-    """The same to be shown; a run goes by the names themselves."""
-    return {client: one_line(name) for client, name in client_names(db, folder, keys).items()}
+    """The same to be shown, as they are typed; a run goes by the names themselves."""
+    return {client: typed(one_line(name)) for client, name in client_names(db, folder, keys).items()}
+
+
+def typed(name: str) -> str:
+    """How a name is given to a command: one that begins with ``#`` has one more, for ``#3`` is a number."""
+    return f"#{name}" if name.startswith("#") else name
 
 
 def named_in(folder: str | Path, keys: str | Path | None = None) -> dict[int, str]:
@@ -128,20 +132,25 @@ def named_in(folder: str | Path, keys: str | Path | None = None) -> dict[int, st
         return client_names(db, folder, keys)
 
 
+def shown_in(folder: str | Path, keys: str | Path | None = None) -> dict[int, str]:
+    """The same to be shown: see `shown_names`."""
+    with Database.open(database(folder), readonly=True) as db:
+        return shown_names(db, folder, keys)
+
+
 def number_of(folder: str | Path, who: str, keys: str | Path | None = None) -> int:
     """The number of a client that is called so, or that ``#3`` gives; who cannot be known is refused.
 
-    Who is called ``#3`` is written ``##3``: what is a number must not depend on who is still there. Where
-    clients have names, a plain number is a name as well: nobody is taken for somebody else.
+    Who is called ``#3`` is written ``##3`` (see `typed`): what is a number must not depend on who is still
+    there. Where clients have names, a plain number is a name as well: nobody is taken for somebody else.
     """
     with Database.open(database(folder), readonly=True) as db:
         sealed, names = db.client_names(), client_names(db, folder, keys)
         check_not_older(db, keyring_of(folder, keys), folder)
         named = bool(sealed or begun_in(db, folder)[0].get("named"))
         gone, there = erased_in(db), set(db.sealed(MARKS))
-    called = None if re.fullmatch(r"#[0-9]+", who) else re.sub(r"^##(?=[0-9]+$)", "#", who)
     for client, name in names.items():
-        if called is not None and one_way(name) == one_way(called):
+        if one_way(typed(name)) == one_way(who):
             return client
     digits = who.removeprefix("#")
     if digits.isascii() and digits.isdigit() and len(digits) < 19 and (who != digits or not named):
@@ -156,12 +165,14 @@ def number_of(folder: str | Path, who: str, keys: str | Path | None = None) -> i
     if sealed and not names:
         raise RequestError(
             f"who {who!r} is in {folder} cannot be said, for names are sealed: add --keys FILE, or give the "
-            "client's number (#3)"
+            "number that the client has in this run, written '#N'"
         )
-    number_too = f"; a number is written '#{digits}'" if digits.isascii() and digits.isdigit() else ""
+    more = f"; a number is written '#{digits}'" if digits.isascii() and digits.isdigit() else ""
+    if who.startswith("#"):
+        more = "; a name that begins with '#' is written with one more '#' in front"
     raise RequestError(
         f"there is no client {who!r} in {folder} (never there, or erased: names of erased clients are not "
-        f"kept){number_too}.{nearest(who, map(one_line, names.values()))}"
+        f"kept){more}.{nearest(who, (typed(one_line(name)) for name in names.values()))}"
     )
 
 
@@ -306,12 +317,18 @@ def erased_in(db: Database) -> set[int]:
     return {client for entry in db.entries(kind="erased") for client in removed_in(entry)["whole"]}
 
 
-def emptied(db: Database) -> bool:
-    """Whether what the last erasure took out of the database has gone from its write-ahead log too."""
-    last, since = db.last("erased"), db.last(EMPTIED)
-    if last is None or removed_in(last)["truncated"]:
-        return True
-    return since is not None and since.number > last.number
+def emptied(db: Database, request: int | None = None) -> bool:
+    """Whether what an erasure took out of the database has gone from its write-ahead log too.
+
+    The last erasure, or the one that a `request` asked for.
+    """
+    clean = True
+    for entry in db.entries(kind=("erased", EMPTIED)):
+        if entry.kind == EMPTIED or removed_in(entry)["truncated"]:
+            clean = True
+        elif request is None or request in removed_in(entry)["requests"]:
+            clean = False
+    return clean
 
 
 def _renewed_in(db: Database) -> Iterator[tuple[int, list[int]]]:
@@ -343,6 +360,7 @@ def removed_in(entry: Entry) -> Mapping[str, Any]:
         all(is_count(found.get(name)) for name in counts)
         and type(found.get("truncated")) is bool
         and isinstance(found.get("approximate"), str)
+        and isinstance(found.get("guarantee"), str)
         and all(isinstance(found.get(name), list) and all(map(is_count, found[name])) for name in numbers)
         and all(isinstance(found.get(name), list) for name in ("results", "settings"))
         and all(isinstance(name, str) for name in (*found["results"], *found["settings"]))

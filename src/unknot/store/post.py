@@ -100,15 +100,18 @@ class Post:
         """Whether there is a request that has not been taken up, or that is to be taken up again."""
         return any(asked.kind in REQUESTS for asked in (*self._again, *self._db.waiting()))
 
-    def refuse(self, number: int, why: str) -> None:
-        """A request cannot be served; why is for who has the key of whom it names, and is told here once."""
+    def refuse(self, number: int, why: str, kind: str = "") -> None:
+        """A request cannot be served; why is for who has the key of whom it names, and is told here once.
+
+        The `kind` of reason, which names nobody, stays in the log.
+        """
         asked = self._db.request(number)
         if asked.state == REFUSED:  # taken up again after a crash
             return
         try:
             with self._db.transaction():
                 self._db.done(number, sealed_for(self._keyring, asked, why), REFUSED)
-                self._db.append([("refused", plain({"request": number}))])
+                self._db.append([("refused", plain({"request": number, "kind": kind}))])
                 changed = leave_ids_out(self._db, self._keyring, self._db.request(number))
         except BaseException:
             self._again.append(asked)  # it is heard once more

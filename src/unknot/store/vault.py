@@ -68,6 +68,12 @@ class Vault:
         """How many bytes the packs take on the disk."""
         return sum(self._sizes.values())
 
+    @property
+    def held(self) -> tuple[int, int, int]:
+        """How many packs, bytes and tensors there are."""
+        self._look()
+        return len(self._packs), self.nbytes, sum(map(len, self._packs.values()))
+
     def put(self, items: Mapping[str, Item]) -> str | None:
         """Write what is not there yet into one new pack, durably; its name, or None if nothing is new.
 
@@ -117,9 +123,8 @@ class Vault:
         (`slack`) of it; all that is new is on the disk before anything goes.
         """
         self._check()
-        self._look()
         keep = digests if isinstance(digests, set | frozenset | dict) else set(digests)
-        before = (len(self._packs), self.nbytes, sum(map(len, self._packs.values())))
+        before = self.held
         wanted = {name: [p for p in kept if self._wanted(p, keep)] for name, kept in self._packs.items()}
         for name in self.damaged.keys() & wanted.keys():
             wanted[name] = [place for place in wanted[name] if self._whole(place)]

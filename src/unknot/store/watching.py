@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from unknot.federation.history import Event, Round
+from unknot.federation.history import Event, Round, Served, told
 from unknot.store.database import Database
 from unknot.store.entries import read_event, read_named
 from unknot.store.lock import Holder, holder
 from unknot.store.look import FINISHED, RUNNING, STOPPED, Look, look
-from unknot.store.naming import database
+from unknot.store.naming import database, shown_names
 from unknot.store.rows import Asked, Entry
 
 FEW = 5
@@ -32,10 +32,14 @@ class Watching:
         with Database.open(database(self._folder), readonly=True) as db:
             number, asked = db.head()[0], db.asked()
             if self._found is None:
-                new = [entry for entry in db.latest("event", FEW) if entry.number <= number]
+                served = db.entries(kind="event", begins=b"Served")
+                few = {entry.number: entry for entry in (*served, *db.latest("event", FEW))}
+                new = [entry for entry in few.values() if entry.number <= number]
             else:
                 new = [entry for entry in db.entries(self._number) if entry.number <= number]
-        events = [e for entry in new if entry.kind == "event" and (e := read_event(entry.body)) is not None]
+            events = [e for one in new if one.kind == "event" and (e := read_event(one.body)) is not None]
+            events = self._in_order(db, events)
+            events = events[-FEW:] if self._found is None else events
         plain = all(entry.kind in ("event", "checkpoint") for entry in new) and all(
             isinstance(event, Round) for event in events
         )
@@ -45,6 +49,20 @@ class Watching:
             self._found = _moved(self._found, held, [e for e in new if e.kind == "checkpoint"][-1:])
         self._number, self._asked = number, asked
         return self._found, events
+
+    def _in_order(self, db: Database, events: list[Event]) -> list[Event]:
+        """As they happened: with a checkpoint, requests are logged before rounds; who is there has a name."""
+        served = [event for event in events if isinstance(event, Served)]
+        last = db.last("checkpoint")
+        if not served or last is None:
+            return events
+        names = shown_names(db, self._folder, self._keys)
+        rounds = [event for event in events if isinstance(event, Round)]
+        before = read_named(last.body).rounds - len(rounds)
+        found: list[tuple[tuple[int, bool], Event]]
+        found = [((before + place, True), event) for place, event in enumerate(rounds)]
+        found += [((event.place, False), replace(event, request=told(event, names))) for event in served]
+        return [event for _, event in sorted(found, key=lambda pair: pair[0])]
 
 
 def _moved(found: Look, held: Holder | None, checkpoint: list[Entry]) -> Look:
