@@ -39,7 +39,7 @@ POINTS = (
     "db:truncate",
     "db:truncated",
 )
-"""Every moment before or after a step that changes the disk, by name."""
+"""The moments before and after each step that writes or removes what a run goes by, by name."""
 
 hook: Callable[[str], None] | None = None
 """Called at each of `POINTS`: tests end the process there."""
