@@ -13,7 +13,7 @@ from unknot.store.keeper import RunKeeper
 from unknot.store.look import look
 
 pytest.importorskip("cryptography")
-LEFT = {"config.toml": 300, "report.html": 5000, "timeline.png": 70}
+LEFT = {"config.toml": 300, "report.html": 5000, "model.safetensors": 70}
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""The bottom floor of a run's folder: whole files, clients' keys, weights by digest, log, inbox, lock."""
+"""A run's folder: whole files, keys, weights by digest, log, inbox, lock; and who keeps a run in it."""
 
 from unknot.core.errors import StoreError
 from unknot.store.database import Database

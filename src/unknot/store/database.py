@@ -23,6 +23,7 @@ from unknot.store.connection import APPLICATION, BUSY, TABLES, VERSION, connect,
 from unknot.store.files import check_plain, point, told
 from unknot.store.lock import Process
 from unknot.store.rows import (
+    HIGHEST,
     REFUSED,
     SERVED,
     START,
@@ -41,7 +42,6 @@ KINDS = ("erase", "join", "pause", "stop", "go")
 _SOON = 1.0  # seconds that readers are waited for where it can be done without
 _PAGE = 256  # entries that are read at a time
 _BEGINNING = 80  # bytes of an entry that say what it is
-_HIGHEST = 2**63
 
 
 class Database:
@@ -241,7 +241,7 @@ class Database:
     def verify(self) -> None:
         """Go through the whole log: every entry must fit the one before it."""
         number, previous = 0, START
-        for entry in self.entries(after=-_HIGHEST):
+        for entry in self.entries(after=-HIGHEST):
             if entry.number != number + 1 or entry.previous != previous:
                 raise StoreError(
                     f"{self.path}: entry {entry.number} of the log does not fit entry {number}: entries are "

@@ -32,7 +32,7 @@ from unknot.store.sample_ids import hide_anew
 if TYPE_CHECKING:
     from unknot.store.keeper import RunKeeper
 
-_LEFT = ("config.toml", "record.json", "report.html", "model.safetensors", "timeline.png")
+_LEFT = ("config.toml", "record.json", "report.html", "model.safetensors")
 RESULTS = (*_LEFT, *(f".part.{name}" for name in _LEFT))
 """What an earlier end of the run left, whole or half: it knows the erased client, or its name."""
 EACH = "each"

@@ -21,6 +21,7 @@ from unknot.core.errors import StoreError, install
 from unknot.store import files
 from unknot.store.files import point, told, write_whole
 from unknot.store.lock import Holder, Lock
+from unknot.store.rows import HIGHEST
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
@@ -34,7 +35,6 @@ _ROW = struct.Struct("<QB32s")  # a client's number, which key it is, the key
 _DESTROYED, _HELD, _NEXT = range(3)
 _CHECK = 32
 _MOST = 1 << 30  # bytes: the keys of 26 million clients
-_HIGHEST = 2**63
 _NONCE = 12
 OVERHEAD = _NONCE + 16
 """Bytes that sealing adds: a nonce and a tag."""
@@ -287,7 +287,7 @@ class Keyring:
         last = -1
         for client, which, key in _ROW.iter_unpack(rows):
             in_order = client == last and client in keys if which == _NEXT else client > last
-            if not in_order or client >= _HIGHEST or which > _NEXT or (which == _DESTROYED) != (key == _GONE):
+            if not in_order or client >= HIGHEST or which > _NEXT or (which == _DESTROYED) != (key == _GONE):
                 raise StoreError(
                     f"{self.path} is not a file of keys that unknot wrote: take them from a backup"
                 )
@@ -327,6 +327,6 @@ def check_installed() -> None:
 
 
 def _number(client: int) -> int:
-    if not 0 <= client < _HIGHEST:
+    if not 0 <= client < HIGHEST:
         raise StoreError(f"{client} is no client's number")
     return client

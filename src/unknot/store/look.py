@@ -41,6 +41,7 @@ from unknot.store.naming import (
     shown_names,
     table_in,
 )
+from unknot.store.post import REQUESTS
 from unknot.store.rows import REFUSED, SERVED, Asked, Entry, is_count
 from unknot.store.words import PAUSED, PAUSING, WORDS, heard_since, standing
 
@@ -315,7 +316,7 @@ def _removed(found: Mapping[str, Any], at: str, names: Mapping[int, str], each: 
 
 def _of(asked: Asked, names: Mapping[int, str], keyring: Keyring | None, kind: str = "") -> Wanted:
     """A request, and what became of it; `kind` is why it was refused, where whom it named is not kept."""
-    told, reason = told_of(asked) if asked.kind in ("erase", "join") else ([], b"")
+    told, reason = told_of(asked) if asked.kind in REQUESTS else ([], b"")
     what = asked.kind
     if told:
 
@@ -324,7 +325,7 @@ def _of(asked: Asked, names: Mapping[int, str], keyring: Keyring | None, kind: s
 
         made = Erase(tuple(Target(*one) for one in told), Moment()) if what == "erase" else None
         what = made.told(label) if made else Join(tuple(c for c, _ in told), Moment()).told(label)
-    elif asked.kind in ("erase", "join"):
+    elif asked.kind in REQUESTS:
         what = f"{asked.kind} …"
     at = read_at(asked.outcome) if asked.state == "served" else None
     refused = asked.outcome if asked.state == "refused" else b""
