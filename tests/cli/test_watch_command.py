@@ -27,13 +27,13 @@ def test_what_was_served_before_the_last_rounds_is_told_before_them(tmp_path):
     call("run", write_towns(tmp_path, NAMES, 3, joins), "--out", out, "--quiet")
     assert told(out) == ["round 1", "round 2", f"join {NAMES[3]}", "round 3"]
     call("forget", out, "--client", NAMES[0])
-    call("resume", out, "--quiet", "--rounds", "1")
+    call("resume", out, "--quiet", "--rounds", "4")
     asked = ["erase client 0", "request 1, erase client 0: served"]
     assert told(out) == [*asked, *(f"round {n}" for n in range(4, 8))]
     call("admit", out, "--client", NAMES[3])
     call("resume", out, "--quiet", code=3)
     call("forget", out, "--client", NAMES[1])
-    call("resume", out, "--quiet", "--rounds", "5")
+    call("resume", out, "--quiet", "--rounds", "6")
     assert told(out) == [
         *("request 1, erase client 0: served", f"request 2, join {NAMES[3]}: refused"),
         *("request 3, erase client 1: served", *(f"round {n}" for n in range(9, 14))),

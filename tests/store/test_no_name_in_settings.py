@@ -236,7 +236,7 @@ def test_a_method_that_lists_others_who_are_still_there_is_another_one(tmp_path,
     out = tmp_path / "run"
     kept.go_on(fed := kept.begin(Experiment.of(own), out, every=0.0))
     fed.keeper.close()
-    with pytest.raises(StoreError, match="was begun with method"):
+    with pytest.raises(StoreError, match="method.first is"):
         kept.resume(out, overrides=['method.first=["Wien"]'], own_code=True)
 
 
