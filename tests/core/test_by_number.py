@@ -9,6 +9,8 @@ SETTINGS = [
     ["Graz", "nobody", 3, "Linz"],
     {"Linz": ["Graz"], "other": {"#3": 1}},
     [["#3", "##3", "#nine", "#"], [{"Wien": "wien"}], []],
+    ["graz", "GRAZ", "ZÜRICH", "zu\u0308rich", "#0~1", "#7~0'"],
+    {"Graz": 1, "graz": 2},
     "Graz",
     1.5,
     None,
@@ -22,7 +24,7 @@ def test_as_long_as_all_are_there_it_comes_back_as_it_was(setting):
 
 def test_lists_and_keys_have_no_name_and_a_text_alone_is_left():
     kept = by_number({"x": ["Graz"], "Linz": "Graz", "z\u0075\u0308rich": 1}, Numbers(NAMES))
-    assert kept == {"x": ["#0"], "#3": "Graz", "#7": 1}
+    assert kept == {"x": ["#0"], "#3": "Graz", "#7~1'": 1}
 
 
 def test_who_is_gone_is_left_out_in_order():
@@ -39,4 +41,15 @@ def test_capitals_count_only_where_names_differ_by_them():
 
 def test_texts_are_told_with_their_setting():
     told = list(texts_in({"name": "a", "data": {"x": ["b", ["c"]], "y": {"z": "d"}, "n": 1}}))
-    assert told == [("name", "a"), ("data.x", "b"), ("data.x", "c"), ("data.y.z", "d")]
+    assert [one for one in told if len(one[1]) == 1 and one[1] in "abcd"] == [
+        *(("name", "a"), ("data.x", "b"), ("data.x", "c"), ("data.y.z", "d"))
+    ]
+    assert {("", "data"), ("data", "y"), ("data.y", "z")} <= set(told)
+
+
+def test_a_text_that_has_a_name_is_found():
+    numbers = Numbers({0: "Graz", 7: "Zürich"})
+    assert numbers.within("Linz,graz")
+    assert numbers.within("ZU\u0308RICH-2")
+    assert not numbers.within("Linz")
+    assert not numbers.within("grazing")

@@ -1,19 +1,30 @@
 """Settings that list clients have numbers in a kept run: a name goes with its client, and no bit does."""
 
 import json
+import os
 import shutil
+import signal
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 from kept_runs import dies, fast_folder, remove_tree
 from typer.testing import CliRunner
 
+from support import small_data, toy_federation
+
 from unknot.cli import app
 from unknot.core.errors import StoreError
+from unknot.core.requests import erase
 from unknot.core.toml import to_toml
 from unknot.experiments import Experiment, kept
 from unknot.experiments.simulate import prepare
+from unknot.federation.aggregators import FedAvg
 from unknot.store.erasing import RESULTS
+from unknot.store.keeper import RunKeeper
+from unknot.store.keyring import Keyring
+from unknot.store.look import look
+from unknot.unlearn import RFS
 
 pytest.importorskip("cryptography")
 
@@ -272,3 +283,65 @@ def test_columns_and_classes_of_own_files_are_no_clients(tmp_path):
     assert bits(kept.go_on(fed, 1)) == in_memory(said, 1)
     fed.keeper.close()
     shutil.rmtree(out)
+
+
+@pytest.mark.parametrize("killed", [False, True])
+def test_an_erasure_of_all_who_are_listed_is_finished_and_then_nobody_is_left(tmp_path, code, killed):
+    said = languages(tmp_path / "data", code, languages=["German", "French"], validation=0)
+    file, out = tmp_path / "f.toml", tmp_path / "run"
+    file.write_text(to_toml(said))
+    call("run", file, "--out", out, "--quiet")
+    call("forget", out, "--client", "German", "--client", "French")
+
+    def until_the_keys_are_gone():
+        destroy = Keyring.destroy
+        Keyring.destroy = lambda *given: (destroy(*given), os.kill(os.getpid(), signal.SIGKILL))
+        call("resume", out, "--own-code", "--quiet")
+
+    if killed:
+        assert dies(0, until_the_keys_are_gone)
+        assert holding(out, "German")
+    told = call("resume", out, "--own-code", "--quiet", code=2 if killed else 4).output
+    assert not killed or "no clients are left" in told
+    assert (holding(out, "German"), holding(out, GONE)) == ([], [])
+    assert json.loads(call("show", out, "--json").output)["requests"][0]["state"] == "served"
+    assert "no clients are left" in call("resume", out, "--own-code", "--rounds", "1", code=2).output
+
+
+def test_a_setting_in_other_capitals_than_the_name_comes_back_as_it_was(tmp_path, own):
+    own["method"]["first"] = ["LINZ", "wien"]
+    own["method"]["deep"] = [["Linz", "linz"]]
+    out = tmp_path / "run"
+    kept.go_on(fed := kept.begin(Experiment.of(own), out, every=0.0))
+    fed.keeper.close()
+    fed = kept.resume(out, own_code=True)
+    assert (fed.method.first, fed.method.deep) == (("LINZ", "wien"), (("Linz", "linz"),))
+    fed.keeper.close()
+
+
+def test_a_key_or_a_text_that_has_a_name_stays_and_is_told(tmp_path, own):
+    own["data"]["main"] = "Linz,graz-7F3A"
+    file, out = tmp_path / "own.toml", tmp_path / "run"
+    file.write_text(to_toml(own))
+    call("run", file, "--out", out, "--quiet")
+    [erased] = json.loads(call("show", out, "--json").output)["erased"]
+    assert erased["settings"] == ["data.main"]
+
+
+def test_in_python_too_settings_that_are_a_name_are_told(tmp_path):
+    @dataclass(frozen=True)
+    class Mine(RFS):
+        name = "mine"
+        main: str = ""
+
+    @dataclass(frozen=True)
+    class Listing(FedAvg):
+        only: tuple[str, ...] = ()
+
+    data = small_data((5, 8, 3))
+    data.called({0: "Linz", 1: "Graz-7f3a", 2: "Wien"})
+    fed = toy_federation(Mine("Graz-7f3a"), data, aggregate=Listing(("Graz-7f3a", "Linz")))
+    keeper = RunKeeper.create(fed, tmp_path / "run", every=0.0)
+    fed.run(3, requests=[erase(1, round=1)])
+    keeper.close()
+    assert look(tmp_path / "run").erased[0]["settings"] == ["method.main"]

@@ -1,17 +1,20 @@
 """Clients among settings, by number: what is kept of an experiment must not have their names in the open.
 
 Names lie sealed, each under its client's key, and go with it. Where a list of a setting has a client's name,
-or a table has it for a key, what is kept has ``"#3"``; a text that looks so itself gets one ``#`` more.
+or a table has it for a key, what is kept has ``"#3"``, or ``"#3~5"`` where the letters 0 and 2 are capitals in
+one of them and not in the other, ``"#3~5'"`` where accents are signs of their own besides; a text that looks so
+itself gets one ``#`` more.
 """
 
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from unknot.core.ids import one_way
 
-_NUMBER = re.compile(r"#+[0-9]{1,18}")
+_NUMBER = re.compile(r"#+([0-9]{1,18})(~[0-9a-f]{1,250}'?)?")
 
 
 class Numbers:
@@ -23,6 +26,7 @@ class Numbers:
         for name, number in self._exact.items():
             loose.setdefault(name.casefold(), []).append(number)
         self._loose = {name: numbers[0] for name, numbers in loose.items() if len(numbers) == 1}
+        self._names = {number: name for name, number in self._exact.items()}
 
     def of(self, text: str) -> int | None:
         """Whose name a text is; None where it is nobody's."""
@@ -31,9 +35,15 @@ class Numbers:
 
     def mark(self, text: str) -> str:
         """A text as it is kept where clients may be listed."""
-        if (number := self.of(text)) is not None:
-            return f"#{number}"
+        number = self.of(text)
+        if number is not None and (how := _how(self._names[number], text)) is not None:
+            return f"#{number}{how}"
         return f"#{text}" if _NUMBER.fullmatch(text) else text
+
+    def within(self, text: str) -> bool:
+        """Whether a text is one of their names, or has it as a word."""
+        plain = one_way(text).casefold()
+        return any(re.search(rf"(?<!\w){re.escape(name.casefold())}(?!\w)", plain) for name in self._exact)
 
 
 def by_number(value: object, numbers: Numbers) -> object:
@@ -47,20 +57,28 @@ def by_number(value: object, numbers: Numbers) -> object:
 
 def by_name(value: object, names: Mapping[int, str]) -> object:
     """The same setting with names again, in order; who has none any more is left out."""
-    return _each(value, lambda number: [names[number]] if number in names else [])
+
+    def called(number: int, how: str) -> list[str]:
+        return [_written(names[number], how)] if number in names else []
+
+    return _each(value, called)
 
 
 def without(value: object, gone: Iterable[int]) -> object:
     """A setting by number that these clients are left out of."""
     left = frozenset(gone)
-    return _each(value, lambda number: [] if number in left else [f"#{number}"], plain=lambda text: text)
+
+    def marked(number: int, how: str) -> list[str]:
+        return [] if number in left else [f"#{number}{how}"]
+
+    return _each(value, marked, plain=lambda text: text)
 
 
 def numbers_in(value: object) -> set[int]:
     """Whom a setting names by number."""
     found: set[int] = set()
 
-    def noted(number: int) -> list[str]:
+    def noted(number: int, how: str) -> list[str]:
         found.add(number)
         return []
 
@@ -69,28 +87,51 @@ def numbers_in(value: object) -> set[int]:
 
 
 def texts_in(value: object, place: str = "") -> Iterator[tuple[str, str]]:
-    """All texts of settings, each with the setting that it belongs to."""
+    """All texts of settings and names of their keys, each with the setting that it belongs to."""
     if isinstance(value, str):
         yield place, value
     elif isinstance(value, Mapping):
         for key, inner in value.items():
+            yield place, str(key)
             yield from texts_in(inner, f"{place}.{key}" if place else str(key))
     elif isinstance(value, list | tuple):
         for one in value:
             yield from texts_in(one, place)
 
 
+def _how(name: str, text: str) -> str | None:
+    """How a text writes a name: nothing where it is the name, else which letters are turned, as bits.
+
+    None where `_written` would not give the text back.
+    """
+    if text == name:
+        return ""
+    pairs = enumerate(zip(name, one_way(text), strict=False))
+    how = f"~{sum(1 << place for place, (one, other) in pairs if one != other):x}"
+    return next((how for how in (how, f"{how}'") if _written(name, how) == text), None)
+
+
+def _written(name: str, how: str) -> str:
+    if not how:
+        return name
+    turned = int(how[1:].rstrip("'"), 16)
+    text = "".join(one.swapcase() if turned >> place & 1 else one for place, one in enumerate(name))
+    return unicodedata.normalize("NFD", text) if how.endswith("'") else text
+
+
 def _each(
-    value: object, told: Callable[[int], list[str]], plain: Callable[[str], str] = lambda text: text[1:]
+    value: object, told: Callable[[int, str], list[str]], plain: Callable[[str], str] = lambda text: text[1:]
 ) -> object:
     """A setting with each of its numbers as it is `told`, and what only looks like one `plain`."""
 
     def shown(text: object) -> list[object]:
         if not isinstance(text, str):
             return [_each(text, told, plain)]
-        if not _NUMBER.fullmatch(text):
+        if not (found := _NUMBER.fullmatch(text)):
             return [text]
-        return [*told(int(text[1:]))] if text[1] != "#" else [plain(text)]
+        if text[1] == "#":
+            return [plain(text)]
+        return [*told(int(found[1]), found[2] or "")]
 
     if isinstance(value, Mapping):
         return {key: _each(inner, told, plain) for name, inner in value.items() for key in shown(name)}

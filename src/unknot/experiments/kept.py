@@ -105,6 +105,8 @@ def resume(
     from unknot.store.naming import begun, check_whole, named_in
 
     check_whole(folder, keys)
+    RunKeeper.finish_erasure(folder, keys)
+    _check_nobody_left(folder, keys)
     _check_files(folder, own_code)
     experiment = experiment_of(folder, overrides, own_code, keys)
     noted = begun(folder)
@@ -120,6 +122,14 @@ def resume(
     fed.experiment = experiment.table
     RunKeeper.go_on(fed, folder, keys=keys, every=EVERY if every is None else every)
     return fed
+
+
+def _check_nobody_left(folder: str | Path, keys: str | Path | None) -> None:
+    """Refuse a run of which all were erased: there is no data that it could be built with."""
+    from unknot.store.naming import begun, named_in
+
+    if begun(folder).get("named") and not named_in(folder, keys):
+        raise StoreError(f"{folder}: no clients are left in this run: begin another one")
 
 
 def _data_again(

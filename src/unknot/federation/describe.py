@@ -27,16 +27,16 @@ ADAPTER = ".lora_A.weight"
 def describe(method: Method, state: State, metrics: Sequence[Metric], called: str) -> dict[str, Any]:
     """How a federation is set up. Of the data there are only sizes: what a client holds is its own.
 
-    Clients that a method or a selector lists by name are numbers: a name goes with its client.
+    Clients that a part of it lists by name are numbers: a name goes with its client.
     """
     data = state.data
     numbers = Numbers(data.names) if data.names else None
     return {
         "method": {"name": method.name, **plain(method, numbers)},
         "recipe": plain(state.recipe),
-        "pace": plain(state.pace),
-        "aggregate": plain(state.aggregate),
-        "clock": plain(state.clock),
+        "pace": plain(state.pace, numbers),
+        "aggregate": plain(state.aggregate, numbers),
+        "clock": plain(state.clock, numbers),
         "select": {**plain(state.select, numbers), "when": state.select_when},
         "seed": state.seed,
         "metrics": [metric.name for metric in metrics],

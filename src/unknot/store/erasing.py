@@ -164,7 +164,7 @@ class Scrubbing:
     known: tuple[int, ...] = ()
     """Whom of them the method knowingly keeps something of."""
     settings: tuple[str, ...] = ()
-    """The settings of the experiment that are a name of theirs, and stay."""
+    """The settings of the experiment that are a name of theirs, or have it, and stay."""
     there: There = There()
     """What there was before anything was removed."""
     guarantee: str = ""
@@ -206,7 +206,7 @@ def stays(erased: Mapping[str, Any], each: object = None, label: Label = numbere
         if settings := _of_each(each):
             found.append(f"settings with a value a client: {', '.join(settings)} (log, checkpoint, results)")
         found += [
-            f"the setting {place} is its name, or has it: a run is what its settings say (log, results)"
+            f"the setting {place} is its name, or has it: a run is what its settings say (log, checkpoint, results)"
             for place in erased.get("settings", ())
         ]
     if parts:
@@ -227,8 +227,10 @@ def stays(erased: Mapping[str, Any], each: object = None, label: Label = numbere
     return found
 
 
-def called_so(db: Database, keyring: Keyring, clients: Collection[int]) -> tuple[str, ...]:
-    """The settings of a run's experiment that are the name of one of these clients.
+def called_so(
+    db: Database, keyring: Keyring, clients: Collection[int], setup: Mapping[str, Any]
+) -> tuple[str, ...]:
+    """The settings of a run's experiment, or of its `setup` in Python, that are or have a name of these clients.
 
     Asked while names can still be opened. What lists clients has their numbers, and is none of these.
     """
@@ -239,8 +241,8 @@ def called_so(db: Database, keyring: Keyring, clients: Collection[int]) -> tuple
         if client in clients:
             with suppress(StoreError, UnicodeDecodeError):
                 names[client] = keyring.open(client, sealed_name, b"name").decode()
-    theirs = Numbers(names)
-    found = (place for place, text in texts_in(table) if theirs.of(text) is not None)
+    theirs, settings = Numbers(names), setup if table is None else table
+    found = (place for place, text in texts_in(settings) if place and theirs.within(text))
     return tuple(dict.fromkeys(found))
 
 

@@ -64,6 +64,7 @@ from unknot.store.naming import (
     erased_in,
     new_keyring,
     own_keyring,
+    unfinished,
 )
 from unknot.store.post import Post
 from unknot.store.rows import SERVED
@@ -219,6 +220,21 @@ class RunKeeper:
             keeper.close()
             raise
         return keeper
+
+    @staticmethod
+    def finish_erasure(folder: str | Path, keys: str | Path | None = None) -> None:
+        """Bring an erasure to its end on the disk that was broken off there; nothing where there is none.
+
+        No federation is needed for it, and none may be had: those who were erased may be all there were.
+        """
+        with Database.open(Path(folder) / DATABASE, readonly=True) as db:
+            if unfinished(db) is None:
+                return
+        keeper = RunKeeper(Path(folder), None if keys is None else Path(keys), EVERY, new=False)
+        try:
+            keeper._finish_scrubbing()
+        finally:
+            keeper.close()
 
     def check(self) -> None:
         """Raise where the folder is not the one any more that this process took: see `Lock.check`.
@@ -516,6 +532,7 @@ class RunKeeper:
     # Erasure on the disk ---------------------------------------------------------------------------------
 
     def _to_scrub(self, fed: Federation) -> Scrubbing:
+        assert fed.history is not None
         whole = {client for event in self._erased for client in event.leavers}
         parts = {client for event in self._erased for client in event.parts} - whole
         asked = [number for number, _ in self._done]
@@ -525,15 +542,14 @@ class RunKeeper:
             tuple(asked),
             "" if fed.method.exact else fed.method.name,
             tuple(sorted((whole | parts) & fed.state.kept_of.clients)),
-            erasing.called_so(self.db, self.keyring, whole),
+            erasing.called_so(self.db, self.keyring, whole, fed.history.setup),
             erasing.There.of(self),
             fed.serving.uncovered.promise(fed.method, fed.state, numbered)[:LONGEST],
         )
 
     def _finish_scrubbing(self) -> None:
         """Do what the log says is to be done, as often as it takes: to do it twice is no harm."""
-        last, ended = self.db.last("scrubbing"), self.db.last("erased")
-        if last is not None and (ended is None or ended.number < last.number):
+        if (last := unfinished(self.db)) is not None:
             self._unfinished = True
             clean = next(iter(self.db.entries(last.number, kind="checkpoint")), None)
             told = read_plain(last.body)

@@ -97,6 +97,12 @@ def check_asked(folder: str | Path, keys: str | Path | None) -> None:
             own_keyring(db, folder, keys)
 
 
+def unfinished(db: Database) -> Entry | None:
+    """What the log says is to be removed from the disk, where it does not say that it was."""
+    last, ended = db.last("scrubbing"), db.last("erased")
+    return last if last is not None and (ended is None or ended.number < last.number) else None
+
+
 def check_whole(folder: str | Path, keys: str | Path | None) -> None:
     """Whether the log of a run fits together and its keys are there, before what it names is opened."""
     with Database.open(database(folder), readonly=True) as db:
