@@ -2,6 +2,7 @@
 
 import csv
 import json
+import os
 
 import pytest
 from kept_commands import break_off, call, shown, write_towns
@@ -87,6 +88,26 @@ def test_the_same_command_after_a_crash_adds_nothing(file, tmp_path, monkeypatch
         call("resume", out, *more, code=130)
     call("resume", out, *more)
     assert shown(out)["rounds"] == 6
+
+
+def test_the_same_command_after_a_crash_before_its_results_adds_nothing_and_writes_them(
+    file, tmp_path, monkeypatch
+):
+    out, more = tmp_path / "run", ("--rounds", "3")
+    call("run", file, "--out", out, "--quiet")
+    with monkeypatch.context() as patch:
+        patch.setattr("unknot.cli.resume.leave", lambda *_, **__: os._exit(9))
+        child = os.fork()
+        if not child:
+            call("resume", out, *more, "--quiet")
+            os._exit(0)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
+    assert shown(out)["rounds"] == 6
+    assert "trained before" in call("resume", out, *more).output
+    assert shown(out)["rounds"] == 6
+    assert json.loads((out / "record.json").read_text())["model"] == shown(out)["model"]
+    call("resume", out, *more, "--quiet")  # once they are there, it is more that is asked for
+    assert shown(out)["rounds"] == 9
 
 
 @pytest.mark.parametrize(

@@ -194,6 +194,27 @@ def test_the_same_command_after_a_crash_ends_where_it_would_have_ended(tmp_path,
     assert resumed(tmp_path / "broken", 5)[0] == 15  # nothing was under way: these are five more
 
 
+def test_more_rounds_that_led_to_what_is_under_way_are_not_added_again(tmp_path):
+    """Something is asked as they end: it is served, trained for by the rule, and broken off there."""
+    over(tmp_path / "run", 4)
+    fed = again(tmp_path / "run")
+    breaks_at(fed, 9)
+    end, left = fed._go_on, [1]
+
+    def asked_as_it_ends(*given):
+        history = end(*given)
+        if left:
+            fed.inbox.put(erase(left.pop()))
+        return history
+
+    fed._go_on = asked_as_it_ends
+    with pytest.raises(Gone):
+        fed.resume(3)
+    fed.keeper.close()
+    assert resumed(tmp_path / "run", 3)[0] == 4 + 3 + 4
+    assert resumed(tmp_path / "run", 3)[0] == 4 + 3 + 4 + 3
+
+
 def test_what_was_under_way_is_ended_before_there_is_more(tmp_path):
     broken_off(tmp_path / "run", 5)
     assert resumed(tmp_path / "run", 5, until=3) is None

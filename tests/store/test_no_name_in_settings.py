@@ -12,7 +12,6 @@ from kept_runs import dies, fast_folder, remove_tree
 from typer.testing import CliRunner
 
 from support import small_data, toy_federation
-
 from unknot.cli import app
 from unknot.core.errors import StoreError
 from unknot.core.requests import erase
@@ -247,7 +246,7 @@ def test_a_method_that_lists_others_who_are_still_there_is_another_one(tmp_path,
     out = tmp_path / "run"
     kept.go_on(fed := kept.begin(Experiment.of(own), out, every=0.0))
     fed.keeper.close()
-    with pytest.raises(StoreError, match="method.first is"):
+    with pytest.raises(StoreError, match=r"method\.first is"):
         kept.resume(out, overrides=['method.first=["Wien"]'], own_code=True)
 
 

@@ -116,10 +116,16 @@ def _resume(folder: Path, rounds: int | None, overrides: list[str], own_code: bo
             for text in keeper.said:
                 warn(text)
             steps, before = fed.steps, 0 if fed.history is None else len(fed.history.rounds)
+            late = rounds is not None and kept.was_last(fed, rounds) and not _of_its_end(folder, found.model)
+            if late:
+                text = f"the {rounds} more rounds were trained before, and are not trained again"
+                side(asked.silent).print(Text(f"{text}: what they lead to is written now"))
+                rounds = None
             live = telling.live = Live(side(asked.silent or over), kept.last_round(fed, rounds))
             with warnings_told(), live, plain_alone():
                 history = kept.go_on(fed, rounds)
-            if rounds is None and found.state == FINISHED and fed.steps == steps and _whole(folder):
+            idle = rounds is None and not late and found.state == FINISHED and fed.steps == steps
+            if idle and _whole(folder):
                 since = "what was asked of it was refused" if keeper.turned_away else NOTHING
                 asked = _left_alone(asked, found.again, history.stopped, since)
             keeper.check()
@@ -167,6 +173,15 @@ def _whole(folder: Path) -> bool:
         return (folder / REPORT).read_text(encoding="utf-8").rstrip().endswith("</html>")
     except (UnknotError, OSError, ValueError):
         return False
+
+
+def _of_its_end(folder: Path, model: str | None) -> bool:
+    """Whether what the folder has of results is of the model that the run ended with."""
+    from unknot.experiments.results import RECORD
+
+    if not _whole(folder):
+        return False
+    return bool(json.loads((folder / RECORD).read_text(encoding="utf-8")).get("model") == model)
 
 
 def _left_alone(asked: Asked, again: str, stopped: str, since: str) -> Asked:

@@ -1,9 +1,9 @@
 """Clients among settings, by number: what is kept of an experiment must not have their names in the open.
 
 Names lie sealed, each under its client's key, and go with it. Where a list of a setting has a client's name,
-or a table has it for a key, what is kept has ``"#3"``, or ``"#3~5"`` where the letters 0 and 2 are capitals in
-one of them and not in the other, ``"#3~5'"`` where accents are signs of their own besides; a text that looks so
-itself gets one ``#`` more.
+or a table has it for a key, what is kept has ``"#3"``. Where the letters 0 and 2 are capitals in one of them
+and not in the other it has ``"#3~5"``, and where accents are signs of their own besides, ``"#3~5'"``. A text
+that looks so itself gets one ``#`` more.
 """
 
 from __future__ import annotations

@@ -187,6 +187,12 @@ def go_on(fed: Federation, rounds: int | None = None) -> History:
     return fed.resume(rounds)
 
 
+def was_last(fed: Federation, rounds: int) -> bool:
+    """Whether a run that is over was last asked for just so many more rounds."""
+    stint = fed._stint
+    return stint is not None and bool(stint.stopped) and stint.more and stint.length == Length(rounds)
+
+
 def last_round(fed: Federation, rounds: int | None = None) -> int | None:
     """The round that `go_on` ends at; None where rounds are not what it goes by."""
     stint = fed._stint

@@ -206,7 +206,7 @@ class Federation(View):
         with self._alone():
             if self._stint is None or self.history is None:
                 raise UnknotError("there is nothing to go on with: this federation has not been run")
-            more = None if rounds is None else Length(rounds)
+            more = asked = None if rounds is None else Length(rounds)
             self.history.experiment = dict(self.experiment)
             if more is not None and self.over:
                 self.begin(more)
@@ -218,11 +218,11 @@ class Federation(View):
             if more is not None:
                 self.begin(more)
                 history = self._go_on(history, time.perf_counter())
-            while self._called_back():
+            while self._called_back(asked):
                 history = self._go_on(history, time.perf_counter())
             return history
 
-    def _called_back(self) -> bool:
+    def _called_back(self, after: Length | None = None) -> bool:
         """Whether a run that is over goes on, for it was asked from outside for what it can do.
 
         What it cannot do is refused, and nothing is trained for it.
@@ -234,7 +234,7 @@ class Federation(View):
             return False
         assert self._stint is not None
         self.begin(self._stint.rule)
-        self._stint.more = False
+        self._stint.more, self._stint.after = False, after
         return True
 
     def _check_over(self) -> None:

@@ -24,7 +24,10 @@ class Stint:
     """The round at which each lane rests; none where it goes by time."""
     stopped: str = ""
     """Why it is over; nothing while it goes on."""
+    after: Length | None = None
+    """What was done as `more` just before, in the same call, where something was asked as that ended."""
 
     def is_more_by(self, length: Length | None) -> bool:
-        """Whether just so much more than the rule asks for is under way."""
-        return self.more and not self.stopped and self.length == length
+        """Whether just so much more than the rule asks for is under way, or was done and led to what is."""
+        done = self.length if self.more else self.after
+        return not self.stopped and done is not None and done == length

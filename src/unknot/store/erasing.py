@@ -206,7 +206,8 @@ def stays(erased: Mapping[str, Any], each: object = None, label: Label = numbere
         if settings := _of_each(each):
             found.append(f"settings with a value a client: {', '.join(settings)} (log, checkpoint, results)")
         found += [
-            f"the setting {place} is its name, or has it: a run is what its settings say (log, checkpoint, results)"
+            f"the setting {place} is its name, or has it: a run is what its settings say "
+            "(log, checkpoint, results)"
             for place in erased.get("settings", ())
         ]
     if parts:
@@ -230,7 +231,7 @@ def stays(erased: Mapping[str, Any], each: object = None, label: Label = numbere
 def called_so(
     db: Database, keyring: Keyring, clients: Collection[int], setup: Mapping[str, Any]
 ) -> tuple[str, ...]:
-    """The settings of a run's experiment, or of its `setup` in Python, that are or have a name of these clients.
+    """The settings of a run, or of its `setup` in Python, that are a name of these clients, or have it.
 
     Asked while names can still be opened. What lists clients has their numbers, and is none of these.
     """
