@@ -80,7 +80,10 @@ def _first_other(part: str, then: Any, here: Any) -> tuple[str, Any, Any]:
     for name in ("name", "kind"):
         if then.get(name) != here.get(name):
             return part, then.get(name), here.get(name)
-    other = next(name for name in {**then, **here} if then.get(name) != here.get(name))
+    names = {**then, **here}  # one that has nothing is another than one that is not there
+    other = next((n for n in names if then.get(n) != here.get(n) or (n in then) != (n in here)), None)
+    if other is None:
+        return part, then, here
     return _first_other(f"{part}.{other}", then.get(other), here.get(other))
 
 
