@@ -13,6 +13,7 @@ import pytest
 import torch
 
 from support import small_data, toy_federation
+from unknot.core.errors import ConfigError
 from unknot.core.lineage import NOBODY
 from unknot.core.requests import erase
 from unknot.core.written import NotPlain
@@ -152,6 +153,11 @@ def test_what_cannot_be_told_to_be_as_it_was_is_refused_when_it_is_first_kept(na
     fed.step()
     with pytest.raises(NotPlain, match=r"aggregator Means\.thing"):
         form.write(fed)
+
+
+def test_a_selector_that_cannot_be_copied_is_refused_in_words():
+    with pytest.raises(ConfigError, match=r"Chooses cannot be copied: cannot pickle .*lock"):
+        build(Chooses(threading.Lock())).run(1)
 
 
 @pytest.mark.parametrize(
