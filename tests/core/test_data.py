@@ -147,3 +147,15 @@ def test_a_federations_data_says_what_it_is():
     assert repr(data).endswith("erased: 1)")
     assert repr(data.train) == "Samples(33 of 8 float32, labels of 3 classes)"
     assert repr(data[0]) == "Shard(5 samples)"
+
+
+def test_who_was_erased_is_not_among_the_names_that_are_suggested():
+    samples = Samples(torch.zeros(3, 1), torch.tensor([0, 1, 0]), classes=2)
+    shards = {c: Shard(np.array([c]), np.array([0])) for c in range(3)}
+    names = {0: "Graz", 1: "Linz", 2: "Wien"}
+    data = FederatedData(samples, shards, samples, names=names)
+    data.erase(0)
+    for word in ("Nobody", "Gratz"):
+        with pytest.raises(RequestError, match=rf"^there is no client '{word}'\. Known: Linz, Wien\.$"):
+            data.number(word)
+    assert data.number("Graz") == 0

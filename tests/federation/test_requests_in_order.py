@@ -302,3 +302,19 @@ def test_an_engine_that_fails_loses_no_request():
     fed.run(4)
     assert fed.pending == ()
     assert np.all([3 not in lane.members for lane in fed.lanes.values()])
+
+
+@pytest.mark.parametrize("member", [True, False])
+def test_who_is_asked_to_be_erased_cannot_be_asked_to_join_after_that(member):
+    fed = toy_federation(RFS(), small_data([5] * 8))
+    fed.run(1, requests=[join([7] if member else [6, 7], round=100)])
+    erased, joins, both = (fed.inbox.put(request) for request in (erase(6), join(6), join([6, 7])))
+    fed.run(1)
+    assert erased.state == "served"
+    for ticket in (joins, both):
+        assert ticket.state == "refused"
+        assert ticket.why == "client 6 cannot join again: its data is erased by then"
+    assert 6 not in fed.members
+    later = fed.inbox.put(join(6))
+    fed.run(1)
+    assert later.why == "client 6 cannot join again: its data was erased"

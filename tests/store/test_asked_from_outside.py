@@ -282,3 +282,15 @@ def test_a_join_from_outside_is_served(tmp_path):
     fed.run(1)
     assert [asked.state for asked in keeper.db.asked()] == ["served"]
     keeper.close()
+
+
+def test_a_join_that_comes_with_the_erasure_of_its_client_is_refused_as_erased(tmp_path):
+    fed = many()
+    keeper = RunKeeper.create(fed, tmp_path / "run", every=0.0)
+    fed.run(1, requests=join([7], round=50))
+    for request in (erase(7), join(7), erase(3), join(3)):
+        fed.inbox.put(request)
+    fed.run(1)
+    assert [asked.state for asked in keeper.db.asked()] == ["served", "refused"] * 2
+    assert {3, 7}.isdisjoint(fed.members)
+    keeper.close()

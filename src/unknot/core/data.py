@@ -164,7 +164,7 @@ class FederatedData:
             return client_id(client)
         if (called := one_way(client)) in self._numbers:
             return self._numbers[called]
-        hint = nearest(client, self._numbers)
+        hint = nearest(client, (name for name, there in self._numbers.items() if there not in self._erased))
         if not hint.startswith(" Did") and (not self.names or len(self.names) > FEW):
             hint = f" This federation has {self.describe_clients()}."
         raise RequestError(f"there is no client {client!r}.{hint}")

@@ -6,6 +6,7 @@ written, and neither is any client's name, nor which samples a request names.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -253,7 +254,7 @@ def _take_lane(read: Reader, fed: Federation) -> Lane:
     name, members, recipe, pace, at, knows, meeting = read.read()
     version, rounds, ahead, flights, sent, joined = read.read()
     notes = _notes(name, read.read())
-    selector: Any = AtRandom() if read.read() else take_part(read, fed.given.select)
+    selector: Any = AtRandom() if read.read() else take_part(read, copy.deepcopy(fed.given.select))
     lane = Lane(name, members, recipe, pace, selector, at, knows, meeting)
     lane.version, lane.rounds, lane.ahead = version, rounds, ahead
     lane.flights, lane.sent, lane.joined, lane.notes = flights, sent, joined, notes
@@ -306,7 +307,7 @@ def _restore(
     state.ledger.restore(read.read())
     state.initial = read.read()
     state.select_knows = read.read()
-    state.select = take_part(read, fed.given.select)
+    state.select = take_part(read, copy.deepcopy(fed.given.select))
     _take_kept(read, fed)
     state.lanes.clear()
     for _ in range(read.read()):

@@ -296,8 +296,9 @@ class _Rehearsal:
 
     def _join(self, client: int) -> None:
         who = self._who(client)
-        if client in self.data.erased:
-            raise RequestError(f"{who} cannot join again: its data was erased", "already erased")
+        if client in self.data.erased or (self.outside is not None and client in self.gone):
+            when = "was erased" if client in self.data.erased else "is erased by then"
+            raise RequestError(f"{who} cannot join again: its data {when}", "already erased")
         if client not in self.data:
             raise RequestError(f"cannot join {who}: there is data of {self._there()}", "there is no data")
         if client in self.present:

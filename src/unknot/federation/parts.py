@@ -17,6 +17,7 @@ from weakref import WeakKeyDictionary
 from unknot.core.registry import options_of
 from unknot.core.written import NotPlain, Reader, Unreadable, Writer, attributes_of
 from unknot.federation.aggregators import Aggregate, new_aggregator
+from unknot.federation.settings import alike
 
 if TYPE_CHECKING:
     from unknot.federation.federation import Federation
@@ -48,20 +49,44 @@ def put_part(out: Writer, fed: Federation, part: object, like: object) -> None:
         out.put(told)
         return
     with out.at(type(part).__name__), out.part(f"part {id(part)}"):
+        seen = _TOLD.setdefault(fed, set())
         for name, value in held.items():
-            if name in given and value is given[name]:
+            like_it, about = given.get(name, _NOTHING), (type(part), name)
+            if value is like_it and about in seen:
                 continue
             with out.at(f".{name}"):
-                try:
-                    out.trial().put(value)
-                except NotPlain:
-                    if name in given and value == given[name]:
-                        continue
-                    raise
-            told[name] = value
+                if _as_given(out, value, like_it, about in seen):
+                    seen.add(about)
+                else:
+                    told[name] = value
         prove(out, fed, type(part), told)
         out.put([name for name in given if name not in held] or None)
         out.put(told)
+
+
+def _as_given(out: Writer, value: object, given: object, seen: bool) -> bool:
+    """Whether an attribute need not be written: one built anew has it.
+
+    Parts are copied here and there, so that what has no written form goes by what it holds. Where that cannot
+    be told of a copy, it is refused at once, and not only by a process that has one: `NotPlain`.
+    """
+    try:
+        out.trial().put(value)
+    except NotPlain:
+        if alike(value, given) and (seen or _like_its_copy(given)):
+            return True
+        raise
+    return value is given
+
+
+_NOTHING = object()
+
+
+def _like_its_copy(given: object) -> bool:
+    try:
+        return alike(given, copy.deepcopy(given))
+    except Exception:  # there is none of it
+        return False
 
 
 def _recalled(like: Any, remembered: object) -> object:
@@ -100,11 +125,12 @@ def prove(
     seen.add((about, names))
 
 
+_TOLD: WeakKeyDictionary[Federation, set[tuple[type, str]]] = WeakKeyDictionary()
 _PROVED: WeakKeyDictionary[Federation, set[tuple[object, frozenset[str]]]] = WeakKeyDictionary()
 
 
-def take_part(read: Reader, like: Any) -> Any:
-    part = copy.deepcopy(like)
+def take_part(read: Reader, part: Any) -> Any:
+    """A part that was built anew, as the one was that was written."""
     remembered = read.read()
     if isinstance(part, Remembers):
         part.recall(remembered)

@@ -10,14 +10,17 @@ import functools
 import hashlib
 import logging
 import types
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
+from pathlib import PurePath
 from typing import Any, cast
 
 import numpy as np
+import torch
 from torch import Tensor
 
+from unknot.core.digests import digest, raw
 from unknot.core.written import NotPlain, Writer, attributes_of
 
 DEEP = 30
@@ -80,11 +83,24 @@ def _digest(learned: Any) -> str | None:
     return hashlib.sha256(out.written().content).hexdigest()
 
 
-class _Look:
-    """All that a thing holds, by place: `found`. Two that are equal hold the same."""
+def alike(one: object, other: object) -> bool:
+    """Whether two things hold the same; one that does not show what it holds is like itself alone."""
+    try:
+        first, second = (_Look(thing, copies=True).found for thing in (one, other))
+        return list(first.items()) == list(second.items())  # in their order, too
+    except Exception:  # whatever a thing of somebody's own does when it is looked at
+        return False
 
-    def __init__(self, thing: object) -> None:
+
+class _Look:
+    """All that a thing holds, by place: `found`. Two that are equal hold the same.
+
+    With `copies` a copy is equal, too: tensors go by their numbers; what hides something is equal to itself.
+    """
+
+    def __init__(self, thing: object, copies: bool = False) -> None:
         self.found: dict[str, object] = {}
+        self._copies = copies
         self._seen: dict[int, tuple[object, str]] = {}  # held, so that no other thing is taken for it
         self._walk(thing, type(thing).__name__, 0)
 
@@ -98,41 +114,79 @@ class _Look:
             self.found[place] = ("again", before[1])
         else:
             self._seen[id(value)] = (value, place)
-            self.found[place] = kind.__name__
-            for name, part in self._parts(value, place).items() if deep < DEEP else ():
-                self._walk(part, place + name, deep + 1)
+            self.found[place] = kind
+            if deep < DEEP:
+                for name, part in self._parts(value, place).items():
+                    self._walk(part, place + name, deep + 1)
+            elif self._copies:
+                self.found[place] = id(value)
 
     def _parts(self, value: Any, place: str) -> dict[str, object]:
         """What has parts is found to be those; of others it is noted what they are."""
         kind = type(value)
-        if isinstance(value, set | frozenset):
-            self.found[place] = (kind, frozenset(value))
+        if isinstance(value, PurePath):  # which notes what it was asked for, in slots
+            self.found[place] = (kind, str(value))
         elif isinstance(value, np.ndarray | np.generic):
-            array = np.ascontiguousarray(value)
-            self.found[place] = (kind, array.shape, array.dtype.str, hashlib.sha256(array.tobytes()).digest())
-        elif isinstance(value, Tensor):  # which counts how often it was changed
-            self.found[place] = (id(value), 0 if value.is_inference() else value._version)
+            return self._array(value, place)
+        elif isinstance(value, Tensor):
+            return self._tensor(value, place)
         elif isinstance(value, type | types.FunctionType):
             self.found[place] = id(value)
+        elif isinstance(value, _NAMED):
+            self.found[place] = id(value) if self._copies else kind
+        elif isinstance(value, set | frozenset):
+            self.found[place] = (kind, frozenset(value))
+            return _held(value)
         elif isinstance(value, list | tuple | deque):
-            return {".length": len(value), **{f"[{at}]": item for at, item in enumerate(value)}}
+            most = value.maxlen if isinstance(value, deque) else None
+            items = {f"[{at}]": item for at, item in enumerate(value)}
+            return {".length": len(value), ".maxlen": most, **items, **_held(value)}
         elif isinstance(value, dict):
-            return {f"[{key!r}]": item for key, item in value.items()}
-        elif not isinstance(value, _NAMED):
-            held = {f".{name}": item for name, item in attributes_of(value).items()}
+            made = value.default_factory if isinstance(value, defaultdict) else None
+            return {".default": made, **{f"[{key!r}]": item for key, item in value.items()}, **_held(value)}
+        else:
             tells = any("__reduce__" in vars(base) for base in kind.__mro__ if base is not object)
-            return {**held, "'s state": _state(value)} if tells or not hasattr(value, "__dict__") else held
+            if tells or isinstance(value, _PLAIN) or not hasattr(value, "__dict__"):
+                return {**_held(value), **self._state(value, place)}
+            return _held(value)
+        return {}
+
+    def _array(self, value: Any, place: str) -> dict[str, object]:
+        if value.dtype.hasobject:
+            return {".shape": value.shape, ".dtype": value.dtype.str, " items": value.tolist()}
+        content = hashlib.sha256(np.ascontiguousarray(value).tobytes()).digest()
+        self.found[place] = (type(value), value.shape, value.dtype.str, content)
+        more = isinstance(value, np.ndarray) and type(value) is not np.ndarray  # a mask, say
+        return self._state(value, place) if more else {}
+
+    def _tensor(self, value: Tensor, place: str) -> dict[str, object]:
+        if not self._copies and STATE not in place:  # it counts how often it was changed
+            self.found[place] = (id(value), 0 if value.is_inference() else value._version)
+            return {}
+        if value.layout != torch.strided or type(value) not in (Tensor, torch.nn.Parameter):
+            return self._state(value, place)
+        content = digest(str(value.dtype), value.shape, raw(value))
+        self.found[place] = (type(value), content, value.stride(), str(value.device), value.requires_grad)
+        return {".grad": value.grad if value.is_leaf else None, **_held(value)}
+
+    def _state(self, value: object, place: str) -> dict[str, object]:
+        """What there is within something that has no attributes, such as a generator of random numbers."""
+        try:
+            made = value.__reduce_ex__(4)
+        except Exception:  # it does not say
+            made = None
+        if isinstance(made, tuple) and len(made) > 1:
+            return {STATE: made}
+        if self._copies:
+            self.found[place] = id(value)
         return {}
 
 
+def _held(value: object) -> dict[str, object]:
+    return {f".{name}": item for name, item in attributes_of(value).items()}
+
+
+STATE = "'s state"
+_PLAIN = (int, float, complex, str, bytes, bytearray)
 _NAMED = (types.BuiltinFunctionType, types.ModuleType, logging.Logger)
 """What is known by its name, or changes as it likes."""
-
-
-def _state(value: object) -> tuple[object, ...] | None:
-    """What there is within something that has no attributes, such as a generator of random numbers."""
-    try:
-        made = value.__reduce_ex__(4)
-    except Exception:  # it does not say
-        return None
-    return made if isinstance(made, tuple) and len(made) > 1 else None

@@ -148,7 +148,14 @@ class State:
 
     def appoint(self, lane: Lane) -> None:
         """Give a lane a selector as the federation was given it."""
-        lane.appoint(copy.deepcopy(self.select), self.select_knows)
+        try:
+            mine = copy.deepcopy(self.select)
+        except Exception as error:  # of what it holds, such as a lock
+            raise ConfigError(
+                f"every lane has a selector of its own, and {type(self.select).__name__} cannot be copied: "
+                f"{error}"
+            ) from error
+        lane.appoint(mine, self.select_knows)
 
     def add_node(self, lane: Lane, name: str, members: Iterable[int], weights: Weights | None = None) -> Node:
         """A new model in a lane; it starts from the initial weights unless others are given."""

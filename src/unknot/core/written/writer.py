@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from unknot.core.digests import digest_of
+from unknot.core.digests import DTYPES, digest_of
 from unknot.core.lineage import Clients, ClientsInOrder, Lineage
 from unknot.core.weights import Weights
 from unknot.core.written import columns
@@ -255,6 +255,10 @@ class Writer:
     def _bare(self, tensor: Tensor) -> None:
         """A tensor by itself: what cannot be seen from its numbers must be as it usually is."""
         self._refuse_numbers("is a tensor")
+        if tensor.layout != torch.strided or tensor.dtype not in DTYPES.values():
+            raise NotPlain(
+                f"{self._place()} is a tensor of {tensor.dtype} and {tensor.layout}: keep a plain one"
+            )
         steps = tensor.stride()
         order = sorted(range(tensor.dim()), key=lambda axis: (-steps[axis], axis))
         turned = tensor.permute(order)  # as it lies in memory
