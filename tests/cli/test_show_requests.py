@@ -27,13 +27,13 @@ def test_of_two_that_say_the_same_the_earlier_was_served_first(tmp_path):
     ]
 
 
-def ids_of_one(file):
-    """The ids of two samples of client 1."""
+def ids_of_one(file, count=2):
+    """The ids of some samples of client 1."""
     from unknot.experiments import Experiment
     from unknot.experiments.simulate import data_of
 
     file.write_text(FILE)
-    return data_of(Experiment.read(file))[1].ids[:2].tolist()
+    return data_of(Experiment.read(file))[1].ids[:count].tolist()
 
 
 @pytest.fixture
@@ -71,3 +71,49 @@ def test_what_a_program_reads_of_a_request(named):
         ["erase", [2], "served", "a slip", ""],
         ["join", [3], "refused", "again", f"{NAMES[3]} is a member already"],
     ]
+
+
+SAMPLES = "[[request]]\nerase = 1\nsamples = {}\nround = {}\n"
+JOIN = "[[request]]\njoin = {}\nround = {}\n"
+
+
+def of_file(out):
+    """What ``unknot show`` says of each request of the file."""
+    return [(one["state"], one["round"]) for one in shown(out)["requests"] if one["number"] is None]
+
+
+def served_from_outside(out, *asked):
+    for words in asked:
+        call(*words[:1], out, *words[1:])
+    call("resume", out, "--quiet", "--rounds", "1", code=3)
+
+
+def test_what_came_from_outside_and_was_erased_since_is_none_of_the_file(tmp_path):
+    file, out, ids = tmp_path / "f.toml", tmp_path / "run", tmp_path / "ids"
+    first, second = ids_of_one(file)
+    file.write_text(FILE + SAMPLES.format([first], 100) + JOIN.format(3, 100))
+    call("run", file, "--out", out, "--quiet", code=3)
+    ids.write_text(str(second))
+    served_from_outside(out, ("forget", "--client", "1", "--samples", ids), ("admit", "--client", "3"))
+    assert of_file(out) == [("waiting", None)] * 2
+    served_from_outside(out, ("forget", "--client", "1"), ("forget", "--client", "3"))
+    assert of_file(out) == [("waiting", None)] * 2
+
+
+def test_of_the_file_and_from_outside_each_keeps_its_own_moment_when_both_are_erased(tmp_path):
+    file, out, ids = tmp_path / "f.toml", tmp_path / "run", tmp_path / "ids"
+    first, second, third = ids_of_one(file, 3)
+    file.write_text(FILE + SAMPLES.format([first], 5))
+    call("run", file, "--out", out, "--quiet", code=3)
+    for sample, rounds in ((second, 3), (third, 1)):
+        ids.write_text(str(sample))
+        call("forget", out, "--client", "1", "--samples", ids)
+        call("resume", out, "--quiet", "--rounds", rounds)
+    call("forget", out, "--client", "1")
+    before = shown(out)["requests"]
+    call("resume", out, "--quiet", "--rounds", "1")
+    after = shown(out)["requests"]
+    assert of_file(out) == [("served", 5)]
+    for name in ("round", "time", "served", "order"):
+        assert [one[name] for one in before[:-1]] == [one[name] for one in after[:-1]], name
+    assert [one["order"] for one in after] == [1, 0, 2, 3]

@@ -1,5 +1,6 @@
 """Files that a kept run's settings name: shown before they are read, and refused once they are others."""
 
+import os
 import sys
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from unknot.core.requests import erase
 from unknot.core.saved import save_model
 from unknot.experiments import Experiment, kept
 from unknot.experiments.config import DataSpec, ModelSpec
+from unknot.experiments.files_read import digests_of
 from unknot.experiments.simulate import prepare
 from unknot.select import learned
 from unknot.select.learned import Learned, Scorer, shipped
@@ -222,3 +224,45 @@ def test_in_python_another_scorer_is_refused_too(tmp_path):
     fed = build(learned())
     fed.run(1)
     fed.keeper.close()
+
+
+def test_a_folder_is_known_again_by_all_files_below_it(tmp_path):
+    place = tmp_path / "folder"
+    (place / "in" / "deep").mkdir(parents=True)
+    (place / "in" / "deep" / "file").write_text("1")
+    (place / "in" / "file").write_text("1")
+    (place / "in" / "loop").symlink_to(place)
+
+    def digest():
+        ((found,),) = digests_of({"method.table": [str(place)]}).values()
+        assert found
+        return found
+
+    before = digest()
+    assert digest() == before
+    for change in (
+        lambda: (place / "in" / "deep" / "file").write_text("2"),
+        lambda: (place / "in" / "deep" / "file").rename(place / "in" / "other"),
+        lambda: (place / "in" / os.fsdecode(b"\xff")).write_text(""),
+        lambda: (place / "in" / "file").unlink(),
+    ):
+        change()
+        after = digest()
+        assert after != before
+        before = after
+
+
+def test_a_run_that_is_kept_below_a_folder_that_it_names_goes_on(tmp_path):
+    (tmp_path / "own_part_with_a_folder.py").write_text(
+        "from dataclasses import dataclass\nfrom pathlib import Path\nfrom unknot.unlearn import RFS\n\n\n"
+        "@dataclass(frozen=True)\nclass Mine(RFS):\n    table: Path = Path()\n    name = 'mine'\n"
+    )
+    place = tmp_path / "tables"
+    (place / "in").mkdir(parents=True)
+    (place / "in" / "table.txt").write_text("1")
+    method = {"name": "own_part_with_a_folder:Mine", "table": str(place)}
+    out = begun({**BASE, "modules": str(tmp_path), "method": method}, place / "runs" / "run")
+    kept.resume(out, own_code=True).keeper.close()
+    (place / "in" / "table.txt").write_text("2")
+    with pytest.raises(StoreError, match=r"tables \(method.table\) is not what it was"):
+        kept.resume(out, own_code=True)

@@ -410,7 +410,7 @@ def test_numbers_that_no_run_counts_to_are_refused_where_they_are_read(run, kind
         forge(run, folder, [(what, body if what == kind else old) for what, old in log])
         console = Console(file=io.StringIO())
         if kind == "event":
-            found, events = Watching(folder).look()
+            found, events, _ = Watching(folder).look()
             console.print(sheet(asdict(found)))
             assert events == []
         else:

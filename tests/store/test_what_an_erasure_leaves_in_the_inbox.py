@@ -67,8 +67,9 @@ def test_of_an_erased_client_no_request_that_is_over_and_no_sealed_name_is_left(
     for number in (served, refused, shared):
         assert found[number].body == b""
     assert found[refused].outcome == b""
-    for number, event in ((served, events[0]), (shared, events[1])):
-        assert read_plain(found[number].outcome) == At(event.round, event.time)
+    for number, order in ((served, 0), (shared, 1)):
+        event = events[order]
+        assert read_plain(found[number].outcome) == At(event.round, event.time, order)
     assert found[another] == before
     assert found[last].state == "served"
     assert told_of(found[last])[0] == [(LEAVER, None)]

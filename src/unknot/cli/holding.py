@@ -107,7 +107,8 @@ def _signals(keeper: Keeper) -> Iterator[None]:
         if keeper.interrupted:
             raise KeyboardInterrupt
         keeper.interrupted = True
-        side().print(Text("ending after this step, so that nothing is lost; Ctrl-C again ends it at once"))
+        again = "; Ctrl-C again ends it at once" if number == signal.SIGINT else ""
+        side().print(Text(f"ending after this step, so that nothing is lost{again}"))
 
     before = {number: signal.signal(number, asked) for number in (signal.SIGINT, signal.SIGTERM)}
     try:

@@ -85,8 +85,8 @@ def watch(folder: Folder, keys: Keys = None) -> None:
         live = console.status("looking") if console.is_terminal else nullcontext()
         with live as status:
             while True:
-                found, events = watching.look()
-                for line in told.lines(found, events):
+                found, events, before = watching.look()
+                for line in told.lines(found, events, before):
                     console.print(Text(line), soft_wrap=True)
                 if found.state != RUNNING:
                     break
@@ -109,16 +109,17 @@ class _Telling:
         self.last = ""
         """The last measurement, in words."""
 
-    def lines(self, found: Look, events: Sequence[Event]) -> list[str]:
+    def lines(self, found: Look, events: Sequence[Event], before: int) -> list[str]:
         """A line for each event, and for each request whose state is another, in the order of what happened.
 
-        Of many rounds in a row, which come with one checkpoint, the last has a line.
+        Of many rounds in a row, which come with one checkpoint, the last has a line. `before`: how many
+        requests had been served before these events.
         """
         from unknot.federation.history import Round
         from unknot.report.words import counted
 
-        early, beside, late = self._news(found, events)
-        lines = list(map(self._request, early))
+        beside, late = self._news(found, events, before)
+        lines: list[str] = []
         at = 0
         for is_round, some in groupby(events, lambda event: isinstance(event, Round)):
             each = list(some)
@@ -131,34 +132,37 @@ class _Telling:
         return [*lines, *map(self._request, late)]
 
     def _news(
-        self, found: Look, events: Sequence[Event]
-    ) -> tuple[list[Wanted], dict[int, list[Wanted]], list[Wanted]]:
-        """The requests whose state is another: of before these events, at the place of one, or of now."""
+        self, found: Look, events: Sequence[Event], before: int
+    ) -> tuple[dict[int, list[Wanted]], list[Wanted]]:
+        """The requests whose state is another: by the place of the event that is theirs, or of now.
+
+        At first those are left out that were over before the events that are told.
+        """
         from unknot.federation.history import Served
+        from unknot.store.look import RUNNING
 
         first, self._first = self._first, False
-        places: dict[tuple[object, ...], list[int]] = {}
-        for place, event in enumerate(events):
-            if isinstance(event, Served):
-                places.setdefault((event.kind, event.round, event.time), []).append(place)
-        early: list[Wanted] = []
+        served = [place for place, event in enumerate(events) if isinstance(event, Served)]
+        places = dict(enumerate(served, before))
         late: list[Wanted] = []
         beside: dict[int, list[Wanted]] = {}
         for one in found.requests:
             if one.number is None or self._states.get(one.number) == one.state:
                 continue
-            served = one.state == "served"
-            here = places.get((one.kind, one.round, one.time)) if served else None
-            if here:
-                beside.setdefault(here.pop(0), []).append(one)
-            elif served and one.time is not None and one.time > found.time:
+            over = one.state in ("served", "refused")
+            if one.order in places and one.state == "served":
+                beside.setdefault(places[one.order], []).append(one)
+            elif found.state == RUNNING and self._is_ahead(one, before + len(served)):
                 continue  # it comes with the next checkpoint, as the rounds before it do
-            elif first and (served or one.state == "refused"):
-                early.append(one)
-            else:
+            elif not (first and over):
                 late.append(one)
             self._states[one.number] = one.state
-        return early, beside, late
+        return beside, late
+
+    @staticmethod
+    def _is_ahead(one: Wanted, told: int) -> bool:
+        """Whether a request was served, and the log did not have that yet when it was looked through."""
+        return one.time is not None and (one.order is None or one.order >= told)
 
     def _event(self, event: Event) -> str:
         from unknot.federation.history import Round

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -23,7 +24,7 @@ def _digest(path: Path) -> bytes:
     found = hashlib.sha256()
     try:
         for file in _below(path):
-            found.update(f"{file.relative_to(path)}\0{file.stat().st_size}\0".encode())
+            found.update(os.fsencode(file.relative_to(path)) + f"\0{file.stat().st_size}\0".encode())
             with open(file, "rb") as stream:
                 while piece := stream.read(1 << 20):
                     found.update(piece)
@@ -33,9 +34,20 @@ def _digest(path: Path) -> bytes:
 
 
 def _below(path: Path) -> list[Path]:
-    """The file, or the files that lie in the folder itself: no more, for it may be anybody's who names it."""
+    """The file, or the files in and below the folder; links to folders are not followed, for they may loop.
+
+    Folders of kept runs are left out: they change as their runs go on.
+    """
+    from unknot.store.naming import DATABASE
+
     if path.is_dir():
-        return sorted(one for one in path.iterdir() if one.is_file())
+        found: list[Path] = []
+        for place, folders, names in os.walk(path):
+            if DATABASE in names:
+                folders.clear()
+            else:
+                found += [file for name in names if (file := Path(place, name)).is_file()]
+        return sorted(found)
     if not path.is_file():  # a pipe, a device
         raise OSError("no plain file")
     return [path]

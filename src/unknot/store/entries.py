@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from unknot.core.errors import StoreError
 from unknot.core.ids import MOST_CLIENTS
@@ -12,7 +12,10 @@ from unknot.core.jobs import Score
 from unknot.core.written import Reader, Unreadable, Writer, plain_data
 from unknot.federation.history import Event, Round, Served
 from unknot.store.checkpoint import Named
-from unknot.store.rows import is_count
+from unknot.store.rows import REFUSED, Asked, Entry, is_count
+
+if TYPE_CHECKING:
+    from unknot.store.database import Database
 
 _BITS = 4096  # of a number in the log: Python shows no longer ones
 
@@ -25,6 +28,8 @@ class At:
     round: int
     time: float
     """In simulated seconds."""
+    order: int | None = None
+    """How many requests had been served before it; None where the log does not have it."""
 
 
 def plain(value: object) -> bytes:
@@ -85,8 +90,33 @@ def read_at(outcome: bytes) -> At | None:
         return None
     if isinstance(found, Served):
         found = At(found.round, found.time)
-    known = isinstance(found, At) and is_count(found.round) and isinstance(found.time, float)
-    return found if known else None
+    if not isinstance(found, At) or not is_count(found.round) or not isinstance(found.time, float):
+        return None
+    return found if found.order is None or is_count(found.order) else None
+
+
+def served_in(db: Database) -> list[tuple[Served, Entry]]:
+    """The requests that were served, in order; the rounds between them are many, and not read."""
+    entries = db.entries(kind="event", begins=b"Served")
+    return [(event, entry) for entry in entries if isinstance(event := read_event(entry.body), Served)]
+
+
+def orders_of(asked: Iterable[Asked], served: Iterable[tuple[Served, Entry]]) -> dict[int, int]:
+    """The place of each request from outside among all that were `served`, by its number.
+
+    By what came of it, to the byte; of one that was emptied, by the place that it keeps.
+    """
+    done = [one for one in asked if one.outcome and one.state != REFUSED]
+    kept = {one.number: at.order for one in done if (at := read_at(one.outcome)) and at.order is not None}
+    taken = set(kept.values())
+    free: dict[bytes, list[int]] = {}
+    for order, (_, entry) in enumerate(served):
+        if order not in taken:
+            free.setdefault(entry.body, []).append(order)
+    for one in done:
+        if one.number not in kept and free.get(one.outcome):
+            kept[one.number] = free[one.outcome].pop(0)
+    return kept
 
 
 def _is_score(found: object) -> bool:

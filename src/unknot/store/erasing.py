@@ -9,7 +9,7 @@ import hashlib
 import os
 from collections.abc import Collection, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +21,7 @@ from unknot.federation.promise import BUT_FOR, SO_IS
 from unknot.store import sealed
 from unknot.store.checkpoint import STATE, Checkpoint
 from unknot.store.database import Database
-from unknot.store.entries import plain, read_at, read_begun, read_plain
+from unknot.store.entries import orders_of, plain, read_at, read_begun, read_plain, served_in
 from unknot.store.files import remove, sweep
 from unknot.store.files import told as tell
 from unknot.store.inbox import body_of, hidden_of, told_of
@@ -58,8 +58,10 @@ def scrub(keeper: RunKeeper, clean: Checkpoint, state: str, told: Scrubbing) -> 
     for name in _results(keeper.db, folder):
         remove(folder / name)
     with keeper.db.transaction():
-        for asked in keeper.db.asked():  # once: there may be many
-            if asked.number in told.requests or not _empty(keeper.db, set(whole), asked):
+        every = keeper.db.asked()  # once: there may be many
+        orders = orders_of(every, served_in(keeper.db)) if whole else {}
+        for asked in every:
+            if asked.number in told.requests or not _empty(keeper.db, set(whole), asked, orders):
                 _say_anew(keeper.db, keeper.keyring, set(renewed), asked)
         keeper.db.drop_clients(whole)
         _seal_names_anew(keeper.db, keeper.keyring, set(renewed))
@@ -258,20 +260,20 @@ def _clients(numbers: object, label: Label) -> str:
     return ", ".join(map(label, listed))
 
 
-def _empty(db: Database, gone: Collection[int], asked: Asked) -> bool:
+def _empty(db: Database, gone: Collection[int], asked: Asked, orders: Mapping[int, int]) -> bool:
     """Forget what had been asked about who left, whoever asked, once it is over; whether that was so."""
     if not gone or asked.state not in (SERVED, REFUSED):
         return False
     if not any(client in gone for client, _ in hidden_of(asked)[0]):
         return False
-    db.blank({asked.number: _moment(asked)})
+    db.blank({asked.number: _moment(asked, orders.get(asked.number))})
     return True
 
 
-def _moment(asked: Asked) -> bytes:
-    """When a request was served, without whom it named."""
+def _moment(asked: Asked, order: int | None) -> bytes:
+    """When a request was served, and as which, without whom it named."""
     at = read_at(asked.outcome) if asked.state == SERVED else None
-    return b"" if at is None else plain(at)
+    return b"" if at is None else plain(replace(at, order=order))
 
 
 def leave_ids_out(db: Database, keyring: Keyring, asked: Asked) -> bool:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -20,7 +20,7 @@ from unknot.federation.history import NOTHING_LEFT, Served
 from unknot.store import files
 from unknot.store.checkpoint import STATE
 from unknot.store.database import Database
-from unknot.store.entries import read_at, read_event, read_named, read_plain
+from unknot.store.entries import orders_of, read_at, read_named, read_plain, served_in
 from unknot.store.erasing import EACH, RESULTS, left_in, stays
 from unknot.store.inbox import told_of
 from unknot.store.keeper import WEIGHTS
@@ -76,6 +76,8 @@ class Wanted:
     """In simulated seconds."""
     reason: str = ""
     """What was given as one, as long as the first client that it names is there."""
+    order: int | None = None
+    """How many requests of the run had been served before it; none where it was not, as far as is kept."""
     refused: str = ""
     """Why, of one that was refused; once that client is erased, in words that name nobody."""
 
@@ -158,7 +160,7 @@ def _look(folder: str | Path, keys: str | Path | None) -> Look:
         last, rare = db.last("checkpoint"), list(db.entries(kind=RARE))  # once through a long log
         named = None if last is None else read_named(last.body)
         table = table_in(noted.get("table") or {})
-        served = _served(db) if table.get("request") else []
+        served = served_in(db) if asked or table.get("request") else []
         since = max((entry.number for entry in rare if entry.kind in ("resumed", "stopped")), default=0)
         clean = emptied(db)
         word = standing(asked, heard_since(db, since)) if held else ""
@@ -170,6 +172,7 @@ def _look(folder: str | Path, keys: str | Path | None) -> Look:
     ended = next((entry for entry in reversed(rare) if entry.kind == "ended"), None)
     over = ended is not None and last is not None and ended.number > last.number
     told = table_in(read_plain(ended.body)) if over and ended is not None else {}
+    orders = orders_of(asked, served)
     why = dict(_kind(entry) for entry in rare if entry.kind == "refused")
     method = noted.get("method", "–")
     done = "" if named is None else named.stopped
@@ -193,19 +196,13 @@ def _look(folder: str | Path, keys: str | Path | None) -> Look:
         model=one_line(told["model"]) if over else None,
         lineage=_called(told["lineage"], names) if over else None,
         requests=[
-            *_of_file(table, when, served, asked, names),
-            *(_of(one, names, keyring, why.get(one.number, "")) for one in asked),
+            *_of_file(table, when, served, set(orders.values()), names),
+            *(_of(one, names, keyring, why.get(one.number, ""), orders.get(one.number)) for one in asked),
         ],
         erased=[_removed(one, at, names, noted.get(EACH)) for one, at in gone],
         sizes=sizes(folder, keys),
         resumed=sum(before != after for before, after in pairwise(steps)),
     )
-
-
-def _served(db: Database) -> list[tuple[Served, str]]:
-    """The requests that were served, with when; the rounds between them are many, and not read."""
-    entries = db.entries(kind="event", begins=b"Served")
-    return [(event, e.at) for e in entries if isinstance(event := read_event(e.body), Served)]
 
 
 def request(kind: str, numbers: Iterable[int], samples: list[int] | None) -> Erase | Join:
@@ -314,7 +311,13 @@ def _removed(found: Mapping[str, Any], at: str, names: Mapping[int, str], each: 
     return {**found, "at": at, "parts_called": called, "stays": left}
 
 
-def _of(asked: Asked, names: Mapping[int, str], keyring: Keyring | None, kind: str = "") -> Wanted:
+def _of(
+    asked: Asked,
+    names: Mapping[int, str],
+    keyring: Keyring | None,
+    kind: str = "",
+    order: int | None = None,
+) -> Wanted:
     """A request, and what became of it; `kind` is why it was refused, where whom it named is not kept."""
     told, reason = told_of(asked) if asked.kind in REQUESTS else ([], b"")
     what = asked.kind
@@ -340,6 +343,7 @@ def _of(asked: Asked, names: Mapping[int, str], keyring: Keyring | None, kind: s
         served=asked.done_at if asked.state == "served" else None,
         round=None if at is None else at.round,
         time=None if at is None else at.time,
+        order=None if at is None else order,
         reason=_opened(keyring, told[0][0], reason, b"reason") if told else "",
         refused=_opened(keyring, told[0][0], refused, b"outcome") if told else kind,
     )
@@ -362,13 +366,12 @@ def _opened(keyring: Keyring | None, client: int, sealed: bytes, about: bytes) -
 def _of_file(
     table: Mapping[str, Any],
     when: str,
-    served: list[tuple[Served, str]],
-    asked: Iterable[Asked],
+    served: Sequence[tuple[Served, Entry]],
+    outside: Collection[int],
     names: Mapping[int, str],
 ) -> list[Wanted]:
-    """The requests of the file that a run comes from, with what became of them."""
-    outside = [read_event(one.outcome) for one in asked if one.outcome and one.state == "served"]
-    left = [(event, at) for event, at in served if event not in outside]
+    """The requests of the file that a run comes from, with what became of them; others' are `outside`."""
+    left = [(order, *pair) for order, pair in enumerate(served) if order not in outside]
     found: dict[int, Wanted] = {}
     items = [table_in(one) for one in table.get("request") or []]
     for place, item in sorted(enumerate(items), key=lambda pair: _comes(pair[1])):  # two may say the same
@@ -376,7 +379,7 @@ def _of_file(
             continue
         clients, told = made
         logged = told(numbered)
-        done = next((pair for pair in left if pair[0].request in (logged, f"{logged}{NOTHING_LEFT}")), None)
+        done = next((one for one in left if one[1].request in (logged, f"{logged}{NOTHING_LEFT}")), None)
         if done is not None:
             left.remove(done)
         found[place] = Wanted(
@@ -387,9 +390,10 @@ def _of_file(
             state="waiting" if done is None else "served",
             by="its file",
             at=str(Moment(item.get("round"), item.get("time"))),
-            served=None if done is None else done[1],
-            round=None if done is None else done[0].round,
-            time=None if done is None else done[0].time,
+            served=None if done is None else done[2].at,
+            round=None if done is None else done[1].round,
+            time=None if done is None else done[1].time,
+            order=None if done is None else done[0],
         )
     return [found[place] for place in sorted(found)]
 

@@ -23,11 +23,14 @@ class Watching:
     def __init__(self, folder: str | Path, keys: str | Path | None = None) -> None:
         self._folder, self._keys = folder, keys
         self._found: Look | None = None
-        self._number = 0
+        self._number = self._served = 0
         self._asked: list[Asked] = []
 
-    def look(self) -> tuple[Look, list[Event]]:
-        """Where the run stands, and the events since the look before; at first, the last few."""
+    def look(self) -> tuple[Look, list[Event], int]:
+        """Where the run stands, and the events since the look before; at first, the last few.
+
+        With how many requests had been served before these events.
+        """
         held = holder(self._folder)
         with Database.open(database(self._folder), readonly=True) as db:
             number, asked = db.head()[0], db.asked()
@@ -39,6 +42,7 @@ class Watching:
                 new = [entry for entry in db.entries(self._number) if entry.number <= number]
             events = [e for one in new if one.kind == "event" and (e := read_event(one.body)) is not None]
             events = self._in_order(db, events)
+            self._served += _requests(events)
             events = events[-FEW:] if self._found is None else events
         plain = all(entry.kind in ("event", "checkpoint") for entry in new) and all(
             isinstance(event, Round) for event in events
@@ -48,7 +52,7 @@ class Watching:
         else:
             self._found = _moved(self._found, held, [e for e in new if e.kind == "checkpoint"][-1:])
         self._number, self._asked = number, asked
-        return self._found, events
+        return self._found, events, self._served - _requests(events)
 
     def _in_order(self, db: Database, events: list[Event]) -> list[Event]:
         """As they happened: with a checkpoint, requests are logged before rounds; who is there has a name."""
@@ -63,6 +67,10 @@ class Watching:
         found = [((before + place, True), event) for place, event in enumerate(rounds)]
         found += [((event.place, False), replace(event, request=told(event, names))) for event in served]
         return [event for _, event in sorted(found, key=lambda pair: pair[0])]
+
+
+def _requests(events: list[Event]) -> int:
+    return sum(isinstance(event, Served) for event in events)
 
 
 def _moved(found: Look, held: Holder | None, checkpoint: list[Entry]) -> Look:
