@@ -125,10 +125,13 @@ def resume(
 
 
 def _check_nobody_left(folder: str | Path, keys: str | Path | None) -> None:
-    """Refuse a run of which all were erased: there is no data that it could be built with."""
+    """Refuse a run whose data names whom it is of, where all were erased: there is none to build it with."""
     from unknot.store.naming import begun, named_in
 
-    if begun(folder).get("named") and not named_in(folder, keys):
+    noted = begun(folder)
+    table = noted.get("table")
+    listed = numbers_in(table.get("data")) if noted.get("named") and isinstance(table, Mapping) else ()
+    if listed and not named_in(folder, keys):
         raise StoreError(f"{folder}: no clients are left in this run: begin another one")
 
 

@@ -114,7 +114,7 @@ class _Look:
             self.found[place] = ("again", before[1])
         else:
             self._seen[id(value)] = (value, place)
-            self.found[place] = kind
+            self.found[place] = kind if self._copies else kind.__name__
             if deep < DEEP:
                 for name, part in self._parts(value, place).items():
                     self._walk(part, place + name, deep + 1)
