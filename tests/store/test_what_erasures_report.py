@@ -7,8 +7,10 @@ import signal
 import pytest
 from kept_runs import build, dies, go
 
+from unknot.core.errors import StoreError
 from unknot.core.requests import erase
 from unknot.store import Database, erasing, files
+from unknot.store.entries import plain
 from unknot.store.keeper import RunKeeper
 from unknot.store.look import look
 
@@ -136,3 +138,10 @@ def test_a_guarantee_that_covers_all_says_no_more(tmp_path):
     (told,) = reports(folder)
     assert told["guarantee"] == "exact"
     assert not any("guarantee" in line for line in told["stays"])
+
+
+@pytest.mark.parametrize("whole", [{"a": {}}, 5, ({},), ("1",), None])
+def test_an_entry_that_somebody_made_up_is_refused_in_words(whole):
+    made = erasing.Scrubbing(whole, (), ())
+    with pytest.raises(StoreError, match="it was changed"):
+        erasing.scrubbing_of(plain(made))

@@ -184,6 +184,15 @@ class Scrubbing:
             raise StoreError("an entry of the log does not say what is to be erased: it was changed")
 
 
+def scrubbing_of(body: bytes) -> Scrubbing:
+    """What an entry of the log says is to be removed, once it was found to be what a run writes."""
+    told = read_plain(body)
+    if not isinstance(told, Scrubbing):
+        raise StoreError("an entry of the log does not say what is to be erased: it was changed")
+    told.check()
+    return told
+
+
 def stays(erased: Mapping[str, Any], each: object = None, label: Label = numbered) -> list[str]:
     """What is left after an erasure that the log tells of, and why, a line each.
 

@@ -38,7 +38,7 @@ from unknot.store.compare import (
     noted,
 )
 from unknot.store.database import Database
-from unknot.store.entries import plain, read_named, read_plain
+from unknot.store.entries import plain, read_named
 from unknot.store.erasing import EACH, RESULTS, Scrubbing
 from unknot.store.files import (
     PART,
@@ -552,10 +552,9 @@ class RunKeeper:
         if (last := unfinished(self.db)) is not None:
             self._unfinished = True
             clean = next(iter(self.db.entries(last.number, kind="checkpoint")), None)
-            told = read_plain(last.body)
-            if clean is None or not isinstance(told, Scrubbing):
+            if clean is None:
                 raise StoreError(f"{self.folder}: the log does not say what is to be erased: it was changed")
-            told.check()
+            told = erasing.scrubbing_of(last.body)
             newest = self.db.last("checkpoint") or clean
             named = read_named(newest.body)
             found = erasing.scrub(self, Checkpoint.read(self.folder, named.state), named.state, told)

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 from unknot.core.errors import StoreError
 from unknot.core.requests import Erase, Moment, Target
 from unknot.store.database import Database
-from unknot.store.entries import read_named, read_plain
-from unknot.store.erasing import Scrubbing
+from unknot.store.entries import read_named
+from unknot.store.erasing import scrubbing_of
 from unknot.store.inbox import leave, told_of
 from unknot.store.keyring import Keyring
 from unknot.store.rows import TAKEN, WAITING
@@ -28,8 +28,8 @@ ASKER = "the keys"
 
 def unknown(db: Database, keyring: Keyring) -> frozenset[int]:
     """Whose keys were destroyed, though the log does not know that they were to be erased."""
-    told = [read_plain(entry.body) for entry in db.entries(kind="scrubbing")]
-    return keyring.gone - {client for one in told if isinstance(one, Scrubbing) for client in one.whole}
+    told = [scrubbing_of(entry.body) for entry in db.entries(kind="scrubbing")]
+    return keyring.gone - {client for one in told for client in one.whole}
 
 
 def go_on(
