@@ -8,6 +8,7 @@ from unknot.core.requests import erase
 from unknot.core.written import Writer
 from unknot.store import keeper as keeping
 from unknot.store.database import Database
+from unknot.store.entries import read_plain
 from unknot.store.inbox import leave, told_of
 from unknot.store.keeper import DATABASE, KEYS, RunKeeper
 from unknot.store.keyring import Keyring
@@ -118,7 +119,7 @@ def test_the_end_of_a_run_says_what_is_served(tmp_path):
     fed = build()
     keeper = RunKeeper.create(fed, tmp_path / "run")
     history = fed.run(2)
-    (told,) = [keeping.read_plain(entry.body) for entry in keeper.db.entries(kind="ended")]
+    (told,) = [read_plain(entry.body) for entry in keeper.db.entries(kind="ended")]
     assert told == {"model": history.model.digest(), "lineage": history.model.lineage.describe()}
     fed.resume()
     assert len(list(keeper.db.entries(kind="ended"))) == 1
@@ -128,7 +129,7 @@ def test_an_erasure_says_how_much_was_removed(tmp_path):
     fed = build()
     keeper = RunKeeper.create(fed, tmp_path / "run", every=0.0)
     fed.run(3, requests=[erase(1, round=2)])
-    (told,) = [keeping.read_plain(entry.body) for entry in keeper.db.entries(kind="erased")]
+    (told,) = [read_plain(entry.body) for entry in keeper.db.entries(kind="erased")]
     assert told["checkpoints"] >= 1
     assert told["bytes"] > 0
     assert told["tensors"] >= 1
