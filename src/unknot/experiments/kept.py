@@ -106,11 +106,14 @@ def resume(
 
     check_whole(folder, keys)
     RunKeeper.finish_erasure(folder, keys)
-    _check_nobody_left(folder, keys)
-    _check_files(folder, own_code)
-    experiment = experiment_of(folder, overrides, own_code, keys)
     noted = begun(folder)
     names = named_in(folder, keys) if noted.get("named") else None
+    table = noted.get("table")
+    # Data that names whom it is of cannot be read for nobody.
+    if names == {} and isinstance(table, Mapping) and numbers_in(table.get("data")):
+        raise StoreError(f"{folder}: no clients are left in this run: begin another one")
+    _check_files(folder, own_code)
+    experiment = experiment_of(folder, overrides, own_code, keys)
     if type(count := noted.get("clients")) is not int:
         raise StoreError(f"{folder}: the log does not say how many clients there were: it was changed")
     missing = set() if names is None else numbers_in(experiment.table.get("data")) - names.keys()
@@ -122,17 +125,6 @@ def resume(
     fed.experiment = experiment.table
     RunKeeper.go_on(fed, folder, keys=keys, every=EVERY if every is None else every)
     return fed
-
-
-def _check_nobody_left(folder: str | Path, keys: str | Path | None) -> None:
-    """Refuse a run whose data names whom it is of, where all were erased: there is none to build it with."""
-    from unknot.store.naming import begun, named_in
-
-    noted = begun(folder)
-    table = noted.get("table")
-    listed = numbers_in(table.get("data")) if noted.get("named") and isinstance(table, Mapping) else ()
-    if listed and not named_in(folder, keys):
-        raise StoreError(f"{folder}: no clients are left in this run: begin another one")
 
 
 def _data_again(
