@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import cached_property
 from threading import Lock, get_ident
@@ -16,6 +17,7 @@ from unknot.engine.layers import language
 from unknot.engine.layers.forms import Layer, Unsupported, to_rows
 from unknot.engine.layers.functions import FUNCTIONS, METHODS, PLAIN_MODULES
 from unknot.engine.layers.rules import KINDS, MODULES
+from unknot.engine.layers.twice import FastTwice
 from unknot.engine.outputs import unwrapped
 
 KNOWN = {**KINDS, **language.KINDS}
@@ -327,17 +329,19 @@ class Single:
     """Any model, as a stack of one row: run as it is.
 
     With `channels_last`, images are handed to it with the channels of a pixel side by side in memory.
+    `twice` is for a model that is differentiated twice.
     """
 
     stored: Mapping[str, tuple[int, ...]] = {}
 
-    def __init__(self, model: nn.Module, channels_last: bool = False) -> None:
+    def __init__(self, model: nn.Module, channels_last: bool = False, twice: bool = False) -> None:
         self.model = model
-        self._channels_last = channels_last
+        self._channels_last, self._twice = channels_last, twice
 
     def __call__(self, parameters: Mapping[str, Tensor], x: Tensor) -> Tensor:
         own = {name: stack[0] for name, stack in parameters.items()}
         given = x[0]
         if self._channels_last and given.dim() == 4:
             given = given.contiguous(memory_format=torch.channels_last)
-        return unwrapped(torch.func.functional_call(self.model, own, (given,))).unsqueeze(0)
+        with FastTwice() if self._twice else nullcontext():
+            return unwrapped(torch.func.functional_call(self.model, own, (given,))).unsqueeze(0)

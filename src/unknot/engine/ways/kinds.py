@@ -161,8 +161,10 @@ class Alone(Way):
         case, stop, precision = stack.case, stack.stop, stack.case.traits.precision
         with stack.workshop.borrowed() as model:
             if (courses := stack.workshop.courses) is not None:
-                last = channels_last(case.traits)
-                key, make = _course(self, lambda: precision.forward(Single(twin(model.train()), last)), stack)
+                last, twice = channels_last(case.traits), case.recipe.optimizer.curvature
+                key, make = _course(
+                    self, lambda: precision.forward(Single(twin(model.train()), last, twice)), stack
+                )
                 alone, stacks = replace(stack.setting, widths=(1,)), [[one] for one in stack.lessons]
                 return courses.side_by_side(key, make, case.row_bytes, stacks, alone, stop)
             return [
