@@ -21,7 +21,9 @@ from unknot.engine.layers.program import Forward
 from unknot.engine.outputs import fitted
 from unknot.engine.ways.stack import Parameters, Stacking, differentiate_twice
 
-MANY = 32  # parameters: a step with so many takes longer to be captured than to be asked for in parts
+# Parameters: a step with so many, or one that differentiates twice, takes longer to be captured, and more memory
+# for each step's number, than to be asked for in parts.
+MANY = 32
 
 
 class ProgramCourse(Course):
@@ -42,7 +44,8 @@ class ProgramCourse(Course):
     ) -> None:
         super().__init__(rows, steps, batch, samples, setting)
         self.forward, self.loss, self.steady = forward, loss, recipe.steady
-        self.in_parts = not recipe.steady and len(setting.layout.names) >= MANY
+        long = len(setting.layout.names) >= MANY or recipe.optimizer.curvature
+        self.in_parts = long and not recipe.steady
         nothing = torch.zeros(rows, setting.layout.size, dtype=setting.dtype, device=setting.device)
         self._parameters = Parameters(nothing, setting, forward)
         trained = [self._parameters.tensors[name] for name in setting.layout.names]
