@@ -37,6 +37,7 @@ def test_a_course_ends_where_the_stack_ends(model: str, recipe: str) -> None:
     outcome = Outcome(Roster(lessons, setting))
     steps, batch = outcome.roster.steps, asked.batch_size
     course = ProgramCourse(forward, asked, 0, loss, guarded, len(lessons), steps, batch, samples, setting)
+    course.why_not_captured = "a CPU captures nothing"
     for _ in course.run(outcome, Holdings(), Event()):
         pass
     expected = {id(one): update for one, update in train_stack(forward, lessons, samples, setting, Event())}

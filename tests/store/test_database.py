@@ -337,6 +337,17 @@ def test_what_is_no_database_of_ours_is_refused(tmp_path, database):
     refused("symbolic link")
 
 
+def test_tables_that_are_no_text_are_told_to_readers_and_writers(tmp_path, database):
+    database.close()
+    path = tmp_path / "run.db"
+    whole = path.read_bytes()
+    path.write_bytes(whole.replace(b"INTEGER PRIMARY KEY", b"INTEGER\xffPRIMARY KEY"))
+    assert path.read_bytes() != whole
+    for readonly in (True, False):
+        with pytest.raises(StoreError, match="damaged"):
+            Database.open(path, readonly)
+
+
 @pytest.mark.parametrize("suffix", ["-wal", "-shm", "-journal"])
 def test_files_beside_it_that_lead_elsewhere_are_refused(tmp_path, database, suffix):
     database.close()

@@ -46,7 +46,7 @@ def examined(path: Path, readonly: bool) -> sqlite3.Connection:
     try:
         return _examined(path, "ro" if readonly else "rw")
     except sqlite3.OperationalError as error:
-        refused = error.sqlite_errorcode & 0xFF in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN)
+        refused = _code(error) in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN)
         if not (readonly and refused) or os.access(path.parent, os.W_OK):
             raise
         log = path.with_name(f"{path.name}-wal")
@@ -120,6 +120,10 @@ def explained(path: Path) -> Iterator[None]:
     try:
         yield
     except (sqlite3.Error, sqlite3.Warning, OverflowError, UnicodeError) as error:
-        code = getattr(error, "sqlite_errorcode", 0) & 0xFF  # the rest says more than anybody can act on
-        remedy = REMEDIES.get(code, "it is damaged or none of ours; take it from a backup")
+        remedy = REMEDIES.get(_code(error), "it is damaged or none of ours; take it from a backup")
         raise StoreError(f"{path}: {error}; {remedy}") from None
+
+
+def _code(error: Exception) -> int:
+    """SQLite's code, where the error is SQLite's own; the rest of it says more than anybody can act on."""
+    return int(getattr(error, "sqlite_errorcode", 0)) & 0xFF

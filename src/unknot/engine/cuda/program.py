@@ -21,8 +21,8 @@ from unknot.engine.layers.program import Forward
 from unknot.engine.outputs import fitted
 from unknot.engine.ways.stack import Parameters, Stacking, differentiate_twice
 
-# Parameters: a step with so many, or one that differentiates twice, takes longer to be captured, and more memory
-# for each step's number, than to be asked for in parts.
+# Parameters: to capture a step with so many for each number, or one that differentiates twice, takes longer
+# and more memory than to ask for it in parts.
 MANY = 32
 
 
