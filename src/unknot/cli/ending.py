@@ -249,7 +249,8 @@ def _check_asked(folder: Path, keys: Path | None) -> None:
     """
     from unknot.core.errors import ConfigError, UnknotError
     from unknot.store.look import look
-    from unknot.store.naming import begun, one_line
+    from unknot.store.naming import begun
+    from unknot.store.shown import one_line
 
     try:
         found, apart = look(folder, keys), begun(folder).get("keys")

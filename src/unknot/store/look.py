@@ -36,13 +36,13 @@ from unknot.store.naming import (
     database,
     emptied,
     keyring_of,
-    one_line,
     removed_in,
     shown_names,
     table_in,
 )
 from unknot.store.post import REQUESTS
 from unknot.store.rows import REFUSED, SERVED, Asked, Entry, is_count
+from unknot.store.shown import one_line
 from unknot.store.words import PAUSED, PAUSING, WORDS, heard_since, standing
 
 RUNNING, STOPPED, FINISHED = "running", "stopped", "finished"
