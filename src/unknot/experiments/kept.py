@@ -42,7 +42,8 @@ def keep(
 
     The folder is this federation's until it is gone, or ``fed.keeper.close()`` is called.
     """
-    from unknot.store.keeper import EVERY, RunKeeper, is_kept
+    from unknot.store.folder import is_kept
+    from unknot.store.keeper import EVERY, RunKeeper
 
     take = RunKeeper.go_on if is_kept(Path(folder)) else RunKeeper.create
     take(fed, folder, keys=keys, every=EVERY if every is None else every)
@@ -62,8 +63,8 @@ def begin(
     `instead` of a run that the folder holds, which is removed once this one is known to be possible.
     """
     from unknot.store.erasing import EACH
+    from unknot.store.folder import discard
     from unknot.store.keeper import EVERY, RunKeeper
-    from unknot.store.look import discard
     from unknot.store.sample_ids import counted
 
     source = read(experiment)
@@ -166,7 +167,7 @@ def as_known(data: FederatedData, folder: str | Path) -> FederatedData:
 
     They are others where clients come of files, and those of somebody who was erased are gone by now.
     """
-    from unknot.store.keeper import is_kept
+    from unknot.store.folder import is_kept
     from unknot.store.naming import begun, named_in
 
     if not data.names or not is_kept(Path(folder)) or not begun(folder).get("named"):

@@ -1,6 +1,6 @@
 """A run's folder, looked at without running it: what it is, where it stands, what was asked, what it keeps.
 
-Also who may be named in a request, and how a run is taken away. Nothing here trusts what it reads.
+Nothing here trusts what it reads.
 """
 
 from __future__ import annotations
@@ -17,22 +17,20 @@ from typing import Any
 from unknot.core.errors import ConfigError, RequestError, StoreError, UnknotError
 from unknot.core.requests import Erase, Join, Label, Moment, Target, numbered
 from unknot.federation.history import NOTHING_LEFT, Served
-from unknot.store import files
 from unknot.store.checkpoint import STATE
 from unknot.store.database import Database
 from unknot.store.entries import orders_of, read_at, read_named, read_plain, served_in
-from unknot.store.erasing import EACH, RESULTS, left_in, stays
+from unknot.store.erasing import EACH, stays
+from unknot.store.folder import WEIGHTS
 from unknot.store.inbox import told_of
-from unknot.store.keeper import WEIGHTS
-from unknot.store.keyring import KeyLock, Keyring
-from unknot.store.lock import Holder, Lock, holder
+from unknot.store.keyring import Keyring
+from unknot.store.lock import Holder, holder
 from unknot.store.naming import (
     DATABASE,
     EMPTIED,
     KEYS,
     again,
     begun_in,
-    check_new,
     database,
     emptied,
     keyring_of,
@@ -41,13 +39,12 @@ from unknot.store.naming import (
     table_in,
 )
 from unknot.store.post import REQUESTS
+from unknot.store.results import RESULTS
 from unknot.store.rows import REFUSED, SERVED, Asked, Entry, is_count
 from unknot.store.shown import one_line
 from unknot.store.words import PAUSED, PAUSING, WORDS, heard_since, standing
 
 RUNNING, STOPPED, FINISHED = "running", "stopped", "finished"
-PARTS = (DATABASE, f"{DATABASE}-wal", f"{DATABASE}-shm", KEYS, "lock", STATE, WEIGHTS, *RESULTS)
-"""What lies in the folder of a run."""
 RARE = ("resumed", "stopped", "erased", EMPTIED, "ended", "refused")
 """Entries of the log of which there are few."""
 
@@ -264,40 +261,14 @@ def _is_there(path: Path) -> bool:
 def sizes(folder: str | Path, keys: str | Path | None = None) -> dict[str, int]:
     """What a run keeps, in bytes: its checkpoints, weights, database, keys, and what its end left."""
     place = Path(folder)
-    left = [place / name for name in RESULTS]
     parts = {
         "checkpoints": _files(place / STATE),
         "weights": _files(place / WEIGHTS),
         "database": [place / f"{DATABASE}{end}" for end in ("", "-wal", "-shm")],
         "keys": [Path(keys) if keys is not None else place / KEYS],
-        "results": left,
+        "results": [place / name for name in RESULTS],
     }
     return {what: sum(map(_size, paths)) for what, paths in parts.items()}
-
-
-def discard(folder: str | Path, keys: str | Path | None = None) -> None:
-    """Take a run away, overwritten as far as that goes; not while somebody runs it.
-
-    Keys that lie apart go where they are named. Those of another run are refused before anything goes.
-    """
-    place = Path(folder)
-    if not (place / DATABASE).exists():
-        return
-    with Lock(place):
-        check_new(place, keys, instead=True)
-        for path in (place / KEYS, keys):
-            if path is not None and os.path.lexists(path):
-                with KeyLock(path) as lock:
-                    files.remove(lock.keys)
-        for below in (STATE, WEIGHTS):
-            if (place / below).is_dir() and not (place / below).is_symlink():
-                files.sweep(place / below, ())
-        left: list[str] = []
-        with suppress(StoreError), Database.open(place / DATABASE, readonly=True) as db:
-            left = left_in(db, place)
-        for name in (*RESULTS, *left, f"{DATABASE}-wal", f"{DATABASE}-shm", DATABASE):
-            if os.path.lexists(place / name):
-                files.remove(place / name)
 
 
 def _removed(found: Mapping[str, Any], at: str, names: Mapping[int, str], each: object) -> dict[str, Any]:
