@@ -150,7 +150,8 @@ class RunKeeper:
             keeper._destroy_again()
             check_not_older(keeper.db, keeper.keyring, keeper.folder)
             if late := older.unknown(keeper.db, keeper.keyring):
-                older.go_on(keeper, fed, late, keeper._restore)
+                older.go_on(keeper.place, fed, late, keeper._restore)
+                keeper.post.hurry()
             else:
                 keeper._restore(fed)
         except BaseException:
