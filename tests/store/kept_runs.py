@@ -13,7 +13,8 @@ from unknot.core.requests import erase, join
 from unknot.core.training import Recipe
 from unknot.federation import Buffered, Clock, Federation, Pareto, Synchronous
 from unknot.select import DQN, Balanced, DQNSettings, KCenter, learned
-from unknot.store.keeper import RunKeeper, is_kept
+from unknot.store.folder import is_kept
+from unknot.store.keeper import RunKeeper
 from unknot.unlearn import (
     BMT,
     FATS,

@@ -13,7 +13,8 @@ from store_crashes import killed
 
 from unknot.core.requests import erase
 from unknot.store import files
-from unknot.store.keeper import RunKeeper, is_kept
+from unknot.store.folder import is_kept
+from unknot.store.keeper import RunKeeper
 
 PHASES = {
     "create": "first round",

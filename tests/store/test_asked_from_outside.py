@@ -15,8 +15,9 @@ from unknot.core.errors import RunStopped, StoreError
 from unknot.core.requests import erase, join
 from unknot.federation.observers import Observers
 from unknot.store import Database, Keyring, Lock
+from unknot.store.folder import is_kept
 from unknot.store.inbox import leave, request_of
-from unknot.store.keeper import RunKeeper, is_kept
+from unknot.store.keeper import RunKeeper
 
 pytestmark = pytest.mark.usefixtures("in_time")
 

@@ -7,9 +7,11 @@ from unknot.core.errors import ConfigError, RunStopped
 from unknot.core.requests import erase, join
 from unknot.store import keeper as keeping
 from unknot.store.database import Database
+from unknot.store.folder import is_kept
 from unknot.store.inbox import leave
-from unknot.store.keeper import DATABASE, KEYS, RunKeeper, is_kept
+from unknot.store.keeper import RunKeeper
 from unknot.store.keyring import Keyring
+from unknot.store.naming import DATABASE, KEYS
 from unknot.unlearn import RFS
 
 

@@ -10,8 +10,9 @@ from unknot.store import keeper as keeping
 from unknot.store.database import Database
 from unknot.store.entries import read_plain
 from unknot.store.inbox import leave, told_of
-from unknot.store.keeper import DATABASE, KEYS, RunKeeper
+from unknot.store.keeper import RunKeeper
 from unknot.store.keyring import Keyring
+from unknot.store.naming import DATABASE, KEYS
 from unknot.store.rows import Asked
 from unknot.unlearn import RFS
 

@@ -6,7 +6,8 @@ import pytest
 from kept_runs import REQUESTS, ROUNDS, build, go, story
 
 from unknot.core.requests import erase
-from unknot.store.keeper import RunKeeper, is_kept
+from unknot.store.folder import is_kept
+from unknot.store.keeper import RunKeeper
 
 
 class Failed(Exception):

@@ -15,8 +15,9 @@ from unknot.core.requests import erase
 from unknot.store import Database, Keyring, Vault
 from unknot.store.entries import plain
 from unknot.store.inbox import leave
-from unknot.store.keeper import DATABASE, KEYS, RunKeeper
+from unknot.store.keeper import RunKeeper
 from unknot.store.lock import holder
+from unknot.store.naming import DATABASE, KEYS
 
 pytestmark = pytest.mark.usefixtures("in_time")
 

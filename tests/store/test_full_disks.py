@@ -11,8 +11,9 @@ from kept_runs import REQUESTS, ROUNDS, build, fast_folder, go, remove_tree
 from unknot.core.errors import StoreError
 from unknot.core.requests import erase
 from unknot.store import Database, Keyring
+from unknot.store.folder import is_kept
 from unknot.store.inbox import leave
-from unknot.store.keeper import RunKeeper, is_kept
+from unknot.store.keeper import RunKeeper
 from unknot.store.look import look
 
 CASE = ("federaser", "sync")

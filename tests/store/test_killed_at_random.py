@@ -11,8 +11,9 @@ from kept_runs import fast_folder, remove_tree, story
 import unknot
 from unknot.core.requests import erase, join
 from unknot.store import Database, Keyring
+from unknot.store.folder import is_kept
 from unknot.store.inbox import leave
-from unknot.store.keeper import RunKeeper, is_kept
+from unknot.store.keeper import RunKeeper
 
 REQUESTS = (erase({3: [1, 2]}, round=3), join([7], round=5), erase(1, round=8))
 ASKED = erase(5)

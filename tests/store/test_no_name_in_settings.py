@@ -19,10 +19,10 @@ from unknot.core.toml import to_toml
 from unknot.experiments import Experiment, kept
 from unknot.experiments.simulate import prepare
 from unknot.federation.aggregators import FedAvg
-from unknot.store.erasing import RESULTS
 from unknot.store.keeper import RunKeeper
 from unknot.store.keyring import Keyring
 from unknot.store.look import look
+from unknot.store.results import RESULTS
 from unknot.unlearn import RFS
 
 pytest.importorskip("cryptography")
@@ -200,7 +200,7 @@ def test_killed_in_the_middle_of_it_it_goes_on_likewise(code):
 
 
 def kept_already(folder: Path) -> bool:
-    from unknot.store.keeper import is_kept
+    from unknot.store.folder import is_kept
 
     return is_kept(folder)
 

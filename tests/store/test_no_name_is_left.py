@@ -14,7 +14,7 @@ from unknot.core.saved import save_model
 from unknot.core.toml import to_toml
 from unknot.experiments import Experiment
 from unknot.experiments.simulate import prepare
-from unknot.store.erasing import RESULTS
+from unknot.store.results import RESULTS
 
 NAMES = ("Hospital of Bregenz", "Hospital of Graz 7f3a91", "Hospital of Linz", "Hospital of Wien")
 GONE = NAMES[1]

@@ -11,8 +11,8 @@ from test_forked import said_in_a_child
 from unknot.core.requests import erase
 from unknot.store import Database, Keyring
 from unknot.store.inbox import leave
-from unknot.store.keeper import DATABASE, KEYS
 from unknot.store.look import look
+from unknot.store.naming import DATABASE, KEYS
 from unknot.store.watching import Watching
 
 pytest.importorskip("cryptography")

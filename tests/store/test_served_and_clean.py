@@ -15,9 +15,11 @@ from unknot.federation import FedAvg
 from unknot.store import Database, Vault, erasing, files
 from unknot.store.checkpoint import STATE, Checkpoint
 from unknot.store.entries import read_named
+from unknot.store.folder import WEIGHTS
 from unknot.store.inbox import leave, outcome_of
-from unknot.store.keeper import DATABASE, KEYS, WEIGHTS, RunKeeper
+from unknot.store.keeper import RunKeeper
 from unknot.store.keyring import Keyring
+from unknot.store.naming import DATABASE, KEYS
 from unknot.unlearn import RFS
 
 

@@ -11,9 +11,9 @@ from store_crashes import killed
 
 from unknot.core.errors import StoreError
 from unknot.store import Keyring, files
+from unknot.store.folder import discard
 from unknot.store.keeper import RunKeeper
 from unknot.store.keyring import KeyLock
-from unknot.store.look import discard
 
 
 @pytest.fixture

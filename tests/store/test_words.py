@@ -12,9 +12,10 @@ from unknot.core.requests import erase
 from unknot.store import database, post
 from unknot.store.database import Database
 from unknot.store.inbox import leave
-from unknot.store.keeper import DATABASE, KEYS, RunKeeper
+from unknot.store.keeper import RunKeeper
 from unknot.store.keyring import Keyring
 from unknot.store.look import look
+from unknot.store.naming import DATABASE, KEYS
 from unknot.unlearn import RFS
 
 pytestmark = pytest.mark.usefixtures("in_time")

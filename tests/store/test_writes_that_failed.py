@@ -65,7 +65,7 @@ def test_an_erasure_that_could_not_be_kept_is_before_anybody_trains_again(kept, 
     keep = keeper.checkpoint
 
     def full(one):
-        if keeper._erased:
+        if keeper.unkept.erased:
             monkeypatch.setattr(keeper, "checkpoint", keep)
             raise StoreError("the disk is full")
         keep(one)

@@ -11,9 +11,10 @@ from store_crashes import at_every_point
 from unknot.core.errors import StoreError
 from unknot.core.requests import erase
 from unknot.store import Database, Keyring
+from unknot.store.folder import discard, is_kept
 from unknot.store.inbox import leave
-from unknot.store.keeper import RunKeeper, is_kept
-from unknot.store.look import discard, look
+from unknot.store.keeper import RunKeeper
+from unknot.store.look import look
 from unknot.store.naming import check_whole, keyring_of, named_in
 
 

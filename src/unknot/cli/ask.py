@@ -124,9 +124,9 @@ def _ask(
     keys: Path | None,
 ) -> None:
     from unknot.core.errors import StoreError
-    from unknot.store import look, naming
+    from unknot.store import naming
     from unknot.store.database import Database
-    from unknot.store.inbox import leave
+    from unknot.store.inbox import leave, request_for
     from unknot.store.lock import holder
     from unknot.store.words import standing_of
 
@@ -135,7 +135,7 @@ def _ask(
     naming.check_asked(folder, keys)
     names = naming.shown_in(folder, keys)
     numbers = _numbers(folder, clients, keys, names, spare=kind == "erase" and samples is None)
-    request = look.request(kind, numbers, samples)
+    request = request_for(kind, numbers, samples)
     runner, again = holder(folder), naming.again_in(folder, keys)
     with Database.open(path) as db:
         idle, word = naming.over_in(db), standing_of(db)
@@ -227,9 +227,10 @@ def _when(runner: Holder | None, folder: Path, word: str, again: str) -> str:
 def _wait(folder: Path, number: int, keys: Path | None) -> None:
     """Until a request was served or refused, or nobody is left to do it; say what it came to."""
     from unknot.report.runs import STILL_READ
-    from unknot.store import inbox, look, naming
+    from unknot.store import inbox, naming
     from unknot.store.database import Database
     from unknot.store.lock import holder
+    from unknot.store.wanted import outcome
     from unknot.store.words import standing_of
 
     path, word, console, looks = naming.database(folder), "", side(), 0
@@ -244,7 +245,7 @@ def _wait(folder: Path, number: int, keys: Path | None) -> None:
             asked = inbox.wait_for(path, number, timeout=1.0)
             if asked.state in ("served", "refused") or not there or looks > 1:
                 break
-    found = look.outcome(folder, asked, keys)
+    found = outcome(folder, asked, keys)
     if found.state == "served":
         place = "" if found.round is None else f" after round {found.round}, at {found.time:.1f} simulated s"
         gone = "; what was kept of it on the disk is gone" if asked.kind == "erase" else ""

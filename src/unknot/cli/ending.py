@@ -103,7 +103,7 @@ class Asked:
         """
         from unknot.core.errors import ConfigError
         from unknot.store.files import PART
-        from unknot.store.look import PARTS
+        from unknot.store.folder import PARTS
         from unknot.store.naming import DATABASE
 
         if not out.is_dir() or (out / DATABASE).exists():
@@ -156,9 +156,9 @@ class Asked:
         from unknot.report import timeline
         from unknot.report.page import page
         from unknot.store.database import Database
-        from unknot.store.erasing import note_left
-        from unknot.store.look import discard
+        from unknot.store.folder import discard
         from unknot.store.naming import DATABASE
+        from unknot.store.results import note_left
 
         written = []
         if self.plot is not None:
@@ -249,7 +249,8 @@ def _check_asked(folder: Path, keys: Path | None) -> None:
     """
     from unknot.core.errors import ConfigError, UnknotError
     from unknot.store.look import look
-    from unknot.store.naming import begun, one_line
+    from unknot.store.naming import begun
+    from unknot.store.shown import one_line
 
     try:
         found, apart = look(folder, keys), begun(folder).get("keys")
@@ -269,7 +270,7 @@ def _check_asked(folder: Path, keys: Path | None) -> None:
 def _half_begun(folder: Path) -> bool:
     """Whether a run was begun there and broken off before anything was kept: it may be begun again."""
     from unknot.core.errors import StoreError
-    from unknot.store.keeper import is_kept
+    from unknot.store.folder import is_kept
     from unknot.store.naming import DATABASE
 
     try:

@@ -79,7 +79,8 @@ def _resume(folder: Path, rounds: int | None, overrides: list[str], own_code: bo
     from unknot.experiments import kept
     from unknot.report.progress import Live
     from unknot.store.look import FINISHED, look
-    from unknot.store.naming import begun, broken_off, one_line
+    from unknot.store.naming import begun, broken_off
+    from unknot.store.shown import one_line
 
     live: Live | None = None
     before = 0

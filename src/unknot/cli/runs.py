@@ -21,7 +21,8 @@ from unknot.cli.screen import screen
 
 if TYPE_CHECKING:
     from unknot.federation.history import Event
-    from unknot.store.look import Look, Wanted
+    from unknot.store.look import Look
+    from unknot.store.wanted import Wanted
 
 EVERY = 0.5  # seconds between two looks
 MANY = 5  # of more rounds in a row than these, the last is told

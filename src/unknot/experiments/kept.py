@@ -42,7 +42,8 @@ def keep(
 
     The folder is this federation's until it is gone, or ``fed.keeper.close()`` is called.
     """
-    from unknot.store.keeper import EVERY, RunKeeper, is_kept
+    from unknot.store.folder import is_kept
+    from unknot.store.keeper import EVERY, RunKeeper
 
     take = RunKeeper.go_on if is_kept(Path(folder)) else RunKeeper.create
     take(fed, folder, keys=keys, every=EVERY if every is None else every)
@@ -62,8 +63,8 @@ def begin(
     `instead` of a run that the folder holds, which is removed once this one is known to be possible.
     """
     from unknot.store.erasing import EACH
+    from unknot.store.folder import discard
     from unknot.store.keeper import EVERY, RunKeeper
-    from unknot.store.look import discard
     from unknot.store.sample_ids import counted
 
     source = read(experiment)
@@ -102,18 +103,17 @@ def resume(
     known to be whole. `overrides` are for what trains it: ``engine.device="cuda"``.
     """
     from unknot.store.keeper import EVERY, RunKeeper
-    from unknot.store.naming import begun, check_whole, named_in
+    from unknot.store.naming import check_whole
 
     check_whole(folder, keys)
     RunKeeper.finish_erasure(folder, keys)
-    noted = begun(folder)
-    names = named_in(folder, keys) if noted.get("named") else None
+    noted, names = _noted(folder, keys)
     table = noted.get("table")
     # Data that names whom it is of cannot be read for nobody.
     if names == {} and isinstance(table, Mapping) and numbers_in(table.get("data")):
         raise StoreError(f"{folder}: no clients are left in this run: begin another one")
-    _check_files(folder, own_code)
-    experiment = experiment_of(folder, overrides, own_code, keys)
+    _check_files(folder, noted, own_code)
+    experiment = _experiment_of(folder, noted, names, overrides, own_code)
     if type(count := noted.get("clients")) is not int:
         raise StoreError(f"{folder}: the log does not say how many clients there were: it was changed")
     missing = set() if names is None else numbers_in(experiment.table.get("data")) - names.keys()
@@ -166,7 +166,7 @@ def as_known(data: FederatedData, folder: str | Path) -> FederatedData:
 
     They are others where clients come of files, and those of somebody who was erased are gone by now.
     """
-    from unknot.store.keeper import is_kept
+    from unknot.store.folder import is_kept
     from unknot.store.naming import begun, named_in
 
     if not data.names or not is_kept(Path(folder)) or not begun(folder).get("named"):
@@ -214,20 +214,37 @@ def experiment_of(
     Its settings have the names of who is still there. Its table has how many samples a request names; such
     requests themselves are the run's alone.
     """
+    noted, names = _noted(folder, keys)
+    return _experiment_of(folder, noted, names, overrides, own_code)
+
+
+def _noted(folder: str | Path, keys: str | Path | None) -> tuple[Mapping[str, Any], dict[int, str] | None]:
+    """What was noted when a run was begun, and what its clients are called; None where they have no names."""
     from unknot.store.naming import begun, named_in
+
+    noted = begun(folder)
+    return noted, named_in(folder, keys) if noted.get("named") else None
+
+
+def _experiment_of(
+    folder: str | Path,
+    noted: Mapping[str, Any],
+    names: Mapping[int, str] | None,
+    overrides: Iterable[str],
+    own_code: bool,
+) -> Experiment:
+    """The same, by what was noted, and what clients are called."""
     from unknot.store.sample_ids import without
 
-    place = Path(folder)
-    noted = begun(place)
     table = noted.get("table")
     if not isinstance(table, Mapping):
         raise StoreError(
-            f"the run in {place} comes from Python, not from a file: build the same federation, "
+            f"the run in {Path(folder)} comes from Python, not from a file: build the same federation, "
             "unknot.simulate(..., store=folder), and call resume() on it"
         )
     said = apply_overrides(without(table), overrides)
     with _code_asked_for(folder, own_code):
-        found = Experiment.of(_called(said, named_in(folder, keys)) if noted.get("named") else said)
+        found = Experiment.of(said if names is None else _called(said, names))
     requests = {"request": table["request"]} if "request" in table else {}
     return _read_from(found, {**said, **requests})
 
@@ -254,32 +271,28 @@ def reads(folder: str | Path, keys: str | Path | None = None, own_code: bool = F
     They are the values of options whose type names `Path`. None of them is opened here; and the folder is
     found whole first. What names code that may not be imported is refused later, with all that it names.
     """
-    from unknot.store.naming import check_whole
+    from unknot.store.naming import begun, check_whole
 
     check_whole(folder, keys)
-    return list(dict.fromkeys(path for paths in _named(folder, own_code).values() for path in paths))
+    return list(dict.fromkeys(path for paths in _named(begun(folder), own_code).values() for path in paths))
 
 
-def _named(folder: str | Path, own_code: bool) -> dict[str, list[str]]:
+def _named(noted: Mapping[str, Any], own_code: bool) -> dict[str, list[str]]:
     """The same by section and option."""
-    from unknot.store.naming import begun
-
-    table = begun(folder).get("table")
+    table = noted.get("table")
     with nullcontext() if own_code else nothing_imported():
         return paths_in(table) if isinstance(table, Mapping) else {}
 
 
-def _check_files(folder: str | Path, own_code: bool) -> None:
+def _check_files(folder: str | Path, noted: Mapping[str, Any], own_code: bool) -> None:
     """Refuse files that are not what they were when the run was begun: it would go on to other bits.
 
     Those of data are known by what clients and the server hold of them.
     """
-    from unknot.store.naming import begun
-
-    known = begun(folder).get(FILES, {})
+    known = noted.get(FILES, {})
     if not isinstance(known, Mapping) or not all(isinstance(one, list) for one in known.values()):
         raise StoreError(f"{folder}: the log does not say which files were read: it was changed")
-    named = {place: paths for place, paths in _named(folder, own_code).items() if place in known}
+    named = {place: paths for place, paths in _named(noted, own_code).items() if place in known}
     for place, now in digests_of(named).items():
         for path, then, here in zip(named[place], known[place], now, strict=False):
             if then != here:
@@ -302,14 +315,14 @@ def to_leave(
     says which numbers the erased ones had. Such a file is none to run again: a number may be another's now.
     """
     from unknot.store.database import Database
-    from unknot.store.naming import begun, database, keyring_of, named_in
+    from unknot.store.naming import database, keyring_of
     from unknot.store.sample_ids import known, put_back
 
-    found = experiment_of(folder, overrides, own_code, keys)
+    noted, names = _noted(folder, keys)
+    found = _experiment_of(folder, noted, names, overrides, own_code)
     with Database.open(database(folder), readonly=True) as db:
         table = put_back(found.table, known(db, keyring_of(folder, keys)))
-    if begun(folder).get("named"):
-        names = named_in(folder, keys)
+    if names is not None:
         table = _by_name(_called(table, names), names)
     return _read_from(found, table)
 

@@ -16,7 +16,8 @@ from unknot.store.checkpoint import STATE, Checkpoint, Named
 from unknot.store.database import Database
 from unknot.store.entries import read_begun
 from unknot.store.files import told
-from unknot.store.naming import begun_in, one_line
+from unknot.store.naming import begun_in
+from unknot.store.shown import one_line
 
 if TYPE_CHECKING:
     from unknot.federation import Federation
@@ -29,6 +30,8 @@ WATCHED = ("unknot", "torch", "numpy", "cpu", "engine")
 """What bits may depend on."""
 ENGINE = ("engine", "device", "dtype")
 """What of an engine: how it goes about its work is not known before it does."""
+FEW = 200
+"""So many letters of a setting are shown."""
 
 
 def noted(fed: Federation) -> dict[str, Any]:
@@ -91,7 +94,7 @@ def _value(value: object) -> str:
     """A setting as a person writes it; whoever wrote it, in a line, and a short one."""
     if isinstance(value, Mapping) and ("name" in value or "kind" in value):
         value = value.get("name", value.get("kind"))
-    return one_line("nothing" if value is None else repr(value))[:200]
+    return one_line("nothing" if value is None else repr(value), FEW)
 
 
 def differences(fed: Federation, db: Database, folder: Path) -> list[str]:
@@ -147,4 +150,4 @@ def _told(value: object) -> str:
     """In a line, without what would steer a terminal; of an engine, what decides bits."""
     if isinstance(value, Mapping):
         value = ", ".join(str(value[name]) for name in ENGINE if name in value)
-    return one_line("unknown" if value is None else value)[:200]
+    return one_line("unknown" if value is None else value, FEW)

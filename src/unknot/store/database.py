@@ -1,27 +1,14 @@
-"""A run's database: the log of what happened, the inbox of what was asked, what is sealed for clients.
-
-SQLite in a form in which a commit is on the disk when it returns, what is deleted is overwritten, and several
-processes may read while one writes. A file that is not ours to the letter is refused.
-"""
+"""A run's database: the log of what happened, the inbox of what was asked, what is sealed for clients."""
 
 from __future__ import annotations
 
-import os
-import sqlite3
-import threading
-import weakref
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import astuple, replace
 from datetime import UTC, datetime
-from pathlib import Path
-from typing import Any, Self
 
 from unknot.core.errors import StoreError
-from unknot.store import files
-from unknot.store.connection import APPLICATION, BUSY, TABLES, VERSION, connect, examined, explained
-from unknot.store.files import check_plain, point, told
-from unknot.store.lock import Process
+from unknot.store.access import Access
 from unknot.store.rows import (
     HIGHEST,
     REFUSED,
@@ -44,136 +31,8 @@ _PAGE = 256  # entries that are read at a time
 _BEGINNING = 80  # bytes of an entry that say what it is
 
 
-class Database:
-    """One connection to the file `path`; threads take turns at it. See `create` and `open`.
-
-    It is for the process that opened it: one that is forked from it is refused, as SQLite demands.
-    """
-
-    def __init__(self, path: Path, connection: sqlite3.Connection, readonly: bool) -> None:
-        self.path = path
-        self._process = Process()
-        self.readonly = readonly
-        self._connection = connection
-        self._turn = threading.RLock()  # a transaction is one turn
-        self._inside = self._closed = False
-        self._version = -1
-        self.guard: Callable[[], None] | None = None
-        """Raises where the file is not this process's any more: asked before whatever is done here."""
-        _OPEN.add(self)
-
-    @classmethod
-    def create(cls, path: str | Path) -> Self:
-        """Make a new one and open it; there must be none yet. It is whole when it has its name."""
-        path = Path(path).absolute()
-        if os.path.lexists(path):
-            raise StoreError(f"{path} is there already: name another folder, or go on with that run")
-        part = path.with_name(files.part_name(path.name))
-        with told("write", path):
-            os.close(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
-            with _OPENING, explained(path):
-                connection = connect(part, "rw")
-                try:
-                    connection.execute(f"PRAGMA application_id = {APPLICATION}")
-                    connection.execute(f"PRAGMA user_version = {VERSION}")
-                    for table in TABLES.values():
-                        connection.execute(table)
-                    # Last: what is left in a write-ahead log, on a full disk, would not get the new name.
-                    connection.execute("PRAGMA journal_mode = WAL")
-                finally:
-                    connection.close()
-        point("db:created")
-        files.put_in_place(part, path)
-        return cls.open(path)
-
-    @classmethod
-    def open(cls, path: str | Path, readonly: bool = False) -> Self:
-        """Open one that is there; for writing, its pages are looked through first."""
-        path = Path(path).absolute()
-        _close_inherited(path)
-        for suffix in ("", "-wal", "-shm"):
-            beside = path.with_name(path.name + suffix)
-            if not suffix or os.path.lexists(beside):
-                check_plain(beside)  # and no symbolic link
-        if os.path.lexists(path.with_name(path.name + "-journal")):
-            raise StoreError(
-                f"{path}-journal is none of ours, and would be played back into {path}: remove it"
-            )
-        with _OPENING, explained(path):
-            return cls(path, examined(path, readonly), readonly)
-
-    def close(self) -> None:
-        """Close the connection; in a forked process its copy, unless its parent was writing just then."""
-        if not self._process.here:
-            self._closed = True
-            if not self._inside:
-                self._connection.close()
-            return
-        with self._turn, explained(self.path):
-            self._closed = True
-            self._connection.close()
-
-    def check(self) -> None:
-        """Raise unless this process may read and write here."""
-        if self._closed:
-            raise StoreError(
-                f"{self.path}: the run was let go of (close), and nothing is written or read there any more: "
-                "build the federation again for its folder (store=), or unknot resume, and go on with that"
-            )
-        self._process.check(self.path)
-        if self.guard is not None:
-            self.guard()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    @contextmanager
-    def transaction(self) -> Iterator[None]:
-        """All that is written within is one commit; a transaction within another is part of that."""
-        self.check()  # before the turn: whoever had it at a fork is not there to give it back
-        with self._turn:
-            if self._inside:
-                yield
-                return
-            point("db:begin")
-            try:
-                self._inside = True  # first: an interrupt may come at any moment
-                self._run("BEGIN IMMEDIATE")
-                yield
-                point("db:commit")
-                self._run("COMMIT")
-            except BaseException:
-                if not self._closed and self._connection.in_transaction:
-                    self._connection.execute("ROLLBACK")
-                raise
-            finally:
-                self._inside = False
-        point("db:committed")
-
-    def truncate(self, within: float = 0.0) -> bool:
-        """Bring all into the file itself and empty the write-ahead log.
-
-        False where, `within` so many seconds, a reader's old view stood in the way.
-        """
-        self.check()
-        point("db:truncate")
-        with self._turn:
-            self._run(f"PRAGMA busy_timeout = {int(1000 * within)}")
-            try:
-                busy = self._all("PRAGMA wal_checkpoint(TRUNCATE)")[0][0]
-            finally:
-                self._run(f"PRAGMA busy_timeout = {int(1000 * BUSY)}")
-        point("db:truncated")
-        return not busy
-
-    def changed(self) -> bool:
-        """Whether another connection may have written since this was last asked; at first, it may."""
-        found = int(self._all("PRAGMA data_version")[0][0])
-        changed, self._version = found != self._version, found
-        return changed
+class Database(Access):
+    """What the file says, by its tables. See `create` and `open`."""
 
     # The log.
 
@@ -378,66 +237,6 @@ class Database:
     def _put(self, asked: Asked) -> None:
         row = [*astuple(asked), asked.check()]
         self._many("INSERT OR REPLACE INTO inbox VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", [row])
-
-    def _run(self, statement: str) -> None:
-        with self._connected() as connection:
-            connection.execute(statement).close()
-
-    def _many(self, statement: str, rows: Sequence[Sequence[object]]) -> None:
-        with self._connected() as connection:
-            connection.executemany(statement, rows)
-
-    def _all(self, statement: str, values: Sequence[object] = ()) -> list[Any]:
-        """All rows at once: no view of the file is held open between calls."""
-        with self._connected() as connection:
-            return connection.execute(statement, values).fetchall()
-
-    @contextmanager
-    def _connected(self) -> Iterator[sqlite3.Connection]:
-        self.check()
-        with self._turn, explained(self.path):
-            self.check()  # it may have been closed meanwhile
-            yield self._connection
-
-
-_OPEN: weakref.WeakSet[Database] = weakref.WeakSet()
-_OPENING = threading.RLock()  # while a connection is made, which nobody else knows of yet
-_forking = threading.local()
-
-
-def _close_inherited(path: Path) -> None:
-    """Before a forked process opens a file itself, it closes the copy of its parent's connection.
-
-    SQLite remembers which locks a process has on a file: a child would believe that it has its parent's.
-    """
-    for one in [db for db in _OPEN if db.path == path and not db._process.here and not db._closed]:
-        if one._inside:
-            raise StoreError(
-                f"{path} was being written when this process was forked, and cannot be opened in it: start "
-                'the process anew (multiprocessing: "spawn")'
-            )
-        one.close()
-
-
-def _before_fork() -> None:
-    """Have no thread within SQLite: what it locks in memory then, nobody would unlock in the child."""
-    _forking.held = []
-    _take(db._turn for db in list(_OPEN))
-    _take([_OPENING])  # not sooner: a connection may be made in a turn
-    _take(db._turn for db in list(_OPEN))  # those that were made meanwhile
-
-
-def _take(turns: Iterable[threading.RLock]) -> None:
-    _forking.held += [turn for turn in turns if turn.acquire(timeout=2 * BUSY)]
-
-
-def _after_fork() -> None:
-    for turn in reversed(_forking.held):
-        turn.release()
-    _forking.held = []
-
-
-os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork)
 
 
 def _now() -> str:

@@ -5,18 +5,16 @@ All of it can be done twice: a crash in between is taken up again.
 
 from __future__ import annotations
 
-import hashlib
-import os
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from unknot.core.by_number import Numbers, texts_in
 from unknot.core.errors import StoreError
 from unknot.core.requests import Label, numbered
 from unknot.core.written import plain_data
+from unknot.federation.history import Served
 from unknot.federation.promise import BUT_FOR, SO_IS
 from unknot.store import sealed
 from unknot.store.checkpoint import STATE, Checkpoint
@@ -24,89 +22,64 @@ from unknot.store.database import Database
 from unknot.store.entries import orders_of, plain, read_at, read_begun, read_plain, served_in
 from unknot.store.files import remove, sweep
 from unknot.store.files import told as tell
+from unknot.store.folder import RunFolder
 from unknot.store.inbox import body_of, hidden_of, told_of
 from unknot.store.keyring import Keyring
+from unknot.store.results import RESULTS, results_in
 from unknot.store.rows import REFUSED, SERVED, Asked, is_count
 from unknot.store.sample_ids import hide_anew
 
 if TYPE_CHECKING:
-    from unknot.store.keeper import RunKeeper
+    from unknot.federation import Federation
 
-_LEFT = ("config.toml", "record.json", "report.html", "model.safetensors")
-RESULTS = (*_LEFT, *(f".part.{name}" for name in _LEFT))
-"""What an earlier end of the run left, whole or half: it knows the erased client, or its name."""
 EACH = "each"
 """The log's word, at the beginning of a run, for its settings that have a value for each client."""
 PATIENCE = 2.0
 """Seconds that readers of the database are waited for."""
+LONGEST = 2000
+"""So many letters of a guarantee are noted."""
 
 
-def scrub(keeper: RunKeeper, clean: Checkpoint, state: str, told: Scrubbing) -> dict[str, Any]:
+def scrub(place: RunFolder, clean: Checkpoint, state: str, told: Scrubbing) -> dict[str, Any]:
     """Remove all but the clean checkpoint, the keys of who left, and what the database has of them.
 
     Who was erased in part gets a new key: what the erased samples shaped was sealed under the old one.
     """
-    folder, whole = keeper.folder, told.whole
-    keeper.check()
+    folder, whole = place.path, told.whole
+    place.check()
     sweep(folder / STATE, {f"{state}.state"})
-    keeper.keyring.destroy(whole)
-    keeper.vault.retain(set(clean.tensors))
-    renewed = [client for client in told.parts if keeper.keyring.holds(client)]
-    keeper.keyring.renew(renewed)
-    keeper.vault.reseal(set(renewed))
-    keeper.check()
-    for name in _results(keeper.db, folder):
+    place.keyring.destroy(whole)
+    place.vault.retain(set(clean.tensors))
+    renewed = [client for client in told.parts if place.keyring.holds(client)]
+    place.keyring.renew(renewed)
+    place.vault.reseal(set(renewed))
+    place.check()
+    for name in results_in(place.db, folder):
         remove(folder / name)
-    with keeper.db.transaction():
-        every = keeper.db.asked()  # once: there may be many
-        orders = orders_of(every, served_in(keeper.db)) if whole else {}
+    with place.db.transaction():
+        every = place.db.asked()  # once: there may be many
+        orders = orders_of(every, served_in(place.db)) if whole else {}
         for asked in every:
-            if asked.number in told.requests or not _empty(keeper.db, set(whole), asked, orders):
-                _say_anew(keeper.db, keeper.keyring, set(renewed), asked)
-        keeper.db.drop_clients(whole)
-        _seal_names_anew(keeper.db, keeper.keyring, set(renewed))
-        keeper.db.drop_sealed(sealed.IDS, keeper.db.sealed(sealed.IDS).keys() - set(clean.ids))
-        sealed.seal_anew(keeper.db, keeper.keyring, set(renewed))
-    keeper.keyring.drop_old(renewed)
+            if asked.number in told.requests or not _empty(place.db, set(whole), asked, orders):
+                _say_anew(place.db, place.keyring, set(renewed), asked)
+        place.db.drop_clients(whole)
+        _seal_names_anew(place.db, place.keyring, set(renewed))
+        place.db.drop_sealed(sealed.IDS, place.db.sealed(sealed.IDS).keys() - set(clean.ids))
+        sealed.seal_anew(place.db, place.keyring, set(renewed))
+    place.keyring.drop_old(renewed)
     return {
         "whole": list(whole),
         "parts": list(told.parts),
         "requests": list(told.requests),
-        **told.there.less(There.of(keeper)),
+        **told.there.less(There.of(place)),
         "keys": len(whole) + len(renewed),
-        "keys_written": keeper.keyring.written,
+        "keys_written": place.keyring.written,
         "approximate": told.approximate,
         "known": list(told.known),
         "settings": list(told.settings),
         "guarantee": told.guarantee,
-        "truncated": keeper.db.truncate(PATIENCE),
+        "truncated": place.db.truncate(PATIENCE),
     }
-
-
-def note_left(db: Database, name: str) -> None:
-    """Put down that the run leaves a file of that name in its folder: an erasure removes it.
-
-    By a digest: what a user calls a file may be a client's name, and what the log has stays.
-    """
-    db.append([("left", plain({"file": _digest(name)}))])
-
-
-def left_in(db: Database, folder: Path) -> list[str]:
-    """The files in a folder that were noted so."""
-    told = [read_plain(entry.body) for entry in db.entries(kind="left")]
-    known = {one.get("file") for one in told if isinstance(one, dict)}
-    with tell("look through", folder):
-        return [name for name in sorted(os.listdir(folder)) if known and _digest(name) in known]
-
-
-def _results(db: Database, folder: Path) -> list[str]:
-    """What an earlier end of the run left, and the files that were noted."""
-    results = [name for name in RESULTS if os.path.lexists(folder / name)]
-    return [*results, *(name for name in left_in(db, folder) if name not in results)]
-
-
-def _digest(name: str) -> bytes:
-    return hashlib.sha256(os.fsencode(name)).digest()
 
 
 @plain_data
@@ -126,10 +99,10 @@ class There:
     """A picture is called one, whatever its name says."""
 
     @staticmethod
-    def of(keeper: RunKeeper) -> There:
+    def of(place: RunFolder) -> There:
         """What there is now."""
-        folder, (packs, weights, tensors) = keeper.folder, keeper.vault.held
-        results = _results(keeper.db, folder)
+        folder, (packs, weights, tensors) = place.path, place.vault.held
+        results = results_in(place.db, folder)
         with tell("look through", folder):
             states = [path for path in (folder / STATE).iterdir() if path.suffix == ".state"]
             files = (*states, *(folder / name for name in results))
@@ -171,6 +144,25 @@ class Scrubbing:
     """What there was before anything was removed."""
     guarantee: str = ""
     """What was promised, with what it does not cover, in words; clients go by number in it."""
+
+    @staticmethod
+    def of(
+        place: RunFolder, fed: Federation, erased: Collection[Served], requests: Sequence[int]
+    ) -> Scrubbing:
+        """What is to go from a run's folder once these were `erased`, as `requests` from outside asked."""
+        assert fed.history is not None
+        whole = {client for event in erased for client in event.leavers}
+        parts = {client for event in erased for client in event.parts} - whole
+        return Scrubbing(
+            tuple(sorted(whole)),
+            tuple(sorted(parts)),
+            tuple(requests),
+            "" if fed.method.exact else fed.method.name,
+            tuple(sorted((whole | parts) & fed.state.kept_of.clients)),
+            called_so(place.db, place.keyring, whole, fed.history.setup),
+            There.of(place),
+            fed.serving.uncovered.promise(fed.method, fed.state, numbered)[:LONGEST],
+        )
 
     def check(self) -> None:
         """Raise unless what was read is what a run writes."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import getpass
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from unknot.core.errors import RequestError, StoreError
@@ -45,6 +45,17 @@ def leave(db: Database, request: Request, keyring: Keyring, reason: str = "", by
         db.append([("asked", plain({"request": number, "kind": kind, "by": who}))])
     db.bring_in()
     return number
+
+
+def request_for(kind: str, numbers: Iterable[int], samples: list[int] | None) -> Erase | Join:
+    """An erasure or a join of clients by their numbers, to be left in the inbox of a run."""
+    clients = list(numbers)
+    if kind == "join":
+        return Join(tuple(clients), Moment())
+    if samples is not None and len(clients) != 1:
+        raise RequestError("samples belong to one client: ask for each client's by itself")
+    ids = None if samples is None else tuple(samples)
+    return Erase(tuple(Target(client, ids) for client in sorted(clients)), Moment())
 
 
 def body_of(told: Hidden, sealed: bytes) -> bytes:

@@ -17,10 +17,12 @@ from typing import Self
 
 from unknot.core.errors import StoreError
 from unknot.store.files import opened, told
+from unknot.store.shown import one_line
 
 _NAME = "lock"
 _PATIENCE = 0.2  # seconds: so long may somebody be looking who holds it
 _MOST = 4096
+_FEW = 80  # letters of who holds it are shown
 
 
 @dataclass(frozen=True)
@@ -151,15 +153,10 @@ def _noted(path: Path) -> Holder:
         note = json.loads(text)
         found = Holder(note["pid"], note["host"], note["since"])
         if [type(value) for value in (found.pid, found.host, found.since)] == [int, str, str]:
-            return Holder(found.pid, _plain(found.host), _plain(found.since))
+            return Holder(found.pid, one_line(found.host, _FEW), one_line(found.since, _FEW))
     except (ValueError, KeyError, TypeError, RecursionError):
         pass
     return Holder(0, "unknown", "unknown")
-
-
-def _plain(text: str) -> str:
-    """Without what would steer a terminal."""
-    return "".join(letter if letter.isprintable() else "?" for letter in text[:80])
 
 
 _HELD: weakref.WeakSet[Lock] = weakref.WeakSet()

@@ -1,85 +1,49 @@
 """A run's folder, looked at without running it: what it is, where it stands, what was asked, what it keeps.
 
-Also who may be named in a request, and how a run is taken away. Nothing here trusts what it reads.
+Nothing here trusts what it reads.
 """
 
 from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from unknot.core.errors import ConfigError, RequestError, StoreError, UnknotError
-from unknot.core.requests import Erase, Join, Label, Moment, Target, numbered
-from unknot.federation.history import NOTHING_LEFT, Served
-from unknot.store import files
+from unknot.core.errors import ConfigError, StoreError, UnknotError
+from unknot.core.requests import numbered
 from unknot.store.checkpoint import STATE
 from unknot.store.database import Database
-from unknot.store.entries import orders_of, read_at, read_named, read_plain, served_in
-from unknot.store.erasing import EACH, RESULTS, left_in, stays
-from unknot.store.inbox import told_of
-from unknot.store.keeper import WEIGHTS
-from unknot.store.keyring import KeyLock, Keyring
-from unknot.store.lock import Holder, Lock, holder
+from unknot.store.entries import orders_of, read_named, read_plain, served_in
+from unknot.store.erasing import EACH, stays
+from unknot.store.folder import WEIGHTS
+from unknot.store.lock import Holder, holder
 from unknot.store.naming import (
     DATABASE,
     EMPTIED,
     KEYS,
     again,
     begun_in,
-    check_new,
     database,
     emptied,
     keyring_of,
-    one_line,
     removed_in,
     shown_names,
     table_in,
 )
-from unknot.store.post import REQUESTS
-from unknot.store.rows import REFUSED, SERVED, Asked, Entry, is_count
+from unknot.store.results import RESULTS
+from unknot.store.rows import REFUSED, SERVED
+from unknot.store.shown import one_line
+from unknot.store.wanted import Wanted, of_file, of_inbox, refusal_in
 from unknot.store.words import PAUSED, PAUSING, WORDS, heard_since, standing
 
 RUNNING, STOPPED, FINISHED = "running", "stopped", "finished"
-PARTS = (DATABASE, f"{DATABASE}-wal", f"{DATABASE}-shm", KEYS, "lock", STATE, WEIGHTS, *RESULTS)
-"""What lies in the folder of a run."""
 RARE = ("resumed", "stopped", "erased", EMPTIED, "ended", "refused")
 """Entries of the log of which there are few."""
-
-
-@dataclass(frozen=True)
-class Wanted:
-    """A request to a run, and what became of it."""
-
-    request: str
-    kind: str
-    """"erase" or "join"; or a word to the process that runs it: "pause", "go" or "stop"."""
-    clients: list[int]
-    """The numbers of whom it names; nobody where that went with a client that was erased."""
-    asked: str
-    """When it came (UTC)."""
-    state: str
-    by: str
-    number: int | None = None
-    """Its number in the inbox; none where it stands in the file that the run comes from."""
-    at: str = ""
-    """When it is to be served, where the file says so."""
-    served: str | None = None
-    """When it was served (UTC)."""
-    round: int | None = None
-    time: float | None = None
-    """In simulated seconds."""
-    reason: str = ""
-    """What was given as one, as long as the first client that it names is there."""
-    order: int | None = None
-    """How many requests of the run had been served before it; none where it was not, as far as is kept."""
-    refused: str = ""
-    """Why, of one that was refused; once that client is erased, in words that name nobody."""
 
 
 @dataclass(frozen=True)
@@ -173,7 +137,7 @@ def _look(folder: str | Path, keys: str | Path | None) -> Look:
     over = ended is not None and last is not None and ended.number > last.number
     told = table_in(read_plain(ended.body)) if over and ended is not None else {}
     orders = orders_of(asked, served)
-    why = dict(_kind(entry) for entry in rare if entry.kind == "refused")
+    why = dict(refusal_in(entry) for entry in rare if entry.kind == "refused")
     method = noted.get("method", "–")
     done = "" if named is None else named.stopped
     keyring = keyring_of(folder, keys)
@@ -196,30 +160,16 @@ def _look(folder: str | Path, keys: str | Path | None) -> Look:
         model=one_line(told["model"]) if over else None,
         lineage=_called(told["lineage"], names) if over else None,
         requests=[
-            *_of_file(table, when, served, set(orders.values()), names),
-            *(_of(one, names, keyring, why.get(one.number, ""), orders.get(one.number)) for one in asked),
+            *of_file(table, when, served, set(orders.values()), names),
+            *(
+                of_inbox(one, names, keyring, why.get(one.number, ""), orders.get(one.number))
+                for one in asked
+            ),
         ],
         erased=[_removed(one, at, names, noted.get(EACH)) for one, at in gone],
         sizes=sizes(folder, keys),
         resumed=sum(before != after for before, after in pairwise(steps)),
     )
-
-
-def request(kind: str, numbers: Iterable[int], samples: list[int] | None) -> Erase | Join:
-    """What is left in the inbox of a run."""
-    clients = list(numbers)
-    if kind == "join":
-        return Join(tuple(clients), Moment())
-    if samples is not None and len(clients) != 1:
-        raise RequestError("samples belong to one client: ask for each client's by itself")
-    ids = None if samples is None else tuple(samples)
-    return Erase(tuple(Target(client, ids) for client in sorted(clients)), Moment())
-
-
-def outcome(folder: str | Path, asked: Asked, keys: str | Path | None = None) -> Wanted:
-    """What became of a request, in words."""
-    with Database.open(database(folder), readonly=True) as db:
-        return _of(asked, shown_names(db, folder, keys), keyring_of(folder, keys))
 
 
 def runs(folder: str | Path, deep: int = 4) -> list[tuple[Path, str]]:
@@ -264,40 +214,14 @@ def _is_there(path: Path) -> bool:
 def sizes(folder: str | Path, keys: str | Path | None = None) -> dict[str, int]:
     """What a run keeps, in bytes: its checkpoints, weights, database, keys, and what its end left."""
     place = Path(folder)
-    left = [place / name for name in RESULTS]
     parts = {
         "checkpoints": _files(place / STATE),
         "weights": _files(place / WEIGHTS),
         "database": [place / f"{DATABASE}{end}" for end in ("", "-wal", "-shm")],
         "keys": [Path(keys) if keys is not None else place / KEYS],
-        "results": left,
+        "results": [place / name for name in RESULTS],
     }
     return {what: sum(map(_size, paths)) for what, paths in parts.items()}
-
-
-def discard(folder: str | Path, keys: str | Path | None = None) -> None:
-    """Take a run away, overwritten as far as that goes; not while somebody runs it.
-
-    Keys that lie apart go where they are named. Those of another run are refused before anything goes.
-    """
-    place = Path(folder)
-    if not (place / DATABASE).exists():
-        return
-    with Lock(place):
-        check_new(place, keys, instead=True)
-        for path in (place / KEYS, keys):
-            if path is not None and os.path.lexists(path):
-                with KeyLock(path) as lock:
-                    files.remove(lock.keys)
-        for below in (STATE, WEIGHTS):
-            if (place / below).is_dir() and not (place / below).is_symlink():
-                files.sweep(place / below, ())
-        left: list[str] = []
-        with suppress(StoreError), Database.open(place / DATABASE, readonly=True) as db:
-            left = left_in(db, place)
-        for name in (*RESULTS, *left, f"{DATABASE}-wal", f"{DATABASE}-shm", DATABASE):
-            if os.path.lexists(place / name):
-                files.remove(place / name)
 
 
 def _removed(found: Mapping[str, Any], at: str, names: Mapping[int, str], each: object) -> dict[str, Any]:
@@ -309,114 +233,6 @@ def _removed(found: Mapping[str, Any], at: str, names: Mapping[int, str], each: 
     called = list(map(label, found["parts"]))
     left = [one_line(line) for line in stays(found, each, label)]
     return {**found, "at": at, "parts_called": called, "stays": left}
-
-
-def _of(
-    asked: Asked,
-    names: Mapping[int, str],
-    keyring: Keyring | None,
-    kind: str = "",
-    order: int | None = None,
-) -> Wanted:
-    """A request, and what became of it; `kind` is why it was refused, where whom it named is not kept."""
-    told, reason = told_of(asked) if asked.kind in REQUESTS else ([], b"")
-    what = asked.kind
-    if told:
-
-        def label(client: int) -> str:
-            return names.get(client, f"client {client}")
-
-        made = Erase(tuple(Target(*one) for one in told), Moment()) if what == "erase" else None
-        what = made.told(label) if made else Join(tuple(c for c, _ in told), Moment()).told(label)
-    elif asked.kind in REQUESTS:
-        what = f"{asked.kind} …"
-    at = read_at(asked.outcome) if asked.state == "served" else None
-    refused = asked.outcome if asked.state == "refused" else b""
-    return Wanted(
-        request=what,
-        kind=asked.kind,
-        clients=[client for client, _ in told],
-        asked=asked.asked_at,
-        state=asked.state,
-        by=one_line(asked.by),
-        number=asked.number,
-        served=asked.done_at if asked.state == "served" else None,
-        round=None if at is None else at.round,
-        time=None if at is None else at.time,
-        order=None if at is None else order,
-        reason=_opened(keyring, told[0][0], reason, b"reason") if told else "",
-        refused=_opened(keyring, told[0][0], refused, b"outcome") if told else kind,
-    )
-
-
-def _kind(entry: Entry) -> tuple[int, str]:
-    """The number of a request that was refused, and why, in words that name nobody."""
-    told = table_in(read_plain(entry.body))
-    return told["request"], one_line(told["kind"])
-
-
-def _opened(keyring: Keyring | None, client: int, sealed: bytes, about: bytes) -> str:
-    if not sealed or keyring is None or not keyring.holds(client):
-        return ""
-    with suppress(StoreError, UnicodeDecodeError):
-        return one_line(keyring.open(client, sealed, about).decode())
-    return ""
-
-
-def _of_file(
-    table: Mapping[str, Any],
-    when: str,
-    served: Sequence[tuple[Served, Entry]],
-    outside: Collection[int],
-    names: Mapping[int, str],
-) -> list[Wanted]:
-    """The requests of the file that a run comes from, with what became of them; others' are `outside`."""
-    left = [(order, *pair) for order, pair in enumerate(served) if order not in outside]
-    found: dict[int, Wanted] = {}
-    items = [table_in(one) for one in table.get("request") or []]
-    for place, item in sorted(enumerate(items), key=lambda pair: _comes(pair[1])):  # two may say the same
-        if (made := _written(item)) is None:
-            continue
-        clients, told = made
-        logged = told(numbered)
-        done = next((one for one in left if one[1].request in (logged, f"{logged}{NOTHING_LEFT}")), None)
-        if done is not None:
-            left.remove(done)
-        found[place] = Wanted(
-            request=told(lambda client: names.get(client, numbered(client))),
-            kind="erase" if "erase" in item else "join",
-            clients=clients,
-            asked=when,
-            state="waiting" if done is None else "served",
-            by="its file",
-            at=str(Moment(item.get("round"), item.get("time"))),
-            served=None if done is None else done[2].at,
-            round=None if done is None else done[1].round,
-            time=None if done is None else done[1].time,
-            order=None if done is None else done[0],
-        )
-    return [found[place] for place in sorted(found)]
-
-
-def _comes(item: Mapping[str, Any]) -> tuple[float, float]:
-    """When a request of a file comes: by its round, or by its time."""
-    at = Moment(item.get("round"), item.get("time"))
-    return at.round or 0, at.time or 0.0
-
-
-def _written(item: Mapping[str, Any]) -> tuple[list[int], Callable[[Label], str]] | None:
-    """Whom a request of a file names, and how it is told; None where it is none."""
-    kind = "erase" if "erase" in item else "join"
-    who = item.get(kind, [])
-    clients = list(who) if isinstance(who, list | tuple) else [who]
-    try:
-        made = request(kind, clients, None)
-    except UnknotError:
-        return None
-    if not is_count(count := item.get("samples")):
-        return clients, made.told
-    some = f"erase {count} sample{'s' if count > 1 else ''} of"  # their ids are not for the log
-    return clients, lambda label: f"{some} {label(clients[0])}"
 
 
 def _called(lineage: object, names: Mapping[int, str]) -> list[str]:

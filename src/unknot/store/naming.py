@@ -18,6 +18,7 @@ from unknot.store.keyring import LOCK, Keyring, check_installed, place_of
 from unknot.store.lock import holder
 from unknot.store.rows import Entry, is_count
 from unknot.store.sealed import IDS, MARKS, opened
+from unknot.store.shown import one_line
 
 DATABASE, KEYS = "run.db", "keys"
 RECORD = "record.json"
@@ -373,8 +374,3 @@ def removed_in(entry: Entry) -> Mapping[str, Any]:
     ):
         return found
     raise StoreError("an entry of the log is no erasure of ours: it was changed")
-
-
-def one_line(text: object) -> str:
-    """Without what would steer a terminal."""
-    return "".join(letter if letter.isprintable() else "?" for letter in str(text)[:2000])

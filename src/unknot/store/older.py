@@ -14,13 +14,13 @@ from unknot.core.requests import Erase, Moment, Target
 from unknot.store.database import Database
 from unknot.store.entries import read_named
 from unknot.store.erasing import scrubbing_of
+from unknot.store.folder import RunFolder
 from unknot.store.inbox import leave, told_of
 from unknot.store.keyring import Keyring
 from unknot.store.rows import TAKEN, WAITING
 
 if TYPE_CHECKING:
     from unknot.federation import Federation
-    from unknot.store.keeper import RunKeeper
 
 ASKER = "the keys"
 """Who asks for an erasure that the folder does not know of."""
@@ -33,20 +33,20 @@ def unknown(db: Database, keyring: Keyring) -> frozenset[int]:
 
 
 def go_on(
-    keeper: RunKeeper, fed: Federation, late: Collection[int], restore: Callable[[Federation], None]
+    place: RunFolder, fed: Federation, late: Collection[int], restore: Callable[[Federation], None]
 ) -> None:
-    """Make a federation what its folder says, and have it erase these clients before anything else.
+    """Make a federation what its folder says, and ask it to erase these clients: before anything else.
 
     Where the folder cannot be read without the keys that are gone, it is said why, and what to do.
     """
     who = listed(late)
-    older = f"{keeper.folder} is older than its keys: it knows nothing of the erasure of {who}"
-    keeper.said.append(f"{older}, as a copy that was put back does not; it comes again, before anything else")
+    older = f"{place.path} is older than its keys: it knows nothing of the erasure of {who}"
+    place.said.append(f"{older}, as a copy that was put back does not; it comes again, before anything else")
     try:
         restore(fed)
-        newest = keeper.db.last("checkpoint")
+        newest = place.db.last("checkpoint")
         if newest is None or read_named(newest.body).step != fed.steps:
-            raise StoreError("; ".join(["its last checkpoint cannot be read", *keeper.said[1:]]))
+            raise StoreError("; ".join(["its last checkpoint cannot be read", *place.said[1:]]))
     except StoreError as error:
         raise StoreError(
             f"{older}, and without the keys that were destroyed then it cannot be gone on with ({error}). "
@@ -54,15 +54,14 @@ def go_on(
         ) from None
     asked = {
         client
-        for one in keeper.db.asked()
+        for one in place.db.asked()
         if one.kind == "erase" and one.state in (WAITING, TAKEN)
         for client, samples in told_of(one)[0]
         if samples is None
     }
     if missing := sorted(set(late) - asked):
         request = Erase(tuple(Target(client) for client in missing), Moment())
-        leave(keeper.db, request, keeper.keyring, by=ASKER)
-    keeper.post.hurry()
+        leave(place.db, request, place.keyring, by=ASKER)
 
 
 def listed(clients: Collection[int]) -> str:

@@ -1,0 +1,117 @@
+"""A run goes on: a federation that was built anew is made what its last checkpoint that is whole says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from unknot.core.errors import StoreError
+from unknot.core.written import Unreadable
+from unknot.federation import form
+from unknot.federation.asked import Ids
+from unknot.federation.describe import describe
+from unknot.store import sealed
+from unknot.store.checkpoint import Checkpoint, Named, check_marks
+from unknot.store.compare import check_model, check_setup, differences, lost_end, lost_requests
+from unknot.store.entries import read_named
+from unknot.store.folder import RunFolder, nothing_kept
+from unknot.store.naming import DATABASE
+from unknot.store.sealed import IDS, MARKS, unpack_ids
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from unknot.federation import Federation
+
+
+@dataclass(frozen=True)
+class KeptIds:
+    """The ids of samples that a checkpoint knows."""
+
+    known: list[tuple[int, tuple[int, ...] | None]]
+    """In its order, with whose they are; of who was erased since, none."""
+    numbers: dict[Ids, int] = field(default_factory=dict)
+    """Those that can be read, with the numbers under which they lie."""
+    highest: int = 0
+    """Of all numbers that were ever given."""
+
+
+@dataclass(frozen=True)
+class Restored:
+    """Where a federation stands that was made what a run's folder says."""
+
+    named: Named
+    """The checkpoint that it stands at."""
+    newest: Named
+    """The last one that the log names."""
+    kept: Checkpoint
+    ids: KeptIds
+    said: list[str]
+    """What could not be read, is lost, or is other than it was, in words."""
+
+
+def restore(place: RunFolder, fed: Federation) -> Restored:
+    """Make a federation what the run was at its last checkpoint; raise where it was built otherwise."""
+    erased = place.db.last("scrubbing")  # what was kept before is gone, and must not come back
+    after = 0 if erased is None else erased.number
+    checkpoints = [read_named(entry.body) for entry in place.db.entries(after, kind="checkpoint")]
+    if not checkpoints:
+        raise nothing_kept(place.path)
+    said = [*lost_end(place.db, place.path, checkpoints), *lost_requests(place.db)]
+    said += differences(fed, place.db, place.path)
+    built = describe(fed.method, fed.state, fed.metrics, fed.called)
+    named, found, tensors, troubles = _last_whole(place, checkpoints, said)
+    bodies = [entry.body for entry in place.db.entries(kind="event")]
+    try:
+        ids, check = _ids_of(place, found), check_setup(fed, built, place.db, place.path)
+        form.restore(fed, found.content, _each_its_own(tensors), bodies, ids.known, check)
+        marks = dict(sealed.opened(place.db, place.keyring, MARKS).values())
+        check_marks(fed.data, marks, found.server, place.path)
+        check_model(fed, built, place.path)
+    except (KeyError, Unreadable) as error:
+        raise StoreError(f"{place.path}: {error}; was the federation set up as it was?") from None
+    return Restored(named, checkpoints[-1], found, ids, [*troubles, *said])
+
+
+def _last_whole(
+    place: RunFolder, checkpoints: Sequence[Named], said: Sequence[str]
+) -> tuple[Named, Checkpoint, dict[str, Tensor], list[str]]:
+    """The last checkpoint that can be read with all its tensors, and why later ones cannot be."""
+    troubles: list[str] = []
+    for named in reversed(checkpoints):
+        try:
+            found = Checkpoint.read(place.path, named.state)
+            return named, found, {digest: place.vault.get(digest) for digest in found.tensors}, troubles
+        except StoreError as error:
+            troubles.append(str(error))
+    raise StoreError(f"no checkpoint of {place.path} can be read: {'; '.join([*said[:1], *troubles[:3]])}")
+
+
+def _ids_of(place: RunFolder, kept: Checkpoint) -> KeptIds:
+    """The ids of samples that a checkpoint knows."""
+    parts = sealed.opened(place.db, place.keyring, IDS)
+    if not parts.keys() >= set(kept.ids):
+        raise StoreError(f"{place.path}: ids of samples are missing: take {DATABASE} from a backup")
+    found = KeptIds([], highest=max(parts, default=0))
+    for number in kept.ids:
+        client, part = parts[number]
+        ids = None if part is None else unpack_ids(part)
+        found.known.append((client, ids))
+        if ids is not None:
+            found.numbers[client, ids] = number
+    return found
+
+
+def _each_its_own(tensors: Mapping[str, Tensor]) -> Callable[[str], Tensor]:
+    """Tensors by digest: two that were equal, but not one, are two again, and may change apart."""
+    given: set[str] = set()
+
+    def get(digest: str) -> Tensor:
+        found = tensors[digest]
+        if digest in given:
+            return found.clone()
+        given.add(digest)
+        return found
+
+    return get

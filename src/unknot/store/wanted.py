@@ -1,0 +1,165 @@
+"""A request to a run as people see it, and what became of it: from outside, or of the file it comes from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from unknot.core.errors import StoreError, UnknotError
+from unknot.core.requests import Erase, Join, Label, Moment, Target, numbered
+from unknot.federation.history import NOTHING_LEFT, Served
+from unknot.store.database import Database
+from unknot.store.entries import read_at, read_plain
+from unknot.store.inbox import request_for, told_of
+from unknot.store.keyring import Keyring
+from unknot.store.naming import database, keyring_of, shown_names, table_in
+from unknot.store.post import REQUESTS
+from unknot.store.rows import Asked, Entry, is_count
+from unknot.store.shown import one_line
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """A request to a run, and what became of it."""
+
+    request: str
+    kind: str
+    """"erase" or "join"; or a word to the process that runs it: "pause", "go" or "stop"."""
+    clients: list[int]
+    """The numbers of whom it names; nobody where that went with a client that was erased."""
+    asked: str
+    """When it came (UTC)."""
+    state: str
+    by: str
+    number: int | None = None
+    """Its number in the inbox; none where it stands in the file that the run comes from."""
+    at: str = ""
+    """When it is to be served, where the file says so."""
+    served: str | None = None
+    """When it was served (UTC)."""
+    round: int | None = None
+    time: float | None = None
+    """In simulated seconds."""
+    reason: str = ""
+    """What was given as one, as long as the first client that it names is there."""
+    order: int | None = None
+    """How many requests of the run had been served before it; none where it was not, as far as is kept."""
+    refused: str = ""
+    """Why, of one that was refused; once that client is erased, in words that name nobody."""
+
+
+def outcome(folder: str | Path, asked: Asked, keys: str | Path | None = None) -> Wanted:
+    """What became of a request, in words."""
+    with Database.open(database(folder), readonly=True) as db:
+        return of_inbox(asked, shown_names(db, folder, keys), keyring_of(folder, keys))
+
+
+def of_inbox(
+    asked: Asked,
+    names: Mapping[int, str],
+    keyring: Keyring | None,
+    kind: str = "",
+    order: int | None = None,
+) -> Wanted:
+    """A request, and what became of it; `kind` is why it was refused, where whom it named is not kept."""
+    told, reason = told_of(asked) if asked.kind in REQUESTS else ([], b"")
+    what = asked.kind
+    if told:
+
+        def label(client: int) -> str:
+            return names.get(client, f"client {client}")
+
+        made = Erase(tuple(Target(*one) for one in told), Moment()) if what == "erase" else None
+        what = made.told(label) if made else Join(tuple(c for c, _ in told), Moment()).told(label)
+    elif asked.kind in REQUESTS:
+        what = f"{asked.kind} …"
+    at = read_at(asked.outcome) if asked.state == "served" else None
+    refused = asked.outcome if asked.state == "refused" else b""
+    return Wanted(
+        request=what,
+        kind=asked.kind,
+        clients=[client for client, _ in told],
+        asked=asked.asked_at,
+        state=asked.state,
+        by=one_line(asked.by),
+        number=asked.number,
+        served=asked.done_at if asked.state == "served" else None,
+        round=None if at is None else at.round,
+        time=None if at is None else at.time,
+        order=None if at is None else order,
+        reason=_opened(keyring, told[0][0], reason, b"reason") if told else "",
+        refused=_opened(keyring, told[0][0], refused, b"outcome") if told else kind,
+    )
+
+
+def refusal_in(entry: Entry) -> tuple[int, str]:
+    """The number of a request that was refused, and why, in words that name nobody."""
+    told = table_in(read_plain(entry.body))
+    return told["request"], one_line(told["kind"])
+
+
+def of_file(
+    table: Mapping[str, Any],
+    when: str,
+    served: Sequence[tuple[Served, Entry]],
+    outside: Collection[int],
+    names: Mapping[int, str],
+) -> list[Wanted]:
+    """The requests of the file that a run comes from, with what became of them; others' are `outside`."""
+    left = [(order, *pair) for order, pair in enumerate(served) if order not in outside]
+    found: dict[int, Wanted] = {}
+    items = [table_in(one) for one in table.get("request") or []]
+    for place, item in sorted(enumerate(items), key=lambda pair: _comes(pair[1])):  # two may say the same
+        if (made := _written(item)) is None:
+            continue
+        clients, told = made
+        logged = told(numbered)
+        done = next((one for one in left if one[1].request in (logged, f"{logged}{NOTHING_LEFT}")), None)
+        if done is not None:
+            left.remove(done)
+        found[place] = Wanted(
+            request=told(lambda client: names.get(client, numbered(client))),
+            kind="erase" if "erase" in item else "join",
+            clients=clients,
+            asked=when,
+            state="waiting" if done is None else "served",
+            by="its file",
+            at=str(Moment(item.get("round"), item.get("time"))),
+            served=None if done is None else done[2].at,
+            round=None if done is None else done[1].round,
+            time=None if done is None else done[1].time,
+            order=None if done is None else done[0],
+        )
+    return [found[place] for place in sorted(found)]
+
+
+def _comes(item: Mapping[str, Any]) -> tuple[float, float]:
+    """When a request of a file comes: by its round, or by its time."""
+    at = Moment(item.get("round"), item.get("time"))
+    return at.round or 0, at.time or 0.0
+
+
+def _written(item: Mapping[str, Any]) -> tuple[list[int], Callable[[Label], str]] | None:
+    """Whom a request of a file names, and how it is told; None where it is none."""
+    kind = "erase" if "erase" in item else "join"
+    who = item.get(kind, [])
+    clients = list(who) if isinstance(who, list | tuple) else [who]
+    try:
+        made = request_for(kind, clients, None)
+    except UnknotError:
+        return None
+    if not is_count(count := item.get("samples")):
+        return clients, made.told
+    some = f"erase {count} sample{'s' if count > 1 else ''} of"  # their ids are not for the log
+    return clients, lambda label: f"{some} {label(clients[0])}"
+
+
+def _opened(keyring: Keyring | None, client: int, sealed: bytes, about: bytes) -> str:
+    if not sealed or keyring is None or not keyring.holds(client):
+        return ""
+    with suppress(StoreError, UnicodeDecodeError):
+        return one_line(keyring.open(client, sealed, about).decode())
+    return ""
