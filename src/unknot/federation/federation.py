@@ -33,7 +33,8 @@ from unknot.federation.aggregators import FedAvg
 from unknot.federation.clock import SECOND
 from unknot.federation.describe import describe, members_of, nodes_of
 from unknot.federation.environment import environment
-from unknot.federation.history import NOBODY_LEFT, Event, History, Served
+from unknot.federation.events import Event, Served
+from unknot.federation.history import NOBODY_LEFT, History
 from unknot.federation.inbox import Waiting, concerned_by
 from unknot.federation.interrupts import between_steps
 from unknot.federation.lanes import Lane

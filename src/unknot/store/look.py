@@ -16,7 +16,7 @@ from typing import Any
 
 from unknot.core.errors import ConfigError, RequestError, StoreError, UnknotError
 from unknot.core.requests import Erase, Join, Label, Moment, Target, numbered
-from unknot.federation.history import NOTHING_LEFT, Served
+from unknot.federation.events import NOTHING_LEFT, Served
 from unknot.store import files
 from unknot.store.checkpoint import STATE
 from unknot.store.database import Database
