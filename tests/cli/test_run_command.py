@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 from unknot.cli import app
 from unknot.cli import run as running
 from unknot.federation import History
-from unknot.federation.history import REGAINED
+from unknot.federation.recovery import REGAINED
 
 FILE = """
 [data]

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from unknot.core.keys import Key
 from unknot.core.lineage import Lineage, Unit
 from unknot.core.weights import Layout, Weights
-from unknot.core.written import MAGIC, NotPlain, Reader, Unreadable, Writer, plain_data
+from unknot.core.written import MAGIC, NotPlain, Reader, Unreadable, Writer, plain_data, plain_data_of
 from unknot.federation import form  # noqa: F401 - declares what is plain data of ours
 
 LAYOUT = Layout(("a", "b"), ((2,), (3,)))
@@ -271,6 +271,23 @@ def test_changed_rows_are_unreadable_or_other_data_and_nothing_else(items, data)
         content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
     with suppress(Unreadable):
         Reader(bytes(content), {}.__getitem__).read()
+
+
+@dataclass(frozen=True)
+class Moved:
+    x: int
+
+
+plain_data_of("once", Moved)
+
+
+def test_a_class_that_has_moved_is_written_by_the_name_that_it_had():
+    out = Writer()
+    out.put([Moved(1), Moved(2), [Moved(3)]])
+    content = out.written().content
+    assert b"once:Moved" in content
+    assert b"test_written:Moved" not in content
+    assert Reader(content, {}.__getitem__).read() == [Moved(1), Moved(2), [Moved(3)]]
 
 
 def test_a_class_that_is_not_known_is_never_made():

@@ -20,7 +20,7 @@ from unknot.core.errors import ConfigError, DataError
 from unknot.core.samples import IGNORED
 from unknot.data import Dataset
 from unknot.data.text import Prompt
-from unknot.experiments.config import from_anywhere
+from unknot.experiments.tables import from_anywhere
 from unknot.models import build
 from unknot.text.alphabet import Bytes
 from unknot.text.tokenizer import tokenizer

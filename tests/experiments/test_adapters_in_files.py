@@ -9,8 +9,9 @@ from unknot.core.base import trained
 from unknot.core.errors import ConfigError
 from unknot.core.toml import to_toml
 from unknot.experiments import Experiment, prepare
-from unknot.experiments.config import LoraSpec, from_anywhere
 from unknot.experiments.simulate import assemble, data_of, maker
+from unknot.experiments.specs import LoraSpec
+from unknot.experiments.tables import from_anywhere
 
 TABLE = {
     "seed": 5,

@@ -29,7 +29,6 @@ from unknot.federation import (
     NormClipping,
     Pareto,
     Synchronous,
-    Trace,
     TrimmedMean,
 )
 from unknot.unlearn import PGA, RFS, Distillation, Rapid
@@ -204,32 +203,6 @@ def test_an_aggregator_by_its_name(name, options, made):
     assert type(setup.aggregate) is type(made)
 
 
-def test_overrides_are_toml_values_or_bare_words():
-    made = Experiment.of(
-        {"train": {"lr": 0.5}},
-        [
-            "train.lr=0.25",
-            "seed=3",
-            "data.partition=iid",
-            "data.clients=4",
-            "clock.slowness=trace",
-            "clock.factors=[1, 2.5]",
-            'model.name="lenet5"',
-        ],
-    )
-    assert made.setup.recipe.optimizer.lr == 0.25
-    assert made.seed == 3
-    assert made.data.partition == Iid(clients=4)
-    assert made.setup.clock.slowness == Trace((1.0, 2.5))
-    assert made.model.name == "lenet5"
-
-
-def test_an_override_leaves_the_table_alone():
-    table = {"train": {"lr": 0.5}}
-    Experiment.of(table, ["train.lr=0.25"])
-    assert table == {"train": {"lr": 0.5}}
-
-
 @pytest.mark.parametrize(
     ("table", "message"),
     [
@@ -278,12 +251,6 @@ def test_an_override_leaves_the_table_alone():
 def test_a_wrong_file_says_what_to_change(table, message):
     with pytest.raises(ConfigError, match=message):
         Experiment.of(table)
-
-
-@pytest.mark.parametrize("override", ["train.lr", "=3", "a..c=3", "train..lr=3"])
-def test_a_wrong_override_is_refused(override):
-    with pytest.raises(ConfigError, match=r"section\.key=value"):
-        Experiment.of({}, [override])
 
 
 def test_a_missing_or_broken_file_is_named(tmp_path):
@@ -337,23 +304,3 @@ def test_a_slip_is_answered_in_words_for_people(table, words):
 def test_what_a_path_names_but_cannot_be_made_is_an_error_for_people(table, words):
     with pytest.raises(ConfigError, match=words):
         prepare(Experiment.of(table))
-
-
-def test_a_name_that_no_file_can_hold_is_refused():
-    with pytest.raises(ConfigError, match=r"name is 'a\\udcffb': its letter 2"):
-        Experiment.of({}, ["name=a\udcffb"])
-
-
-@pytest.mark.parametrize(
-    ("table", "where"),
-    [
-        ({"name": "\udc80"}, "name"),
-        ({"data": {"root": "a\udc80"}}, "data.root"),
-        ({"data": {"corrupt": ["a", "\udc80"]}}, r"data.corrupt\[1\]"),
-        ({"request": [{"erase": "\udc80", "round": 1}]}, "request 1.erase"),
-        ({"\udc80": 1}, "a key of the file"),
-    ],
-)
-def test_a_text_that_no_file_could_hold_is_refused_by_its_place(table, where):
-    with pytest.raises(ConfigError, match=rf"^{where} is '.*udc80': its letter \d is none that UTF-8 has"):
-        Experiment.of(table)

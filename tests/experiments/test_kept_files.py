@@ -15,9 +15,9 @@ from unknot.core.registry.sections import union
 from unknot.core.requests import erase
 from unknot.core.saved import save_model
 from unknot.experiments import Experiment, kept
-from unknot.experiments.config import DataSpec, ModelSpec
 from unknot.experiments.files_read import digests_of
 from unknot.experiments.simulate import prepare
+from unknot.experiments.specs import DataSpec, ModelSpec
 from unknot.select import learned
 from unknot.select.learned import Learned, Scorer, shipped
 

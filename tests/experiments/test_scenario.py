@@ -4,7 +4,8 @@ from unknot.core.errors import ConfigError
 from unknot.core.jobs import Score
 from unknot.experiments import Experiment
 from unknot.experiments.scenario import LearningCurve, Rates, Reached, scenario
-from unknot.federation.history import Costs, History, Round, Served
+from unknot.federation.events import Costs, Round, Served
+from unknot.federation.history import History
 
 
 def score(accuracy: float | None, split: str = "test") -> dict[str, Score]:

@@ -15,7 +15,8 @@ from unknot.core.metrics import METRICS
 from unknot.core.requests import erase
 from unknot.experiments.courses import lanes_between
 from unknot.experiments.scenario import LearningCurve, scenario
-from unknot.federation.history import Costs, History, Round, Served
+from unknot.federation.events import Costs, Round, Served
+from unknot.federation.history import History
 from unknot.report.times import start_rows
 from unknot.reproduce import findings, load, records_file, reproduce
 from unknot.reproduce import records as stored

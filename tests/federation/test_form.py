@@ -18,6 +18,7 @@ from unknot.core.metrics import Metric
 from unknot.core.requests import erase, join
 from unknot.core.training import Recipe
 from unknot.core.written import NotPlain, Unreadable
+from unknot.core.written.declared import CLASSES
 from unknot.federation import (
     Buffered,
     Clock,
@@ -522,3 +523,40 @@ def test_a_keepsake_of_nobody_is_under_no_clients_key():
     assert kept[digest_of(mine.vector)].owner is None
     assert kept[digest_of(mine.vector)].clients == {3}
     assert kept[digest_of((mine * 2.0).vector)].owner == 4
+
+
+NAMES = {
+    "unknot.core.base": "Base",
+    "unknot.core.jobs": "Job Score",
+    "unknot.core.keys": "Key",
+    "unknot.core.lineage": "Unit",
+    "unknot.core.requests": "Target Moment Erase Join",
+    "unknot.core.training.optimizers.adagrad": "Adagrad",
+    "unknot.core.training.optimizers.adahessian": "AdaHessian",
+    "unknot.core.training.optimizers.adam": "Adam AdamW",
+    "unknot.core.training.optimizers.rmsprop": "RMSprop",
+    "unknot.core.training.optimizers.sgd": "SGD",
+    "unknot.core.training.recipe": "Recipe",
+    "unknot.core.training.schedules": "ConstantRate Cosine StepDecay WarmUp",
+    "unknot.core.weights": "Layout",
+    "unknot.federation.history": "Costs Trip Round Served SetAside",
+    "unknot.federation.lanes": "Flight",
+    "unknot.federation.length": "Length",
+    "unknot.federation.pace": "Synchronous Buffered",
+    "unknot.federation.promise": "Uncovered",
+    "unknot.federation.stint": "Stint",
+}
+"""What kept runs call the classes of what they hold, wherever these lie by now."""
+
+
+def test_classes_are_written_under_the_names_that_kept_runs_have_them_by():
+    kept = [f"{home}:{name}" for home, names in NAMES.items() for name in names.split()]
+    assert [name for name in kept if name not in CLASSES] == []
+
+
+def test_an_event_is_written_under_the_name_that_kept_runs_have_it_by():
+    fed = toy_federation(RFS(), small_data(SIZES))
+    event = fed.run(1).events[0]
+    content = form.write_event(fed, event)
+    assert b"unknot.federation.history:Round" in content
+    assert form.read_event(fed, content) == event

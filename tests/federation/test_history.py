@@ -13,7 +13,7 @@ from unknot.core.jobs import Score
 from unknot.experiments import Experiment, run
 from unknot.federation import Costs, History, Round, Served
 from unknot.federation.describe import describe, plain
-from unknot.federation.history import REGAINED
+from unknot.federation.recovery import REGAINED
 from unknot.report.record import history_of
 from unknot.select import DQN, KCenter
 

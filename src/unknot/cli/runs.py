@@ -20,7 +20,7 @@ from unknot.cli.holding import Folder, Keys
 from unknot.cli.screen import screen
 
 if TYPE_CHECKING:
-    from unknot.federation.history import Event
+    from unknot.federation.events import Event
     from unknot.store.look import Look
     from unknot.store.wanted import Wanted
 
@@ -116,7 +116,7 @@ class _Telling:
         Of many rounds in a row, which come with one checkpoint, the last has a line. `before`: how many
         requests had been served before these events.
         """
-        from unknot.federation.history import Round
+        from unknot.federation.events import Round
         from unknot.report.words import counted
 
         beside, late = self._news(found, events, before)
@@ -139,7 +139,7 @@ class _Telling:
 
         At first those are left out that were over before the events that are told.
         """
-        from unknot.federation.history import Served
+        from unknot.federation.events import Served
         from unknot.store.look import RUNNING
 
         first, self._first = self._first, False
@@ -166,7 +166,7 @@ class _Telling:
         return one.time is not None and (one.order is None or one.order >= told)
 
     def _event(self, event: Event) -> str:
-        from unknot.federation.history import Round
+        from unknot.federation.events import Round
         from unknot.report.cells import shown
 
         if not isinstance(event, Round):

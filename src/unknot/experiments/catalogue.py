@@ -20,7 +20,7 @@ from unknot.core.toml import value_to_toml
 from unknot.data.client_files import folder
 from unknot.data.partition import Dirichlet
 from unknot.data.sources import Source
-from unknot.experiments.config import FOLDER, USUAL_DEAL, EngineSpec
+from unknot.experiments.specs import FOLDER, USUAL_DEAL, EngineSpec
 from unknot.federation import Guarantee, Method
 
 WORDS = {int: "whole number", float: "number", bool: "true or false", str: "text", Path: "text"}

@@ -29,7 +29,7 @@ from unknot.experiments.seeds import Stat
 from unknot.experiments.simulate import assemble, dealt, go, maker, read
 from unknot.federation import Event, History
 from unknot.federation.cohort import run_together
-from unknot.federation.history import REGAINED
+from unknot.federation.recovery import REGAINED
 from unknot.unlearn.rfs import RFS
 
 WIDE = 100

@@ -14,7 +14,8 @@ from unknot.core.errors import ConfigError
 from unknot.core.registry import beside
 from unknot.core.registry import methods as known
 from unknot.core.toml import key_to_toml, value_to_toml
-from unknot.experiments.config import Experiment, from_anywhere, lies_in
+from unknot.experiments.config import Experiment
+from unknot.experiments.tables import from_anywhere, lies_in
 from unknot.federation import Method
 
 Given = str | Mapping[str, Any] | Method

@@ -15,20 +15,12 @@ from unknot.core.keys import Key
 from unknot.core.registry import NotImported, Option, Registry, changed, nothing_imported
 from unknot.data.corrupt import corrupt
 from unknot.data.dataset import Dataset
-from unknot.experiments.config import (
-    ERASED,
-    FOLDER,
-    TEXTS,
-    Experiment,
-    apply_overrides,
-    each_section,
-    from_anywhere,
-    of_each_client,
-    paths_in,
-)
+from unknot.experiments.config import ERASED, Experiment
 from unknot.experiments.files_read import FILES, digests_of
 from unknot.experiments.held import APART, Held, held_in, held_of
 from unknot.experiments.simulate import assemble, dealt, read
+from unknot.experiments.specs import FOLDER, TEXTS
+from unknot.experiments.tables import apply_overrides, each_section, from_anywhere, of_each_client, paths_in
 from unknot.federation import Federation, History, Length, Observer
 
 NAMING = ("data", "method", "select")

@@ -9,7 +9,7 @@ from unknot.core.registry import Option, options_of
 from unknot.core.task import Task
 from unknot.core.training import Recipe
 from unknot.experiments.catalogue import KINDS, Setting, Thing, names_of, setting, thing
-from unknot.experiments.config import (
+from unknot.experiments.specs import (
     FOLDER,
     Course,
     DataSpec,

@@ -15,8 +15,9 @@ from unknot.core.errors import ConfigError
 from unknot.core.saved import save_model
 from unknot.core.toml import to_toml
 from unknot.experiments.comparison import Comparison
-from unknot.experiments.config import Experiment, from_anywhere
+from unknot.experiments.config import Experiment
 from unknot.experiments.scenario import scenario
+from unknot.experiments.tables import from_anywhere
 from unknot.federation import History
 
 CONFIG, MODEL, REPORT, RECORD = "config.toml", "model.safetensors", "report.html", "record.json"

@@ -21,7 +21,8 @@ from typing import Any
 
 from unknot.core.jobs import Score
 from unknot.core.metrics import ACCURACY, METRICS, Metric, finite, perplexity
-from unknot.federation.history import History, Round
+from unknot.federation.events import Round
+from unknot.federation.history import History
 
 WINDOW = 20
 """Rounds after a request over which its mean accuracy is taken."""

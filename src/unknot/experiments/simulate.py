@@ -31,7 +31,8 @@ from unknot.core.wording import Wording
 from unknot.data.corrupt import corrupt
 from unknot.data.dataset import Dataset
 from unknot.data.partition.federate import Drawn, drawn, put_together
-from unknot.experiments.config import FOLDER, PRETRAINED, TEXTS, Course, DataSpec, EngineSpec, Experiment
+from unknot.experiments.config import Experiment
+from unknot.experiments.specs import FOLDER, PRETRAINED, TEXTS, Course, DataSpec, EngineSpec
 from unknot.federation import Federation, History, Method, Observer, Setup, SetupParts
 from unknot.models import build
 from unknot.models.lora import lora

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from unknot.experiments.catalogue import KINDS, Setting, as_toml, thing
-from unknot.experiments.config import FOLDER, TEXTS
 from unknot.experiments.reference import sections
+from unknot.experiments.specs import FOLDER, TEXTS
 
 FORGOTTEN = "after round 12, one of them is forgotten."
 ASKABLE = "a [[request]], below, says who is to be forgotten."

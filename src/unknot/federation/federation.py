@@ -1,12 +1,6 @@
-"""One loop over a simulated clock: jobs are launched, become due, are trained, are absorbed.
+"""A server and its clients, as a person has them: asked to run, to go on and to forget, step by step.
 
-Synchronous and asynchronous runs differ in the pace alone. Erasures and joins are events of this
-loop. A job is trained when it is due, not when it is launched: an erasure in between cancels it,
-and all jobs that are due together are one call to the engine.
-
-Every lane has its own time: that of the last thing that happened in it. A lane that has had its
-rounds rests while others finish theirs, and goes on from its own time when there is more to do: a
-run in parts is the run in one.
+A step serves a request whose moment has come, or is a turn of the loop (`unknot.federation.loop`).
 """
 
 from __future__ import annotations
@@ -33,12 +27,13 @@ from unknot.federation.aggregators import FedAvg
 from unknot.federation.clock import SECOND
 from unknot.federation.describe import describe, members_of, nodes_of
 from unknot.federation.environment import environment
-from unknot.federation.history import NOBODY_LEFT, Event, History, Served
+from unknot.federation.events import Event, Served
+from unknot.federation.history import History
 from unknot.federation.inbox import Waiting, concerned_by
 from unknot.federation.interrupts import between_steps
-from unknot.federation.lanes import Lane
 from unknot.federation.length import Length, LengthParts
 from unknot.federation.letterbox import Keeper, Letterbox
+from unknot.federation.loop import advance
 from unknot.federation.method import Method
 from unknot.federation.observers import Observer, Observers
 from unknot.federation.parts import parts_of
@@ -399,38 +394,13 @@ class Federation(View):
             self.inbox.close(number, "served", served=record)
 
     def _turn(self, history: History, stint: Stint) -> str:
-        """Serve what is due, or send clients out and take in who is back first; why, if that is the end."""
-        length, goals, limit = stint.length, stint.goals, stint.limit
-        if (due := self.serving.inbox.next_due(self.state, goals)) is not None:
+        """Serve what is due, or let the loop go on; why, if that is the end."""
+        if (due := self.serving.inbox.next_due(self.state, stint.goals)) is not None:
             if self.keeper is not None and isinstance(due[0].request, Erase):
                 self.keeper.erasing(self, due[0].request)
             self._serve_due(*due, history)
             return ""
-        if length.rounds is not None:
-            goals |= {name: length.rounds for name in self.lanes if name not in goals}
-        short = [lane for name, lane in self.lanes.items() if not goals or lane.rounds < goals[name]]
-        active = [lane for lane in short if lane.members or lane.flights] or short
-        if not active or (self.state.members and not any(lane.members for lane in short)):
-            return "rounds"
-        if length.reached(history) and not self.serving.inbox.may_come(self.state, goals, limit):
-            return "accuracy" if length.goal is None else "goal"
-        halted = self.serving.inbox.halted(self.state, goals)
-        active = [lane for lane in active if lane.name not in halted]
-        for lane in active:
-            self.work.launch(lane)
-        ready = {lane.name: lane.ready for lane in active if lane.flights}
-        wakes = self.serving.inbox.wakes()
-        if not ready and not wakes:
-            return NOBODY_LEFT
-        ready |= self._led_on(wakes, ready, short, halted)
-        at = min([*ready.values(), *wakes])
-        if limit is not None and at > limit:
-            self.state.now = max(self.state.now, limit)
-            return "seconds"
-        self.state.now = at
-        if at not in wakes:
-            self.work.absorb([self.lanes[name] for name, due_at in ready.items() if due_at == at], history)
-        return ""
+        return advance(self.work, self.serving.inbox, stint, history)
 
     def _serve_due(self, waiting: Waiting, moment: int, history: History) -> None:
         """Serve a request whose moment has come."""
@@ -479,28 +449,6 @@ class Federation(View):
     def pending(self) -> tuple[Request, ...]:
         """The requests whose moment has not come yet, or that a method failed to serve."""
         return self.serving.inbox.requests
-
-    def _led_on(
-        self, wakes: Sequence[int], ready: Mapping[str, int], short: Sequence[Lane], halted: set[str]
-    ) -> dict[str, int]:
-        """The lanes that rest, but are not yet where a request at a time would find them in a longer run."""
-        asked = min(wakes, default=0)
-        if not ready or not wakes or asked > min(ready.values()):
-            return {}
-        concerned = {
-            lane.name
-            for request in self.pending
-            if request.at.time is not None and round(request.at.time * SECOND) == asked
-            for lane in concerned_by(self.state, request)
-        }
-        busy = {lane.name for lane in short} | halted
-        found: dict[str, int] = {}
-        for lane in self.lanes.values():
-            if lane.name in concerned - busy and lane.at < asked:
-                self.work.launch(lane)
-                if lane.flights and lane.ready < asked:
-                    found[lane.name] = lane.ready
-        return found
 
     # Small print ---------------------------------------------------------------------------------
 

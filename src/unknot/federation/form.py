@@ -34,9 +34,10 @@ from unknot.core.training import (
     WarmUp,
 )
 from unknot.core.weights import Layout
-from unknot.core.written import NotPlain, Reader, Unreadable, Writer, Written, plain_data
+from unknot.core.written import NotPlain, Reader, Unreadable, Writer, Written, plain_data, plain_data_of
 from unknot.federation.asked import Ids, Known, named_in, next_ids, waiting_of, written_of
-from unknot.federation.history import Costs, Event, History, Round, Served, SetAside, Trip
+from unknot.federation.events import Costs, Event, Round, Served, Trip
+from unknot.federation.history import History, SetAside
 from unknot.federation.lanes import Flight, Lane
 from unknot.federation.length import Length
 from unknot.federation.notes import INSTEAD, Notes
@@ -55,11 +56,14 @@ if TYPE_CHECKING:
     from unknot.federation.federation import Federation
 
 for _plain in (
-    *(Base, Layout, Unit, Key, Job, Flight, Score, Costs, Trip, Round, Served, SetAside, Length, Uncovered),
+    *(Base, Layout, Unit, Key, Job, Flight, Score, SetAside, Length, Uncovered),
     *(Recipe, SGD, Adagrad, AdaHessian, Adam, AdamW, RMSprop, ConstantRate, Cosine, StepDecay, WarmUp),
     *(Synchronous, Buffered, Target, Moment, Erase, Join),
 ):
     plain_data(_plain)
+# They lay there when the form was made, and kept runs have them by that name.
+for _event in (Costs, Trip, Round, Served):
+    plain_data_of("unknot.federation.history", _event)
 
 FORMAT = 3
 LASTING = ("method", "seed", "setup", "members", "nodes", "seconds", "stopped")

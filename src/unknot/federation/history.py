@@ -1,189 +1,21 @@
-"""What happened: rounds, requests, costs. Plain values that turn into JSON."""
+"""The record of a run: what happened in it, how it went, and all of that ready for JSON."""
 
 from __future__ import annotations
 
 import math
 import re
-from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from typing import Any
 
 from unknot.core.ensemble import Ensemble, Model
 from unknot.core.jobs import Score
 from unknot.core.metrics import ACCURACY, Metric
+from unknot.federation.events import Costs, Event, Round, Served, Trip, told
+from unknot.federation.health import diverged, idle_lanes, mostly_set_aside, unmeasured
+from unknot.federation.recovery import REGAINED, Recovery
 
 NOBODY_LEFT = "no clients left"
-NOTHING_LEFT = " (nothing was left to do)"
-"""Stands after a request that was served, where all of it had been done before."""
-REGAINED = 0.99
-"""The share of the main metric before an erasure at which it counts as regained."""
-TOO_MANY = 0.5
-"""The share of updates that are set aside from which on a run is not well."""
-WORSE = 10
-"""So many times the loss of the model that it began with: then a run has diverged."""
-IDLE = 3
-"""Rounds of a lane, at its end, from which none was used: then it is not well either."""
-TOO_HIGH = "the learning rate may be too high"
-HINTS = {"not finite": TOO_HIGH}
-
-
-@dataclass(frozen=True)
-class Costs:
-    """What the run has cost so far, in things that do not depend on this machine's speed."""
-
-    jobs: int = 0
-    """Trainings of one model by one client."""
-    client_epochs: float = 0.0
-    """Passes of a client over its own samples."""
-    samples_read: int = 0
-    """Training samples read, each reading counted."""
-    bytes_down: int = 0
-    """Sent to clients."""
-    bytes_up: int = 0
-    """Sent by clients."""
-    bytes_stored: int = 0
-    """What the server keeps just then: models, and what the method needs."""
-    cancelled: int = 0
-    """Clients that were called back while at work."""
-    set_aside: int = 0
-    """Updates that could not be used."""
-    server_samples: int = 0
-    """What the server itself read of public samples, each reading counted."""
-
-    def plus(self, **more: float) -> Costs:
-        return replace(self, **{name: getattr(self, name) + value for name, value in more.items()})
-
-
-@dataclass(frozen=True, slots=True)
-class Trip:
-    """A client at work, from when it was sent a model until it was back, or was called back."""
-
-    client: int
-    """Who."""
-    lane: str
-    """For which lane."""
-    launched: float
-    """When it was sent the model, in simulated seconds."""
-    ended: float
-    """When it was back."""
-
-
-@dataclass(frozen=True)
-class Round:
-    """One aggregation in one lane."""
-
-    lane: str
-    """The lane's name."""
-    round: int
-    """The lane's own count."""
-    version: int
-    """Aggregations since the lane's last start."""
-    time: float
-    """The simulated second."""
-    clients: tuple[int, ...]
-    """Whose jobs landed."""
-    staleness: float
-    """How many versions old their updates were, on average."""
-    train_loss: float
-    """The mean of their training losses."""
-    used: int
-    """How many updates went into the model."""
-    set_aside: dict[str, int]
-    """How many did not, by what was wrong."""
-    scores: dict[str, Score]
-    """How the served model did, by split, where it was measured."""
-    costs: Costs
-    """What the run has cost so far."""
-    own: dict[str, Score] = field(default_factory=dict)
-    """With several lanes: how this lane's own model did."""
-    trips: tuple[Trip, ...] = ()
-    """When each client was at work."""
-
-    @property
-    def value(self) -> float | None:
-        """The served model's main metric, as `value_of` has it."""
-        return value_of(self.scores)
-
-    @property
-    def accuracy(self) -> float | None:
-        """The served model's accuracy, where that is a metric of the run."""
-        return value_of(self.scores, "accuracy")
-
-
-@dataclass(frozen=True)
-class Served:
-    """A request, and what serving it did at once: before any retraining.
-
-    Lanes count and keep time on their own, so `place` alone says what came after.
-    """
-
-    request: str
-    """The request in words."""
-    kind: str
-    """What it asks for: "erase" or "join"."""
-    clients: tuple[int, ...]
-    """Who was named."""
-    time: float
-    """The simulated second."""
-    round: int
-    """The count of the lanes that held them; of all lanes, where none did."""
-    place: int
-    """How many rounds had been recorded before it."""
-    restarted: tuple[str, ...]
-    """The lanes that began again."""
-    cancelled: tuple[int, ...]
-    """The clients that were called back."""
-    purged: int
-    """How many kept things were dropped."""
-    before: dict[str, Score]
-    """How the served model did before it, by split."""
-    after: dict[str, Score]
-    """How it did right after, before any retraining."""
-    costs: Costs
-    """What the run had cost by then."""
-    trips: tuple[Trip, ...] = ()
-    """The work that it cut short."""
-    visits: tuple[Trip, ...] = ()
-    """What clients did for a last time before their data was closed."""
-    lanes: tuple[str, ...] = ()
-    """The lanes that held its clients when it came."""
-    samples: tuple[int | None, ...] = ()
-    """Of each client how many samples were erased, None where all of it was."""
-    entered: dict[str, tuple[int, ...]] = field(default_factory=dict)
-    """Who is in a lane since."""
-    left: dict[str, tuple[int, ...]] = field(default_factory=dict)
-    """Who is in a lane no more."""
-
-    @property
-    def parts(self) -> dict[int, int]:
-        """The clients that were erased in part and stay, with how many samples of theirs."""
-        named = zip(self.clients, self.samples, strict=bool(self.samples))
-        return {client: count for client, count in named if count is not None}
-
-    @property
-    def leavers(self) -> tuple[int, ...]:
-        """The clients that were erased whole."""
-        return tuple(c for c in self.clients if c not in self.parts) if self.kind == "erase" else ()
-
-
-@dataclass(frozen=True)
-class Recovery:
-    """What it took, after a request, to have regained `fraction` of the main metric before it.
-
-    `target` is what counts as that: see `Metric.regained`. `rounds` is the most that any one lane made.
-    """
-
-    request: str
-    fraction: float
-    target: float
-    reached: bool
-    rounds: int
-    seconds: float
-    client_epochs: float
-
-
-Event = Round | Served
 
 
 @dataclass(frozen=True)
@@ -339,18 +171,10 @@ class History:
     @property
     def warnings(self) -> list[str]:
         """What went wrong without an error, a sentence each: the model is not what it seems."""
-        whole, since = (
-            _mostly_aside(self.rounds),
-            _mostly_aside(self.since_request, " since the last request"),
-        )
-        found = [whole or since] if whole or since else []
-        found += self.nobody_left
-        by_lane: dict[str, list[Round]] = {}
-        for record in self.rounds:
-            by_lane.setdefault(record.lane, []).append(record)
-        if len(by_lane) > 1 or not found:
-            found += [text for name, records in by_lane.items() if (text := _idle(name, records))]
-        return found + self._diverged() + self._unmeasured()
+        found = mostly_set_aside(self.rounds, self.since_request) + self.nobody_left
+        if len({record.lane for record in self.rounds}) > 1 or not found:
+            found += idle_lanes(self.rounds)
+        return found + diverged(self.scores, self.initial, self.events) + unmeasured(self.scores, self.rounds)
 
     @property
     def nobody_left(self) -> list[str]:
@@ -364,40 +188,6 @@ class History:
             + ", and what is served has learned from nobody" * nobody
         ]
 
-    def _diverged(self) -> list[str]:
-        """A sentence if what is served is far worse than what nothing was learned for."""
-        split = next((split for split in ("validation", "test") if split in self.scores), "")
-        if not split:
-            return []
-        if split in self.initial:
-            least, whose = self.initial[split].loss, "of the model that it began with"
-        else:
-            known = [event.scores if isinstance(event, Round) else event.before for event in self.events]
-            losses = [scores[split].loss for scores in known if split in scores]
-            least, whose = min(losses, default=0.0), "that it had been"
-        loss = self.scores[split].loss
-        # A loss of one's own may be nothing, or less: then so many times it says nothing.
-        if least <= 0 or not loss > WORSE * least:
-            return []
-        told = (
-            f"the loss on the {split} data is {loss:.4g} at the end, more than {WORSE} times the {least:.4g}"
-        )
-        return [f"{told} {whose}: it has diverged; {TOO_HIGH}"]
-
-    def _unmeasured(self) -> list[str]:
-        """The metrics that were no numbers when they were last measured."""
-        last = next((record.scores for record in reversed(self.rounds) if record.scores), {})
-        found: dict[str, str] = {}
-        for split, score in {**last, **self.scores}.items():
-            for name, value in score.metrics.items():
-                if not math.isfinite(value):
-                    found.setdefault(name, f"{value} on the {split} data")
-        return [
-            f"the metric {name!r} is no finite number ({told}): it reaches no goal, and the record has "
-            "null for it"
-            for name, told in found.items()
-        ]
-
     @property
     def recoveries(self) -> list[Recovery]:
         """Of all erasures."""
@@ -405,27 +195,7 @@ class History:
 
     def recovery(self, served: Served, fraction: float = REGAINED) -> Recovery | None:
         """The cost of getting back to `fraction` of the main metric before a request, one of `served`."""
-        before = value_of(served.before)
-        if before is None:
-            return None
-        target = self.metric.regained(before, fraction)
-        reached, taken = self.metric.reached(value_of(served.after), target), 0
-        later = self.rounds[served.place :]
-        while not reached and taken < len(later):
-            reached, taken = self.metric.reached(later[taken].value, target), taken + 1
-        by_lane = Counter(record.lane for record in later[:taken])
-        # A lane may be behind the others' time: what is reached is there when the last of them is.
-        seconds = max((record.time - served.time for record in later[:taken]), default=0.0)
-        epochs = later[taken - 1].costs.client_epochs - served.costs.client_epochs if taken else 0.0
-        return Recovery(
-            request=served.request,
-            fraction=fraction,
-            target=target,
-            reached=reached,
-            rounds=max(by_lane.values(), default=0),
-            seconds=max(seconds, 0.0),
-            client_epochs=epochs,
-        )
+        return Recovery.after(served, self.rounds[served.place :], self.metric, fraction)
 
     def to_dict(self) -> dict[str, Any]:
         """Everything but the weights, ready for JSON (which knows no NaN: such numbers become null).
@@ -467,55 +237,6 @@ class History:
             "experiment": self.experiment,
         }
         return {name: _plain(value, self.names) for name, value in record.items()}
-
-
-def told(served: Served, names: Mapping[int, str]) -> str:
-    """A request in words; whom it calls by number has a name, where there is one here."""
-
-    def called(found: re.Match[str]) -> str:
-        client = int(found[1])
-        return names.get(client, found[0]) if client in served.clients else found[0]
-
-    return re.sub(r"\bclient ([0-9]+)\b", called, served.request)
-
-
-def value_of(scores: Mapping[str, Score], metric: str | None = None) -> float | None:
-    """A metric, or the main one: on the validation data, on the test data where there is no other."""
-    score = next((scores[split] for split in ("validation", "test") if split in scores), None)
-    if score is None:
-        return None
-    return score.value if metric is None else score.metrics.get(metric)
-
-
-def _mostly_aside(rounds: Sequence[Round], when: str = "") -> str:
-    aside = sum((Counter(record.set_aside) for record in rounds), Counter[str]())
-    every = aside.total() + sum(record.used for record in rounds)
-    if not aside or aside.total() < TOO_MANY * every:
-        return ""
-    return f"{aside.total()} of {every} updates{when} were set aside ({_reasons(aside)}){_hint(aside)}"
-
-
-def _idle(lane: str, rounds: Sequence[Round]) -> str:
-    """Of a lane that has come to a stand: nothing that it was sent at the end could be used."""
-    aside, last = Counter[str](), 0
-    for record in reversed(rounds):
-        if record.used:
-            break
-        # A round of clients that hold nothing brings no update, and nothing is wrong with that.
-        aside.update(record.set_aside)
-        last += bool(record.set_aside)
-    if last < IDLE:
-        return ""
-    return f"{lane} used no update in its last {last} rounds ({_reasons(aside)}){_hint(aside)}"
-
-
-def _reasons(aside: Counter[str]) -> str:
-    return ", ".join(reason for reason, _ in aside.most_common())
-
-
-def _hint(aside: Counter[str]) -> str:
-    hints = [HINTS[reason] for reason, _ in aside.most_common(1) if reason in HINTS]
-    return "".join(f": {hint}" for hint in hints)
 
 
 _WHO = {Trip: ("client",), Round: ("clients",), Served: ("clients", "cancelled", "entered", "left")}

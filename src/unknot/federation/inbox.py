@@ -13,7 +13,7 @@ from unknot.core.jobs import Score
 from unknot.core.requests import Erase, Join, Label, Request, of_request
 from unknot.federation.clock import SECOND
 from unknot.federation.describe import Members
-from unknot.federation.history import Trip
+from unknot.federation.events import Trip
 from unknot.federation.lanes import Lane
 from unknot.federation.state import State
 

@@ -22,7 +22,7 @@ from unknot.core.training import Recipe
 from unknot.core.weights import Weights
 from unknot.federation.aggregators import Aggregate
 from unknot.federation.clock import SECOND
-from unknot.federation.history import Trip
+from unknot.federation.events import Trip
 from unknot.federation.notes import Notes
 from unknot.federation.pace import Pace
 

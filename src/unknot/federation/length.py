@@ -10,7 +10,8 @@ from typing import TypedDict
 from unknot.core.errors import ConfigError
 from unknot.core.fields import convert, field_names, refuse_unknown
 from unknot.core.metrics import Metric
-from unknot.federation.history import History, Round
+from unknot.federation.events import Round
+from unknot.federation.history import History
 
 
 @dataclass(frozen=True)

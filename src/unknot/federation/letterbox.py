@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Protocol
 
 from unknot.core.errors import RequestError
 from unknot.core.requests import Erase, Join, Named, Request
-from unknot.federation.history import Event, History, Served
+from unknot.federation.events import Event, Served
+from unknot.federation.history import History
 
 if TYPE_CHECKING:
     from unknot.federation.federation import Federation

@@ -18,7 +18,9 @@ from typing import Any
 
 from unknot.core.errors import said
 from unknot.core.jobs import Score
-from unknot.federation.history import Costs, Event, History, Recovery, Round, SetAside
+from unknot.federation.events import Costs, Event, Round
+from unknot.federation.history import History, SetAside
+from unknot.federation.recovery import Recovery
 
 Observer = Callable[[Event], None]
 

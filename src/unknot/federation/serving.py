@@ -12,7 +12,7 @@ from unknot.core.weights import Weights
 from unknot.federation.clock import SECOND
 from unknot.federation.describe import beyond, counts, members_of
 from unknot.federation.erasure import attempt, close, last_visit, left_to_erase, left_to_join, repair
-from unknot.federation.history import NOTHING_LEFT, Served
+from unknot.federation.events import NOTHING_LEFT, Served
 from unknot.federation.inbox import Inbox, Waiting, check_requests, held_by
 from unknot.federation.promise import Uncovered
 from unknot.federation.view import View

@@ -19,7 +19,7 @@ from unknot.core.training import Recipe
 from unknot.core.weights import Weights, weighted_sum
 from unknot.federation.aggregators import Additive, check_aggregator, new_aggregator
 from unknot.federation.desk import Desk
-from unknot.federation.history import Costs
+from unknot.federation.events import Costs
 from unknot.federation.lanes import Changes, Flight, Lane, Node
 from unknot.federation.setup import Setup
 

@@ -10,7 +10,7 @@ from unknot.core.training import Recipe
 from unknot.core.weights import Weights
 from unknot.federation.clock import Clock
 from unknot.federation.desk import Desk
-from unknot.federation.history import Costs
+from unknot.federation.events import Costs
 from unknot.federation.lanes import Lane
 from unknot.federation.state import State
 

@@ -26,7 +26,8 @@ from unknot.core.training import Recipe
 from unknot.core.weights import Weights
 from unknot.federation.clock import SECOND
 from unknot.federation.distil import distilled
-from unknot.federation.history import History, Round, Trip
+from unknot.federation.events import Round, Trip
+from unknot.federation.history import History
 from unknot.federation.inspect import sort_out
 from unknot.federation.lanes import Flight, Lane
 from unknot.federation.method import Method

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from unknot.core.requests import Target
 from unknot.federation import History, Round, Served, Trip
 from unknot.federation.clustered import JOINT
-from unknot.federation.history import value_of
+from unknot.federation.events import value_of
 
 NOWHERE = "in none"  # profiled, or asked in joint rounds alone, and a member of no lane
 Point = tuple[float, float]

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 
 from unknot.federation import History, Round
-from unknot.federation.history import value_of
+from unknot.federation.events import value_of
 from unknot.report.activity import served_curve
 
 _DOTS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))

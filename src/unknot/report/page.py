@@ -8,7 +8,8 @@ from collections.abc import Sequence
 
 from unknot.core.toml import to_toml
 from unknot.federation import History, Served
-from unknot.federation.history import Recovery, value_of
+from unknot.federation.events import value_of
+from unknot.federation.recovery import Recovery
 from unknot.report import page_pictures as pictures
 from unknot.report import svg
 from unknot.report.cells import shown

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from unknot.federation import History
-from unknot.federation.history import value_of
+from unknot.federation.events import value_of
 from unknot.report import activity, svg
 from unknot.report.activity import NOWHERE, Bar, Row
 from unknot.report.html import COLOURS, Html, element, figure, joined

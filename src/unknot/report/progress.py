@@ -15,7 +15,7 @@ from rich.text import Text
 
 from unknot.federation import Begun, Event, Round
 from unknot.federation.clustered import JOINT
-from unknot.federation.history import told as told_of
+from unknot.federation.events import told as told_of
 from unknot.report.cells import shown
 from unknot.report.words import where
 

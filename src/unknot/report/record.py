@@ -10,7 +10,9 @@ from typing import Any
 from unknot.core.jobs import Score
 from unknot.core.metrics import METRICS, Metric, OwnMetric
 from unknot.federation import History, Round, Served, Trip
-from unknot.federation.history import Costs, Recovery, SetAside, value_of
+from unknot.federation.events import Costs, value_of
+from unknot.federation.history import SetAside
+from unknot.federation.recovery import Recovery
 
 Record = Mapping[str, Any]
 

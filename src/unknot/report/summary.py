@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from unknot.federation import History
-from unknot.federation.history import value_of
+from unknot.federation.events import value_of
 from unknot.report.activity import lanes
 from unknot.report.cells import shown
 from unknot.report.curve import curve

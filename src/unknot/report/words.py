@@ -9,7 +9,7 @@ from typing import Any
 
 from unknot.federation import History, Served
 from unknot.federation.clustered import JOINT
-from unknot.federation.history import Recovery
+from unknot.federation.recovery import Recovery
 from unknot.report.activity import lanes
 
 MOST = 7

@@ -18,7 +18,7 @@ from unknot.core.errors import ConfigError, nearest
 from unknot.core.fields import choose, refuse_unknown
 from unknot.core.keys import Key
 from unknot.core.registry import filled
-from unknot.experiments.config import apply_overrides
+from unknot.experiments.tables import apply_overrides
 from unknot.incentive import RANGES, READINGS, Crowd, Game, Setting, drawn
 from unknot.incentive.game import Floats
 from unknot.reproduce.parts import SCALES, Table, convert_table, convert_tables

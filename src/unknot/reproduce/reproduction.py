@@ -21,8 +21,9 @@ from typing import Any
 from unknot.core.errors import ConfigError, nearest
 from unknot.core.fields import choose, convert, read_toml, refuse_unknown
 from unknot.core.registry import Option, filled, options_of, shared
-from unknot.experiments.config import Experiment, apply_overrides
+from unknot.experiments.config import Experiment
 from unknot.experiments.exposed import Exposure
+from unknot.experiments.tables import apply_overrides
 from unknot.incentive import READINGS
 from unknot.reproduce.divisions import Division
 from unknot.reproduce.games import GameReproduction

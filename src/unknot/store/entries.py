@@ -10,7 +10,7 @@ from unknot.core.errors import StoreError
 from unknot.core.ids import MOST_CLIENTS
 from unknot.core.jobs import Score
 from unknot.core.written import Reader, Unreadable, Writer, plain_data
-from unknot.federation.history import Event, Round, Served
+from unknot.federation.events import Event, Round, Served
 from unknot.store.checkpoint import Named
 from unknot.store.rows import REFUSED, Asked, Entry, is_count
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from unknot.core.errors import RequestError, StoreError
 from unknot.core.requests import Erase, Join, Moment, Named, Request, Target
 from unknot.core.written import Reader, Unreadable, Writer
-from unknot.federation.history import Served
+from unknot.federation.events import Served
 from unknot.federation.letterbox import Letter, Letterbox, Ticket
 from unknot.store.database import Database
 from unknot.store.entries import plain

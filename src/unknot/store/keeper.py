@@ -18,7 +18,8 @@ from unknot.core.errors import StoreError
 from unknot.core.requests import Erase, numbered
 from unknot.federation import form
 from unknot.federation.clock import SECOND
-from unknot.federation.history import Event, History, Served
+from unknot.federation.events import Event, Served
+from unknot.federation.history import History
 from unknot.federation.interrupts import check_now
 from unknot.federation.letterbox import Letter
 from unknot.federation.parts import of_each_client

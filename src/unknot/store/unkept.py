@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from unknot.federation import form
 from unknot.federation.asked import Ids
-from unknot.federation.history import Event, Served
+from unknot.federation.events import Event, Served
 from unknot.store import sealed
 from unknot.store.checkpoint import mark_of, server_marks
 from unknot.store.database import Database

@@ -10,7 +10,7 @@ from typing import Any
 
 from unknot.core.errors import StoreError, UnknotError
 from unknot.core.requests import Erase, Join, Label, Moment, Target, numbered
-from unknot.federation.history import NOTHING_LEFT, Served
+from unknot.federation.events import NOTHING_LEFT, Served
 from unknot.store.database import Database
 from unknot.store.entries import read_at, read_plain
 from unknot.store.inbox import request_for, told_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from unknot.federation.history import Event, Round, Served, told
+from unknot.federation.events import Event, Round, Served, told
 from unknot.store.database import Database
 from unknot.store.entries import read_event, read_named
 from unknot.store.lock import Holder, holder

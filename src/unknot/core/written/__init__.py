@@ -10,7 +10,7 @@ lane or node in two places is one object afterwards too.
 
 from __future__ import annotations
 
-from unknot.core.written.declared import MAGIC, NotPlain, Unreadable, plain_data
+from unknot.core.written.declared import MAGIC, NotPlain, Unreadable, plain_data, plain_data_of
 from unknot.core.written.forms import attributes_of
 from unknot.core.written.reader import Reader
 from unknot.core.written.writer import Kept, Writer, Written
@@ -25,4 +25,5 @@ __all__ = [
     "Written",
     "attributes_of",
     "plain_data",
+    "plain_data_of",
 ]

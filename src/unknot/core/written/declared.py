@@ -52,6 +52,11 @@ def plain_data(cls: type[T]) -> type[T]:
     A method, selector or aggregator of your own puts this on the classes of what it remembers. Read again,
     an object has the fields that it had: neither ``__init__`` nor ``__post_init__`` is called once more.
     """
+    return plain_data_of(cls.__module__, cls)
+
+
+def plain_data_of(home: str, cls: type[T]) -> type[T]:
+    """Declare `cls` as a class of the module `home`: what was written while it lay there is read on."""
     if not is_dataclass(cls):
         raise TypeError(f"{cls.__qualname__} is no dataclass: only those are written field by field")
     if issubclass(cls, MORE):
@@ -62,6 +67,6 @@ def plain_data(cls: type[T]) -> type[T]:
         raise TypeError(
             f"{cls.__qualname__} has a slot {sorted(others)[0]!r} that is no field: it would be lost"
         )
-    name = f"{cls.__module__}:{cls.__qualname__}"
+    name = f"{home}:{cls.__qualname__}"
     CLASSES[name], FORMS[cls] = cls, Form.of(name, cls)
     return cls
