@@ -28,7 +28,16 @@ from unknot.federation.interrupts import check_now
 from unknot.federation.letterbox import Letter
 from unknot.federation.parts import of_each_client
 from unknot.store import erasing, older, sample_ids, sealed
-from unknot.store.checkpoint import STATE, Checkpoint, Named, check_marks, mark_of, marks_of, server_marks
+from unknot.store.checkpoint import (
+    STATE,
+    Checkpoint,
+    Named,
+    Serves,
+    check_marks,
+    mark_of,
+    marks_of,
+    server_marks,
+)
 from unknot.store.compare import (
     check_model,
     check_setup,
@@ -440,6 +449,7 @@ class RunKeeper:
         self.db.check()
         self._look_back()
         self._note(fed)
+        serves = _serves(fed)
         written = form.write(fed)
         for lasting in (True, False):  # apart: what lasts is not written again with what does not
             items = {
@@ -450,7 +460,7 @@ class RunKeeper:
             self.vault.put(items)
         owners = {digest: kept.owner for digest, kept in written.tensors.items()}
         ids = self._note_ids(fed)
-        found = Checkpoint(written.content, owners, ids, self._server, self.db.head())
+        found = Checkpoint(written.content, owners, ids, self._server, self.db.head(), serves)
         self.check()  # what came before may have taken long
         state = found.write(self.folder)
         named = self._named(fed, state)
@@ -570,6 +580,18 @@ class RunKeeper:
         if self._rest and self.db.truncate(within):
             self.db.append([(EMPTIED, plain({}))])
             self._rest = False
+
+
+def _serves(fed: Federation) -> Serves:
+    """What would be served now. A method that cannot say so is kept all the same.
+
+    What it says of that is left out: it may name clients.
+    """
+    try:
+        model = fed.work.serve()
+        return Serves(model.digest(), tuple(model.lineage.describe(numbered)))
+    except Exception as error:
+        return Serves(None, None, f"the method had nothing that it could serve then ({type(error).__name__})")
 
 
 def _each_its_own(tensors: Mapping[str, Tensor]) -> Callable[[str], Tensor]:

@@ -18,7 +18,7 @@ from unknot.core.errors import ConfigError, RequestError, StoreError, UnknotErro
 from unknot.core.requests import Erase, Join, Label, Moment, Target, numbered
 from unknot.federation.history import NOTHING_LEFT, Served
 from unknot.store import files
-from unknot.store.checkpoint import STATE
+from unknot.store.checkpoint import STATE, Checkpoint, Named, Serves
 from unknot.store.database import Database
 from unknot.store.entries import orders_of, read_at, read_named, read_plain, served_in
 from unknot.store.erasing import EACH, RESULTS, left_in, stays
@@ -50,6 +50,9 @@ PARTS = (DATABASE, f"{DATABASE}-wal", f"{DATABASE}-shm", KEYS, "lock", STATE, WE
 """What lies in the folder of a run."""
 RARE = ("resumed", "stopped", "erased", EMPTIED, "ended", "refused")
 """Entries of the log of which there are few."""
+TRIES = 3
+MOST = 1 << 28
+"""So many bytes of a checkpoint are read to look at it: nobody has checked the folder that it lies in."""
 
 
 @dataclass(frozen=True)
@@ -111,8 +114,10 @@ class Look:
     stopped: str
     """Why it is over; nothing while it is not."""
     model: str | None
-    """The digest of what is served, where the run is over."""
+    """The digest of what is served: at the end, or, of a run that is not over, at its last checkpoint."""
     lineage: list[str] | None
+    model_unknown: str
+    """Why there is no `model`; nothing where there is one."""
     requests: list[Wanted]
     erased: list[dict[str, Any]]
     """What was removed from the disk, an erasure each, with when; and what stays, and why."""
@@ -139,9 +144,16 @@ class Look:
 
 
 def look(folder: str | Path, keys: str | Path | None = None) -> Look:
-    """All that can be said of a run without running it; names where there are `keys` to open them."""
+    """All that can be said of a run without running it; names where there are `keys` to open them.
+
+    Its last checkpoint may be gone before it is read, where a process goes on with the run: then again.
+    """
     try:
-        return _look(folder, keys)
+        for _ in range(TRIES):
+            found = _look(folder, keys)
+            if not found.model_unknown or found.holder is None:
+                break
+        return found
     except UnknotError:
         raise
     except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
@@ -172,6 +184,7 @@ def _look(folder: str | Path, keys: str | Path | None) -> Look:
     ended = next((entry for entry in reversed(rare) if entry.kind == "ended"), None)
     over = ended is not None and last is not None and ended.number > last.number
     told = table_in(read_plain(ended.body)) if over and ended is not None else {}
+    serves = Serves(told["model"], tuple(told["lineage"])) if told else serves_at(Path(folder), named)
     orders = orders_of(asked, served)
     why = dict(_kind(entry) for entry in rare if entry.kind == "refused")
     method = noted.get("method", "–")
@@ -193,8 +206,9 @@ def _look(folder: str | Path, keys: str | Path | None) -> Look:
         begun=when,
         kept=None if last is None else last.at,
         stopped=done,
-        model=one_line(told["model"]) if over else None,
-        lineage=_called(told["lineage"], names) if over else None,
+        model=None if serves.model is None else one_line(serves.model),
+        lineage=None if serves.lineage is None else _called(serves.lineage, names),
+        model_unknown=one_line(serves.unknown),
         requests=[
             *_of_file(table, when, served, set(orders.values()), names),
             *(_of(one, names, keyring, why.get(one.number, ""), orders.get(one.number)) for one in asked),
@@ -203,6 +217,16 @@ def _look(folder: str | Path, keys: str | Path | None) -> Look:
         sizes=sizes(folder, keys),
         resumed=sum(before != after for before, after in pairwise(steps)),
     )
+
+
+def serves_at(folder: Path, named: Named | None) -> Serves:
+    """What would have been served at a checkpoint, as it says itself: no code of the run's, and no data."""
+    if named is None:
+        return Serves(None, None, "nothing was kept yet")
+    try:
+        return Checkpoint.read(folder, named.state, MOST).serves
+    except StoreError as error:
+        return Serves(None, None, f"its last checkpoint cannot be read: {error}")
 
 
 def request(kind: str, numbers: Iterable[int], samples: list[int] | None) -> Erase | Join:

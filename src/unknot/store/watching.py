@@ -74,11 +74,22 @@ def _requests(events: list[Event]) -> int:
 
 
 def _moved(found: Look, held: Holder | None, checkpoint: list[Entry]) -> Look:
-    """The same run after another checkpoint, if there is one, and nothing but rounds."""
+    """The same run after another checkpoint, if there is one, and nothing but rounds.
+
+    What it would serve by now is not looked for: that stands in the checkpoint itself, which may be long.
+    """
     for entry in checkpoint:
         named = read_named(entry.body)
         state = RUNNING if held else FINISHED if named.stopped else STOPPED
         found = replace(
-            found, rounds=named.rounds, time=named.time, kept=entry.at, stopped=named.stopped, state=state
+            found,
+            rounds=named.rounds,
+            time=named.time,
+            kept=entry.at,
+            stopped=named.stopped,
+            state=state,
+            model=None,
+            lineage=None,
+            model_unknown="it was not looked for",
         )
     return found
