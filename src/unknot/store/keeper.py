@@ -293,7 +293,8 @@ class RunKeeper:
     def _attach(self, fed: Federation) -> None:
         fed.keeper = self
         weakref.finalize(fed, _let_go, self._stack, os.getpid())
-        fed.inbox = inbox = StoredInbox(self.folder / DATABASE, self.keyring, fed.data.number)
+        before = fed.state.initial.lineage.clients | fed.state.select_knows.clients
+        fed.inbox = inbox = StoredInbox(self.folder / DATABASE, self.keyring, fed.data, before)
         inbox.guard = self._lock.check
         self._stack.callback(setattr, inbox, "closed", True)
         self._due = time.monotonic() + self.every
