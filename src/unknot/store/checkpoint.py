@@ -13,6 +13,8 @@ import torch
 from unknot.core.data import NOBODYS, FederatedData
 from unknot.core.digests import raw
 from unknot.core.errors import StoreError
+from unknot.core.ids import MOST_CLIENTS
+from unknot.core.lineage import BLOCK, WITHIN, Lineage
 from unknot.core.written import Reader, Unreadable, Writer, plain_data
 from unknot.store.files import inside, read_whole, write_whole
 from unknot.store.rows import is_count
@@ -59,15 +61,15 @@ class Serves:
 
     model: str | None
     """Its digest."""
-    lineage: tuple[str, ...] | None
-    """Whose data shaped it, by numbers."""
+    lineage: Lineage | None
+    """Whose data shaped it: in words for who looks alone, for there may be a million of them."""
     unknown: str = ""
     """Why these are not known, in words that name nobody."""
 
     def __post_init__(self) -> None:
-        lines = self.lineage
-        known = type(self.model) is str and type(lines) is tuple and all(type(line) is str for line in lines)
-        if type(self.unknown) is not str or not (known or (self.model is None and lines is None)):
+        known = type(self.model) is str and isinstance(self.lineage, Lineage) and _is_small(self.lineage)
+        nothing = self.model is None and self.lineage is None
+        if type(self.unknown) is not str or not (known or nothing):
             raise StoreError("a checkpoint does not say what would be served: it was changed")
 
 
@@ -164,6 +166,17 @@ def check_marks(data: FederatedData, marks: Mapping[int, bytes | None], kept: Se
             f"{folder}: {who} {what}, and the run cannot go on without a bit lost: give it the "
             "data that it was begun with; to take data away, ask for it: unknot forget"
         )
+
+
+def _is_small(lineage: Lineage) -> bool:
+    """Whether it names no more clients, and no others, than a federation may have."""
+    return len(lineage) <= MOST_CLIENTS and all(
+        is_count(revision)
+        and is_count(block)
+        and block <= MOST_CLIENTS >> BLOCK
+        and mask.bit_length() <= WITHIN + 1
+        for (revision, block), mask in lineage.blocks.items()
+    )
 
 
 def _digests(found: object) -> bool:

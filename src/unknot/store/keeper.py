@@ -590,7 +590,7 @@ def _serves(fed: Federation) -> Serves:
     """
     try:
         model = fed.work.serve()
-        return Serves(model.digest(), tuple(model.lineage.describe(numbered)))
+        return Serves(model.digest(), model.lineage)
     except Exception as error:
         return Serves(None, None, f"the method had nothing that it could serve then ({type(error).__name__})")
 

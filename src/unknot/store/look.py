@@ -184,7 +184,10 @@ def _look(folder: str | Path, keys: str | Path | None) -> Look:
     ended = next((entry for entry in reversed(rare) if entry.kind == "ended"), None)
     over = ended is not None and last is not None and ended.number > last.number
     told = table_in(read_plain(ended.body)) if over and ended is not None else {}
-    serves = Serves(told["model"], tuple(told["lineage"])) if told else serves_at(Path(folder), named)
+    if not told:
+        serves = serves_at(Path(folder), named)
+        lines = None if serves.lineage is None else serves.lineage.describe(numbered)
+        told = {"model": serves.model, "lineage": lines, "unknown": serves.unknown}
     orders = orders_of(asked, served)
     why = dict(_kind(entry) for entry in rare if entry.kind == "refused")
     method = noted.get("method", "–")
@@ -206,9 +209,9 @@ def _look(folder: str | Path, keys: str | Path | None) -> Look:
         begun=when,
         kept=None if last is None else last.at,
         stopped=done,
-        model=None if serves.model is None else one_line(serves.model),
-        lineage=None if serves.lineage is None else _called(serves.lineage, names),
-        model_unknown=one_line(serves.unknown),
+        model=None if told["model"] is None else one_line(told["model"]),
+        lineage=None if told["lineage"] is None else _called(told["lineage"], names),
+        model_unknown=one_line(told.get("unknown", "")),
         requests=[
             *_of_file(table, when, served, set(orders.values()), names),
             *(_of(one, names, keyring, why.get(one.number, ""), orders.get(one.number)) for one in asked),
