@@ -33,7 +33,10 @@ def test_a_run_that_is_broken_off_is_resumed_to_the_bit(file, tmp_path, monkeypa
         break_off(patch, 3)
         call("run", file, "--out", tmp_path / "run", "--checkpoint", "0", code=130)
     before = shown(tmp_path / "run")
-    assert (before["state"], before["rounds"], before["model"]) == ("stopped", 2, None)
+    there = json.loads(call("run", file, "--json", "--set", "federation.rounds=2").stdout)
+    assert (before["state"], before["rounds"]) == ("stopped", 2)
+    assert (before["model"], before["lineage"]) == (there["model"], there["lineage"])
+    assert before["model_unknown"] == ""
     record = json.loads(call("resume", tmp_path / "run", "--json").stdout)
     for name in ("model", "lineage", "rounds", "costs", "scores"):
         assert record[name] == whole[name], name

@@ -90,6 +90,12 @@ def test_every_help_ends_with_what_it_exits_with(command):
     assert "130 stopped by Ctrl-C" in " ".join(last.split())
 
 
+@pytest.mark.parametrize("command", ALL)
+def test_what_keeps_a_run_says_what_it_exits_with_on_sigterm(command):
+    told = " ".join(call(command, "--help").stdout.rpartition("╯")[2].split())
+    assert ("of a run that is kept, by SIGTERM" in told) == (command in ("run", "resume"))
+
+
 @pytest.mark.parametrize("command", ["audit", "run"])
 def test_how_a_setting_is_written_stays_in_one_piece(command):
     assert " KEY=VALUE " in call(command, "--help", columns=60).stdout

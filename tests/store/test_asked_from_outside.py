@@ -145,7 +145,8 @@ def test_from_threads_through_the_inbox_with_tickets_that_say_what_became_of_the
 
     threads = [threading.Thread(target=one, args=(seed,)) for seed in range(3)]
     fed.work.observers = Observers([lambda event: over.wait(0.01)])
-    refused = fed.inbox.put(erase(77))
+    with Database.open(tmp_path / "run" / "run.db") as db:
+        refused = fed.inbox.ticket(leave(db, erase(77), keeper.keyring))
     for thread in threads:
         thread.start()
     fed.run(ROUNDS)

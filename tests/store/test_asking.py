@@ -1,11 +1,16 @@
 """Requests and words from outside: what must not be lost, and what is for a process that is gone."""
 
+import re
+from dataclasses import replace
+
 import pytest
 
-from support import ToyEngine, small_data, toy_federation
-from unknot.core.errors import RunStopped, StoreError
-from unknot.core.requests import erase
+from support import ToyEngine, small_data, toy_federation, toy_weights
+from unknot.core.errors import RequestError, RunStopped, StoreError
+from unknot.core.lineage import Lineage, Unit
+from unknot.core.requests import erase, join
 from unknot.core.written import Writer
+from unknot.federation import Federation
 from unknot.store import keeper as keeping
 from unknot.store.database import Database
 from unknot.store.entries import read_plain
@@ -141,3 +146,38 @@ def test_a_request_whose_reason_is_a_number_is_refused_and_not_made_room_for():
     out.put([[(1, None)], 2**62])
     with pytest.raises(StoreError, match="cannot be read"):
         told_of(Asked(1, "erase", out.written().content, "x", "then"))
+
+
+@pytest.mark.parametrize(
+    ("request_", "why"),
+    [
+        (erase(77), "cannot erase client 77: this federation has 4 clients"),
+        (erase([1, 77]), "cannot erase client 77: this federation has 4 clients"),
+        (join([77]), "cannot join client 77: there is data of 4 clients"),
+        (erase("Gratz"), "there is no client 'Gratz'. Did you mean 'Graz'"),
+        (erase(["Graz", 3]), "Graz is named twice"),
+        (join(["Graz", "Graz"]), "Graz is named twice"),
+    ],
+)
+def test_who_was_never_there_or_is_named_twice_is_refused_at_once_and_nothing_is_left(
+    tmp_path, request_, why
+):
+    fed = toy_federation(RFS(), small_data((5, 8, 3, 6)).replaced(names={3: "Graz"}), ToyEngine())
+    keeper = RunKeeper.create(fed, tmp_path / "run")
+    with pytest.raises(RequestError, match=f"^{re.escape(why)}"):
+        fed.inbox.put(request_)
+    assert keeper.db.asked() == []
+    keeper.close()
+
+
+def test_who_is_gone_or_only_shaped_the_start_may_still_be_asked_about(tmp_path):
+    data = small_data((5, 8, 3, 6))
+    data.erase(1)
+    start = replace(toy_weights(), lineage=Lineage([Unit(9)]))
+    fed = Federation(ToyEngine(), start, data, RFS())
+    keeper = RunKeeper.create(fed, tmp_path / "run")
+    gone, before = fed.inbox.put(erase(1)), fed.inbox.put(erase(9))
+    fed.run(1)
+    assert (gone.state, gone.why) == ("refused", "client 1 was already erased")
+    assert "the weights that this federation began with" in before.why
+    keeper.close()

@@ -9,7 +9,7 @@ import shutil
 import struct
 import time
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
@@ -17,12 +17,14 @@ from kept_runs import REQUESTS, ROUNDS, build, fast_folder, go, remove_tree
 from rich.console import Console
 
 from unknot.core.errors import StoreError, UnknotError
+from unknot.core.lineage import NOBODY, Lineage, Unit
 from unknot.core.registry import imports
 from unknot.core.requests import erase
 from unknot.core.written import MAGIC, Writer
 from unknot.experiments import kept
 from unknot.report.runs import sheet
 from unknot.store import Database, Keyring
+from unknot.store.checkpoint import Serves
 from unknot.store.entries import plain, read_event, read_named, read_plain
 from unknot.store.inbox import leave
 from unknot.store.keeper import RunKeeper
@@ -423,3 +425,61 @@ def _changed(value, **parts):
     for name, part in parts.items():
         object.__setattr__(made, name, part)
     return made
+
+
+def changed(thing, **fields):
+    """The same with other fields, past what checks them."""
+    thing = copy.copy(thing)
+    for name, value in fields.items():
+        object.__setattr__(thing, name, value)
+    return thing
+
+
+@pytest.mark.parametrize(
+    "serves",
+    [
+        None,
+        ["\x1b[2Jdigest", Lineage([Unit(1)]), ""],
+        {"model": 1},
+        changed(Serves("digest", NOBODY), model=1),
+        changed(Serves("digest", NOBODY), model=None),
+        changed(Serves("digest", NOBODY), lineage=("client 1",)),
+        changed(Serves("digest", NOBODY), lineage=Lineage([Unit(2**24 + 2**16)])),
+        changed(Serves("digest", NOBODY), lineage=Lineage.of_blocks({(0, 0): 1 << 70_000})),
+        changed(Serves("digest", NOBODY), lineage=Lineage.of_blocks({(0, 0): 1, (1, 2**70): 1})),
+    ],
+)
+def test_what_would_be_served_is_shown_of_no_state_that_says_anything_else(run, tmp_path, serves):
+    out = Writer()
+    out.put([b"", {}, (), {}, (0, b""), serves])
+    state = out.written().content
+    log = [entry for entry in log_of(run) if entry[0] != "ended"]
+    named = next(read_named(body) for kind, body in reversed(log) if kind == "checkpoint")
+    told = replace(named, state=hashlib.sha256(state).hexdigest(), stopped="")
+    forge(run, tmp_path / "run", [*but_for_checkpoints(log), ("checkpoint", plain(told))], [state])
+    found = look(tmp_path / "run")
+    assert (found.model, found.lineage) == (None, None)
+    assert "its last checkpoint cannot be read" in found.model_unknown
+
+
+def test_what_would_be_served_steers_no_terminal(run, tmp_path):
+    out = Writer()
+    out.put([b"", {}, (), {}, (0, b""), Serves("\x1b[2Jdigest", Lineage([Unit(1), Unit(99999)]))])
+    state = out.written().content
+    log = [entry for entry in log_of(run) if entry[0] != "ended"]
+    named = next(read_named(body) for kind, body in reversed(log) if kind == "checkpoint")
+    told = replace(named, state=hashlib.sha256(state).hexdigest(), stopped="")
+    forge(run, tmp_path / "run", [*but_for_checkpoints(log), ("checkpoint", plain(told))], [state])
+    found = look(tmp_path / "run")
+    assert (found.model, found.lineage) == ("?[2Jdigest", ["client 1", "client 99999"])
+
+
+def test_a_checkpoint_that_is_longer_than_any_is_not_read_to_be_looked_at(run, tmp_path):
+    log = [entry for entry in log_of(run) if entry[0] != "ended"]
+    named = next(read_named(body) for kind, body in reversed(log) if kind == "checkpoint")
+    forge(run, tmp_path / "run", log)
+    with (tmp_path / "run" / "state" / f"{named.state}.state").open("r+b") as long:
+        long.truncate(1 << 33)
+    found = look(tmp_path / "run")
+    assert (found.rounds, found.model) == (named.rounds, None)
+    assert "bytes" in found.model_unknown

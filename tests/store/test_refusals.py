@@ -6,7 +6,9 @@ import pytest
 from kept_runs import NAMES, build
 
 from unknot.core.requests import erase, join
-from unknot.store.keeper import RunKeeper
+from unknot.store.database import Database
+from unknot.store.inbox import leave
+from unknot.store.keeper import DATABASE, RunKeeper
 
 
 @pytest.fixture
@@ -17,7 +19,8 @@ def refused(tmp_path):
     fed.run(1, requests=[erase(1, round=1)])
 
     def why(request):
-        ticket = fed.inbox.put(request)
+        with Database.open(tmp_path / "run" / DATABASE) as db:  # as another process does
+            ticket = fed.inbox.ticket(leave(db, request, keeper.keyring))
         fed.run(1)
         assert ticket.state == "refused"
         return ticket.why

@@ -76,3 +76,27 @@ def test_rounds_alone_are_no_reason_to_go_through_the_log_again(kept, monkeypatc
         fed.step()
         fed.keeper.checkpoint(fed)
         assert one.look()[0].rounds == len(fed.history.rounds)
+
+
+def test_what_happens_while_one_looks_is_told_before_a_run_is_said_to_be_over(tmp_path, monkeypatch):
+    fed = toy_federation(RFS(), small_data((5, 8, 3, 6)), ToyEngine())
+    keeper = RunKeeper.create(fed, tmp_path / "run", every=0.0)
+    fed.begin(6, requests=[join([3], round=4)])
+    while len(fed.history.rounds) < 2:
+        fed.step()
+    one = Watching(tmp_path / "run")
+    one.look()
+    fed.inbox.put(erase(1))  # so that all of the folder is looked at
+
+    def ends_meanwhile(*place):
+        monkeypatch.setattr(watching, "look", look)
+        fed.resume()
+        keeper.close()
+        return look(*place)
+
+    monkeypatch.setattr(watching, "look", ends_meanwhile)
+    found, events, before = one.look()
+    told = [getattr(event, "request", event.round) for event in events]
+    assert (found.state, before) == ("finished", 0)
+    assert told == ["erase client 1", 3, 4, "join client 3", 5, 6]
+    assert one.look()[1] == []

@@ -24,7 +24,7 @@ from unknot.cli.screen import GONE, Unwritten, leave_quietly, side, streams
 from unknot.core.errors import UnknotError
 
 STOPPED = 130
-"""What a command exits with that Ctrl-C has ended."""
+"""What a command exits with that Ctrl-C has ended, or SIGTERM while it kept a run."""
 ORDER = (
     "demo",
     "new",
@@ -222,7 +222,7 @@ STATUSES = (
     "came, or one was refused; 4 most updates were set aside (of the run, since the last request, or in a "
     "cluster at its end), or it diverged, or no clients were left: the model is not what it seems; 5 the run "
     "is well, but --csv, --tensorboard, --mlflow or --wandb could not write it down to the end; 130 stopped "
-    "by Ctrl-C."
+    "by Ctrl-C, or, of a run that is kept, by SIGTERM."
 )
 
 

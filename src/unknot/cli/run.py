@@ -80,6 +80,7 @@ def run(
 @app.command(
     epilog=STATUSES.replace("2 an error", "1 the two models differ; 2 an error")
     .replace(", or one was refused", "")
+    .replace(", or, of a run that is kept, by SIGTERM", "")
     .replace(
         "what it seems;", "what it seems (with --text: the secret was not exposed, so nothing is shown);"
     )

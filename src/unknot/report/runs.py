@@ -77,7 +77,8 @@ def sheet(run: Record) -> RenderableType:
     if run["model"] is not None:
         lineage = run["lineage"]
         more = f" and {len(lineage) - FEW} more" if len(lineage) > FEW else ""
-        row("model", run["model"], f"shaped by {', '.join(lineage[:FEW]) or 'nobody'}{more}")
+        now = "" if run["stopped"] else ", as of its last checkpoint"
+        row("model", f"{run['model']}{now}", f"shaped by {', '.join(lineage[:FEW]) or 'nobody'}{more}")
     row("requests", *([_request(one) for one in run["requests"]] or [Text("none")]))
     if run["erased"]:
         row("erased", *map(_erased, run["erased"]), *_stays(run["erased"]))

@@ -13,6 +13,8 @@ import torch
 from unknot.core.data import NOBODYS, FederatedData
 from unknot.core.digests import raw
 from unknot.core.errors import StoreError
+from unknot.core.ids import MOST_CLIENTS
+from unknot.core.lineage import BLOCK, WITHIN, Lineage
 from unknot.core.written import Reader, Unreadable, Writer, plain_data
 from unknot.store.files import inside, read_whole, write_whole
 from unknot.store.rows import is_count
@@ -52,6 +54,25 @@ class Named:
             raise StoreError("an entry of the log is no checkpoint of ours: it was changed")
 
 
+@plain_data
+@dataclass(frozen=True)
+class Serves:
+    """What the federation would have served at a checkpoint: for who looks at the folder."""
+
+    model: str | None
+    """Its digest."""
+    lineage: Lineage | None
+    """Whose data shaped it: in words for who looks alone, for there may be a million of them."""
+    unknown: str = ""
+    """Why these are not known, in words that name nobody."""
+
+    def __post_init__(self) -> None:
+        known = type(self.model) is str and isinstance(self.lineage, Lineage) and _is_small(self.lineage)
+        nothing = self.model is None and self.lineage is None
+        if type(self.unknown) is not str or not (known or nothing):
+            raise StoreError("a checkpoint does not say what would be served: it was changed")
+
+
 @dataclass(frozen=True)
 class Checkpoint:
     """The content of a state file."""
@@ -65,30 +86,32 @@ class Checkpoint:
     server: Server
     head: tuple[int, bytes]
     """The number and the hash of the log's last entry before it: a log that lost its end is found by it."""
+    serves: Serves
 
     def write(self, folder: Path) -> str:
         """Put it into its place, durably; its digest."""
         out = Writer()
-        out.put([self.content, dict(self.tensors), self.ids, self.server, self.head])
+        out.put([self.content, dict(self.tensors), self.ids, self.server, self.head, self.serves])
         raw = out.written().content
         digest = hashlib.sha256(raw).hexdigest()
         write_whole(inside(folder / STATE, f"{digest}.state"), raw)
         return digest
 
     @staticmethod
-    def read(folder: Path, digest: str) -> Checkpoint:
+    def read(folder: Path, digest: str, most: int = MOST) -> Checkpoint:
+        """That of this digest, checked; a file of more than `most` bytes is refused before it is read."""
         path = inside(folder / STATE, f"{digest}.state")
-        raw = read_whole(path, MOST)
+        raw = read_whole(path, most)
         if hashlib.sha256(raw).hexdigest() != digest:
             raise StoreError(f"{path} is damaged: its bytes are not those that were written")
         try:
-            content, tensors, ids, server, head = Reader(raw).read()
+            content, tensors, ids, server, head, serves = Reader(raw).read()
             known = _digests(tensors) and _numbers(ids) and _server(server) and _head(head)
-            if not isinstance(content, bytes) or not known:
+            if not isinstance(content, bytes) or not isinstance(serves, Serves) or not known:
                 raise Unreadable("other parts")
         except (Unreadable, ValueError, TypeError) as error:
             raise StoreError(f"{path} is not a checkpoint of this version of unknot: {error}") from None
-        return Checkpoint(content, tensors, ids, server, head)
+        return Checkpoint(content, tensors, ids, server, head, serves)
 
 
 def marks_of(data: FederatedData) -> Marks:
@@ -143,6 +166,17 @@ def check_marks(data: FederatedData, marks: Mapping[int, bytes | None], kept: Se
             f"{folder}: {who} {what}, and the run cannot go on without a bit lost: give it the "
             "data that it was begun with; to take data away, ask for it: unknot forget"
         )
+
+
+def _is_small(lineage: Lineage) -> bool:
+    """Whether it names no more clients, and no others, than a federation may have."""
+    return len(lineage) <= MOST_CLIENTS and all(
+        is_count(revision)
+        and is_count(block)
+        and block <= MOST_CLIENTS >> BLOCK
+        and mask.bit_length() <= WITHIN + 1
+        for (revision, block), mask in lineage.blocks.items()
+    )
 
 
 def _digests(found: object) -> bool:

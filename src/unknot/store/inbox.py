@@ -5,11 +5,12 @@ from __future__ import annotations
 import getpass
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 
+from unknot.core.data import FederatedData
 from unknot.core.errors import RequestError, StoreError
-from unknot.core.requests import Erase, Join, Moment, Named, Request, Target
+from unknot.core.requests import Erase, Join, Moment, Named, Request, Target, numbered
 from unknot.core.written import Reader, Unreadable, Writer
 from unknot.federation.events import Served
 from unknot.federation.letterbox import Letter, Letterbox, Ticket
@@ -19,8 +20,6 @@ from unknot.store.keyring import Keyring
 from unknot.store.lock import Process
 from unknot.store.rows import REFUSED, SERVED, Asked
 from unknot.store.sample_ids import Hidden, Told, count, hide, show
-
-Number = Callable[[int | str], int]
 
 
 def leave(db: Database, request: Request, keyring: Keyring, reason: str = "", by: str | None = None) -> int:
@@ -107,9 +106,10 @@ def request_of(asked: Asked, keyring: Keyring) -> Request:
 class StoredInbox(Letterbox):
     """``fed.inbox`` of a run that is kept: what is put in is on the disk before it is taken up."""
 
-    def __init__(self, path: Path, keyring: Keyring, number: Number) -> None:
+    def __init__(self, path: Path, keyring: Keyring, data: FederatedData, before: Collection[int]) -> None:
+        """`before`: who is in none of the data, and may have shaped what the run began with."""
         super().__init__()
-        self._path, self._keyring, self._number = path, keyring, number
+        self._path, self._keyring, self._data, self._before = path, keyring, data, before
         self._process = Process()
         self._tickets: dict[int, Ticket] = {}
         self.closed = False
@@ -118,7 +118,7 @@ class StoredInbox(Letterbox):
         """Raises where the folder is another one by now."""
 
     def put(self, request: Request | Named) -> Ticket:
-        """Ask for something, from any thread."""
+        """Ask for something, from any thread. Raises `RequestError` where it names who was never there."""
         if not isinstance(request, Erase | Join | Named):
             raise RequestError(f"what is asked for is unknot.erase(...) or unknot.join(...), not {request!r}")
         if not request.at.now:
@@ -131,7 +131,8 @@ class StoredInbox(Letterbox):
                 f"{self._path.parent} was let go of (close), and may be another run by now: build the "
                 "federation again for its folder (store=), or ask by unknot forget"
             )
-        made = self._by_number(request) if isinstance(request, Named) else request
+        made = request.resolve(self._data) if isinstance(request, Named) else request
+        self._check_known(made)
         if self.guard is not None:
             self.guard()
         with self._lock:
@@ -161,11 +162,18 @@ class StoredInbox(Letterbox):
                 self._tickets[number] = ticket
             return ticket
 
-    def _by_number(self, request: Named) -> Request:
-        told = {self._number(client): samples for client, samples in request.clients}
-        if request.kind == "join":
-            return Join(tuple(told), request.at)
-        return Erase(tuple(Target(client, told[client]) for client in sorted(told)), request.at)
+    def _check_known(self, request: Request) -> None:
+        """A run's clients are known from its beginning: nobody else comes by the time it is taken up."""
+        if isinstance(request, Erase):
+            named, others = [target.client for target in request.targets], self._before
+        else:
+            named, others = list(request.clients), ()
+        for client in named:
+            if client in self._data or client in self._data.erased or client in others:
+                continue
+            what = "there is data of" if isinstance(request, Join) else "this federation has"
+            asked = "join" if isinstance(request, Join) else "erase"
+            raise RequestError(f"cannot {asked} {numbered(client)}: {what} {len(self._data)} clients")
 
     def take(self) -> list[Letter]:
         """Nothing: the keeper takes them from the database."""

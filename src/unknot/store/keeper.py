@@ -24,7 +24,7 @@ from unknot.federation.interrupts import check_now
 from unknot.federation.letterbox import Letter
 from unknot.federation.parts import of_each_client
 from unknot.store import erasing, older, sample_ids, sealed
-from unknot.store.checkpoint import STATE, Checkpoint, Named, marks_of
+from unknot.store.checkpoint import STATE, Checkpoint, Named, Serves, marks_of
 from unknot.store.compare import noted
 from unknot.store.database import Database
 from unknot.store.entries import plain, read_named
@@ -200,7 +200,8 @@ class RunKeeper:
     def _attach(self, fed: Federation) -> None:
         fed.keeper = self
         self.place.close_with(fed)
-        fed.inbox = inbox = StoredInbox(self.folder / DATABASE, self.keyring, fed.data.number)
+        before = fed.state.initial.lineage.clients | fed.state.select_knows.clients
+        fed.inbox = inbox = StoredInbox(self.folder / DATABASE, self.keyring, fed.data, before)
         inbox.guard = self.place.check
         self.place.when_closed(partial(setattr, inbox, "closed", True))
         self._due = time.monotonic() + self.every
@@ -309,6 +310,7 @@ class RunKeeper:
         self.db.check()
         self._look_back()
         self.unkept.note(fed)
+        serves = _serves(fed)
         written = form.write(fed)
         for lasting in (True, False):  # apart: what lasts is not written again with what does not
             items = {
@@ -319,7 +321,7 @@ class RunKeeper:
             self.vault.put(items)
         owners = {digest: kept.owner for digest, kept in written.tensors.items()}
         ids = self.unkept.note_ids(fed)
-        found = Checkpoint(written.content, owners, ids, self.unkept.server, self.db.head())
+        found = Checkpoint(written.content, owners, ids, self.unkept.server, self.db.head(), serves)
         self.check()  # what came before may have taken long
         state = found.write(self.folder)
         named = self._named(fed, state)
@@ -392,3 +394,15 @@ class RunKeeper:
         if self._rest and self.db.truncate(within):
             self.db.append([(EMPTIED, plain({}))])
             self._rest = False
+
+
+def _serves(fed: Federation) -> Serves:
+    """What would be served now. A method that cannot say so is kept all the same.
+
+    What it says of that is left out: it may name clients.
+    """
+    try:
+        model = fed.work.serve()
+        return Serves(model.digest(), model.lineage)
+    except Exception as error:
+        return Serves(None, None, f"the method had nothing that it could serve then ({type(error).__name__})")

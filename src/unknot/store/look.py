@@ -16,7 +16,7 @@ from typing import Any
 
 from unknot.core.errors import ConfigError, StoreError, UnknotError
 from unknot.core.requests import numbered
-from unknot.store.checkpoint import STATE
+from unknot.store.checkpoint import STATE, Checkpoint, Named, Serves
 from unknot.store.database import Database
 from unknot.store.entries import orders_of, read_named, read_plain, served_in
 from unknot.store.erasing import EACH, stays
@@ -44,6 +44,9 @@ from unknot.store.words import PAUSED, PAUSING, WORDS, heard_since, standing
 RUNNING, STOPPED, FINISHED = "running", "stopped", "finished"
 RARE = ("resumed", "stopped", "erased", EMPTIED, "ended", "refused")
 """Entries of the log of which there are few."""
+TRIES = 3
+MOST = 1 << 28
+"""So many bytes of a checkpoint are read to look at it: nobody has checked the folder that it lies in."""
 
 
 @dataclass(frozen=True)
@@ -75,8 +78,10 @@ class Look:
     stopped: str
     """Why it is over; nothing while it is not."""
     model: str | None
-    """The digest of what is served, where the run is over."""
+    """The digest of what is served: at the end, or, of a run that is not over, at its last checkpoint."""
     lineage: list[str] | None
+    model_unknown: str
+    """Why there is no `model`; nothing where there is one."""
     requests: list[Wanted]
     erased: list[dict[str, Any]]
     """What was removed from the disk, an erasure each, with when; and what stays, and why."""
@@ -103,9 +108,16 @@ class Look:
 
 
 def look(folder: str | Path, keys: str | Path | None = None) -> Look:
-    """All that can be said of a run without running it; names where there are `keys` to open them."""
+    """All that can be said of a run without running it; names where there are `keys` to open them.
+
+    Its last checkpoint may be gone before it is read, where a process goes on with the run: then again.
+    """
     try:
-        return _look(folder, keys)
+        for _ in range(TRIES):
+            found = _look(folder, keys)
+            if not found.model_unknown or found.holder is None:
+                break
+        return found
     except UnknotError:
         raise
     except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
@@ -136,6 +148,10 @@ def _look(folder: str | Path, keys: str | Path | None) -> Look:
     ended = next((entry for entry in reversed(rare) if entry.kind == "ended"), None)
     over = ended is not None and last is not None and ended.number > last.number
     told = table_in(read_plain(ended.body)) if over and ended is not None else {}
+    if not told:
+        serves = serves_at(Path(folder), named)
+        lines = None if serves.lineage is None else serves.lineage.describe(numbered)
+        told = {"model": serves.model, "lineage": lines, "unknown": serves.unknown}
     orders = orders_of(asked, served)
     why = dict(refusal_in(entry) for entry in rare if entry.kind == "refused")
     method = noted.get("method", "–")
@@ -157,8 +173,9 @@ def _look(folder: str | Path, keys: str | Path | None) -> Look:
         begun=when,
         kept=None if last is None else last.at,
         stopped=done,
-        model=one_line(told["model"]) if over else None,
-        lineage=_called(told["lineage"], names) if over else None,
+        model=None if told["model"] is None else one_line(told["model"]),
+        lineage=None if told["lineage"] is None else _called(told["lineage"], names),
+        model_unknown=one_line(told.get("unknown", "")),
         requests=[
             *of_file(table, when, served, set(orders.values()), names),
             *(
@@ -170,6 +187,16 @@ def _look(folder: str | Path, keys: str | Path | None) -> Look:
         sizes=sizes(folder, keys),
         resumed=sum(before != after for before, after in pairwise(steps)),
     )
+
+
+def serves_at(folder: Path, named: Named | None) -> Serves:
+    """What would have been served at a checkpoint, as it says itself: no code of the run's, and no data."""
+    if named is None:
+        return Serves(None, None, "nothing was kept yet")
+    try:
+        return Checkpoint.read(folder, named.state, MOST).serves
+    except StoreError as error:
+        return Serves(None, None, f"its last checkpoint cannot be read: {error}")
 
 
 def runs(folder: str | Path, deep: int = 4) -> list[tuple[Path, str]]:

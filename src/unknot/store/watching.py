@@ -29,8 +29,21 @@ class Watching:
     def look(self) -> tuple[Look, list[Event], int]:
         """Where the run stands, and the events since the look before; at first, the last few.
 
-        With how many requests had been served before these events.
+        With how many requests had been served before these events. Of a run that ends meanwhile, they are
+        all that it leaves.
         """
+        found, events, before = self._look()
+        while found.state != RUNNING and self._behind():
+            found, more, _ = self._look()
+            events += more
+        return found, events, before
+
+    def _behind(self) -> bool:
+        """Whether the log has more by now than was gone through."""
+        with Database.open(database(self._folder), readonly=True) as db:
+            return db.head()[0] > self._number
+
+    def _look(self) -> tuple[Look, list[Event], int]:
         held = holder(self._folder)
         with Database.open(database(self._folder), readonly=True) as db:
             number, asked = db.head()[0], db.asked()
@@ -41,7 +54,7 @@ class Watching:
             else:
                 new = [entry for entry in db.entries(self._number) if entry.number <= number]
             events = [e for one in new if one.kind == "event" and (e := read_event(one.body)) is not None]
-            events = self._in_order(db, events)
+            events = self._in_order(db, events, number)
             self._served += _requests(events)
             events = events[-FEW:] if self._found is None else events
         plain = all(entry.kind in ("event", "checkpoint") for entry in new) and all(
@@ -54,15 +67,18 @@ class Watching:
         self._number, self._asked = number, asked
         return self._found, events, self._served - _requests(events)
 
-    def _in_order(self, db: Database, events: list[Event]) -> list[Event]:
-        """As they happened: with a checkpoint, requests are logged before rounds; who is there has a name."""
+    def _in_order(self, db: Database, events: list[Event], number: int) -> list[Event]:
+        """As they happened: with a checkpoint, requests are logged before rounds; who is there has a name.
+
+        They are those up to the entry of this `number`: the run may have kept more meanwhile.
+        """
         served = [event for event in events if isinstance(event, Served)]
-        last = db.last("checkpoint")
-        if not served or last is None:
+        kept = [entry for entry in db.latest("checkpoint", FEW) if entry.number <= number]
+        if not served or not kept:
             return events
         names = shown_names(db, self._folder, self._keys)
         rounds = [event for event in events if isinstance(event, Round)]
-        before = read_named(last.body).rounds - len(rounds)
+        before = read_named(kept[-1].body).rounds - len(rounds)
         found: list[tuple[tuple[int, bool], Event]]
         found = [((before + place, True), event) for place, event in enumerate(rounds)]
         found += [((event.place, False), replace(event, request=told(event, names))) for event in served]
@@ -74,11 +90,22 @@ def _requests(events: list[Event]) -> int:
 
 
 def _moved(found: Look, held: Holder | None, checkpoint: list[Entry]) -> Look:
-    """The same run after another checkpoint, if there is one, and nothing but rounds."""
+    """The same run after another checkpoint, if there is one, and nothing but rounds.
+
+    What it would serve by now is not looked for: that stands in the checkpoint itself, which may be long.
+    """
     for entry in checkpoint:
         named = read_named(entry.body)
         state = RUNNING if held else FINISHED if named.stopped else STOPPED
         found = replace(
-            found, rounds=named.rounds, time=named.time, kept=entry.at, stopped=named.stopped, state=state
+            found,
+            rounds=named.rounds,
+            time=named.time,
+            kept=entry.at,
+            stopped=named.stopped,
+            state=state,
+            model=None,
+            lineage=None,
+            model_unknown="it was not looked for",
         )
     return found
