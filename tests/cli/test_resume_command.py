@@ -10,6 +10,7 @@ from kept_commands import break_off, call, shown, write_towns
 from unknot.core.requests import erase, join
 from unknot.core.saved import load_model
 from unknot.experiments import Experiment, kept
+from unknot.federation import Federation
 
 pytest.importorskip("cryptography")
 
@@ -90,24 +91,35 @@ def test_the_same_command_after_a_crash_adds_nothing(file, tmp_path, monkeypatch
     assert shown(out)["rounds"] == 6
 
 
+@pytest.mark.parametrize("asked_as_they_end", [False, True])
 def test_the_same_command_after_a_crash_before_its_results_adds_nothing_and_writes_them(
-    file, tmp_path, monkeypatch
+    file, tmp_path, monkeypatch, asked_as_they_end
 ):
-    out, more = tmp_path / "run", ("--rounds", "3")
+    out, more, ends = tmp_path / "run", ("--rounds", "3"), Federation._go_on
+
+    def asked(fed, *given):
+        history = ends(fed, *given)
+        if not history.served:
+            fed.inbox.put(erase(1))
+        return history
+
     call("run", file, "--out", out, "--quiet")
     with monkeypatch.context() as patch:
         patch.setattr("unknot.cli.resume.leave", lambda *_, **__: os._exit(9))
+        if asked_as_they_end:  # it is served, and trained for by the rule
+            patch.setattr(Federation, "_go_on", asked)
         child = os.fork()
         if not child:
             call("resume", out, *more, "--quiet")
             os._exit(0)
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
-    assert shown(out)["rounds"] == 6
+    rounds = 9 if asked_as_they_end else 6
+    assert shown(out)["rounds"] == rounds
     assert "trained before" in call("resume", out, *more).output
-    assert shown(out)["rounds"] == 6
+    assert shown(out)["rounds"] == rounds
     assert json.loads((out / "record.json").read_text())["model"] == shown(out)["model"]
     call("resume", out, *more, "--quiet")  # once they are there, it is more that is asked for
-    assert shown(out)["rounds"] == 9
+    assert shown(out)["rounds"] == rounds + 3
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ import os
 import signal
 import threading
 import time
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from kept_runs import ROUNDS, build, story
 
 from unknot.core.errors import StoreError
 from unknot.core.requests import erase
-from unknot.store import Database, Keyring, Vault
+from unknot.store import Database, Keyring, Vault, access
 from unknot.store.entries import plain
 from unknot.store.inbox import leave
 from unknot.store.keeper import RunKeeper
@@ -206,3 +207,19 @@ def test_a_process_that_is_forked_while_a_thread_is_in_the_database_can_let_go_o
         for thread in threads:
             thread.join()
     assert not any(ends)
+
+
+def test_a_database_that_is_opened_while_they_are_counted_is_no_error(tmp_path, monkeypatch):
+    class Grows(weakref.WeakSet):
+        left = 2
+
+        def __iter__(self):
+            if Grows.left:
+                Grows.left -= 1
+                raise RuntimeError("Set changed size during iteration")
+            return super().__iter__()
+
+    monkeypatch.setattr(access, "_OPEN", Grows())
+    with Database.create(tmp_path / "run.db") as made:
+        assert access._open() == [made]
+    assert not Grows.left

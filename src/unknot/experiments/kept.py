@@ -176,8 +176,7 @@ def go_on(fed: Federation, rounds: int | None = None) -> History:
 
 def was_last(fed: Federation, rounds: int) -> bool:
     """Whether a run that is over was last asked for just so many more rounds."""
-    stint = fed._stint
-    return stint is not None and bool(stint.stopped) and stint.more and stint.length == Length(rounds)
+    return fed._stint is not None and fed._stint.was_more_by(Length(rounds))
 
 
 def last_round(fed: Federation, rounds: int | None = None) -> int | None:

@@ -29,5 +29,12 @@ class Stint:
 
     def is_more_by(self, length: Length | None) -> bool:
         """Whether just so much more than the rule asks for is under way, or was done and led to what is."""
-        done = self.length if self.more else self.after
-        return not self.stopped and done is not None and done == length
+        return not self.stopped and self._more is not None and self._more == length
+
+    def was_more_by(self, length: Length) -> bool:
+        """Whether just so much more than the rule asks for was done last, and all that it led to."""
+        return bool(self.stopped) and self._more == length
+
+    @property
+    def _more(self) -> Length | None:
+        return self.length if self.more else self.after

@@ -179,12 +179,21 @@ _OPENING = threading.RLock()  # while a connection is made, which nobody else kn
 _forking = threading.local()
 
 
+def _open() -> list[Access]:
+    """All that are open now; another thread may be opening one."""
+    while True:
+        try:
+            return list(_OPEN)
+        except RuntimeError:  # one came while they were counted
+            continue
+
+
 def _close_inherited(path: Path) -> None:
     """Before a forked process opens a file itself, it closes the copy of its parent's connection.
 
     SQLite remembers which locks a process has on a file: a child would believe that it has its parent's.
     """
-    for one in [db for db in _OPEN if db.path == path and not db._process.here and not db._closed]:
+    for one in [db for db in _open() if db.path == path and not db._process.here and not db._closed]:
         if one._inside:
             raise StoreError(
                 f"{path} was being written when this process was forked, and cannot be opened in it: start "
@@ -196,9 +205,9 @@ def _close_inherited(path: Path) -> None:
 def _before_fork() -> None:
     """Have no thread within SQLite: what it locks in memory then, nobody would unlock in the child."""
     _forking.held = []
-    _take(db._turn for db in list(_OPEN))
+    _take(db._turn for db in _open())
     _take([_OPENING])  # not sooner: a connection may be made in a turn
-    _take(db._turn for db in list(_OPEN))  # those that were made meanwhile
+    _take(db._turn for db in _open())  # those that were made meanwhile
 
 
 def _take(turns: Iterable[threading.RLock]) -> None:
