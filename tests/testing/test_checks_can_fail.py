@@ -110,6 +110,13 @@ class Remembers(RFS):
         return [replace(job, key=job.key.child(seen)) for job in super().jobs(desk, lane, client)]
 
 
+class CountsWhoAsks(RFS):
+    def serve(self, desk):
+        notes = desk.lanes["global"].notes
+        notes["asked"] = notes.get("asked", 0) + 1
+        return super().serve(desk)
+
+
 class DrawsWithoutAKey(RFS):
     def jobs(self, desk, lane, client):
         drawn = int(np.random.default_rng().integers(1 << 30))
@@ -228,6 +235,7 @@ BROKEN = {
     CountsItself: "goes on as it would have: NotPlain: the method's CountsItself.turn is not what it was",
     AsksTheLargest: "what is served does not depend on what was erased: with no samples",
     Remembers: "one federation does not notice another, synchronous: weights differ by up to",
+    CountsWhoAsks: "synchronous: to ask for the model changes nothing: serve changes what the",
     DrawsWithoutAKey: "the same run gives the same bits, synchronous",
     DoesNothing: "ForbiddenLineageError|UnknotError",
     HoldsRows: r"what is erased is gone: numbers of erased samples are still held, as a tensor of shape",

@@ -20,7 +20,7 @@ from unknot.core.requests import Erase, Request, Target, erase, join
 from unknot.core.training import Recipe
 from unknot.core.written import NotPlain, Writer
 from unknot.experiments import simulate
-from unknot.federation import Federation, Guarantee, History, Lane, Method
+from unknot.federation import Federation, Guarantee, History, Lane, Method, form
 from unknot.select import Balanced
 from unknot.testing.interrupted import goes_on
 from unknot.testing.reach import reached
@@ -104,8 +104,8 @@ def check_method(
     """Put a method through requests of every kind, at synchronous and buffered paces; raise if it fails.
 
     Of every method: the erased data is out of reach, nothing that it shaped is served, the same run gives
-    the same bits, one federation does not notice another, and a run can be broken off at any step and gone
-    on with elsewhere. Of an exact one: runs that differ in the
+    the same bits, one federation does not notice another, a run can be broken off at any step and gone
+    on with elsewhere, and to ask for the model changes nothing. Of an exact one: runs that differ in the
     erased data alone serve the same bits. Of another: if they do not, what was let pass is on record. Both
     with a selector that knows clients and an aggregator that has a state as well. A pace, and
     that aggregator, may be refused by a `ConfigError`.
@@ -120,6 +120,7 @@ def check_method(
     accepted = trial.paces()
     trial.leaves_others_alone(isolated)
     for pace in accepted:
+        trial.is_asked_at_any_moment(pace)
         trial.repeats_itself(pace)
         trial.as_if_never_there(pace, never_had)
         trial.forgets(pace)
@@ -242,6 +243,17 @@ class _Trial:
             return self.open(self.data, self.worlds[pace], copy.deepcopy(self.untouched))
 
         goes_on(self.checks, pace, build, script.rounds, script.requests)
+
+    def is_asked_at_any_moment(self, pace: str) -> None:
+        """A run that is kept asks for its model at each checkpoint, which comes by the clock."""
+        check = f"{pace}: to ask for the model changes nothing"
+        with self.checks.during(check):
+            fed, _ = self.serve(self.scripts["requests in a row"], self.data, self.worlds[pace])
+            before = form.write(fed)
+            fed.work.serve()
+            after = form.write(fed)
+        same = before.content == after.content and before.tensors.keys() == after.tensors.keys()
+        self.checks.hold(check, same, "serve changes what the method remembers: do that in absorb")
 
     def with_other_parts(self) -> None:
         """The same with a selector that knows clients, and with an aggregator that has a state."""
