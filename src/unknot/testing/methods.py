@@ -15,7 +15,7 @@ from torch import nn
 from unknot.audit import gap, variants
 from unknot.core.data import FederatedData
 from unknot.core.ensemble import Model
-from unknot.core.errors import ConfigError, ErasedDataError
+from unknot.core.errors import ConfigError, ErasedDataError, UnknotError
 from unknot.core.requests import Erase, Request, Target, erase, join
 from unknot.core.training import Recipe
 from unknot.core.written import NotPlain, Writer
@@ -249,9 +249,12 @@ class _Trial:
         check = f"{pace}: to ask for the model changes nothing"
         with self.checks.during(check):
             fed, _ = self.serve(self.scripts["requests in a row"], self.data, self.worlds[pace])
-            before = form.write(fed)
-            fed.work.serve()
-            after = form.write(fed)
+            try:
+                before = form.write(fed)
+                fed.work.serve()
+                after = form.write(fed)
+            except UnknotError:
+                return  # another check says it better
         same = before.content == after.content and before.tensors.keys() == after.tensors.keys()
         self.checks.hold(check, same, "serve changes what the method remembers: do that in absorb")
 
