@@ -75,3 +75,20 @@ def test_a_line_below_another_one_has_its_colour_in_the_legend(tmp_path):
     with Image.open(tmp_path / "a.png") as picture:
         found = {colour for _, colour in picture.convert("RGB").getcolors()}
     assert tuple(bytes.fromhex(COLOURS[2][1:])) in found
+
+
+@pytest.mark.parametrize("width", [9.0, 9.6, 10.2])
+def test_the_layout_is_settled_when_a_picture_is_written(tmp_path, width):
+    """Ticks go by the length of an axis, which goes by their labels: a last one must not be cut off."""
+    pytest.importorskip("matplotlib")
+    figure_of, style = load_matplotlib()
+    with style:
+        figure = figure_of(figsize=(width, 6.0), layout="constrained")
+        for place, axes in enumerate(figure.subplots(2, 3).flat):
+            axes.plot([0, 1200 if place == 2 else 400], [10, 60])
+        save(figure, [tmp_path / "picture.png"], "digest")
+        ticks = [list(axes.get_xticks()) for axes in figure.axes]
+        ends = [axes.get_position().x1 for axes in figure.axes]
+        figure.draw_without_rendering()
+    assert [list(axes.get_xticks()) for axes in figure.axes] == ticks
+    assert [axes.get_position().x1 for axes in figure.axes] == pytest.approx(ends, abs=1e-4)

@@ -78,11 +78,24 @@ def drawn_from(file: Path) -> str | None:
 
 def save(figure: Any, files: Iterable[str | Path], shows: str) -> None:
     """Write a figure of matplotlib to files (.png, .svg), with the digest of what it `shows`."""
+    _settle_ticks(figure)
     for file in files:
         if str(file).endswith(".svg"):
             figure.savefig(file, metadata={"Date": None})
         else:
             Path(file).write_bytes(_small(figure, shows))
+
+
+def _settle_ticks(figure: Any) -> None:
+    """Ticks go by an axis's length, and the layout by their labels: once they are fixed, labels are whole."""
+    from matplotlib.ticker import AutoLocator
+
+    figure.draw_without_rendering()
+    for axes in figure.axes:
+        if isinstance(axes.xaxis.get_major_locator(), AutoLocator):
+            low, high = sorted(axes.get_xlim())
+            axes.set_xticks([tick for tick in axes.get_xticks() if low <= tick <= high])
+    figure.draw_without_rendering()
 
 
 def _small(figure: Any, shows: str) -> bytes:
