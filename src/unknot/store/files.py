@@ -1,7 +1,7 @@
 """Files that are whole or not there, and gone when they are removed.
 
 A file is written beside its place, synced and renamed into it: a crash leaves the old one or the new one.
-Folders and  files are opened without following symbolic links, so that what is done stays in the folder.
+Folders and files are opened without following symbolic links, so that what is done stays in the folder.
 """
 
 from __future__ import annotations
