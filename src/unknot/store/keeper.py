@@ -413,7 +413,7 @@ def _serves(fed: Federation) -> Serves:
     What it says of that is left out: it may name clients.
     """
     try:
-        model = fed.work.serve()
+        model = fed.work.would_serve()
         return Serves(model.digest(), model.lineage)
     except Exception as error:
         return Serves(None, None, f"the method had nothing that it could serve then ({type(error).__name__})")
