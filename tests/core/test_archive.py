@@ -108,6 +108,16 @@ def test_an_answer_outlives_the_erasure_of_whoever_shaped_the_question_only_if_i
     assert memo.get(job(ledger, 1, bits), DATA) is None
 
 
+def test_who_only_looks_at_an_answer_does_not_keep_it_from_being_dropped():
+    ledger, bits = Ledger(), toy_weights()
+    memo = Memo(ledger)
+    memo.put(job(ledger, 0, Weights(bits.vector, bits.layout, Lineage([Unit(3)]))).done(bits.vector, 5, 0.0))
+    ledger.forbid(3)
+    with memo.unrecorded():
+        assert memo.get(job(ledger, 0, bits), DATA) is not None
+    assert memo.purge() == 1
+
+
 def test_whoever_reads_what_is_kept_is_known_to_have_read_it():
     """In an archive, a memo, and among keepsakes, there without what is forbidden."""
     ledger, bits = Ledger(), toy_weights()

@@ -71,6 +71,7 @@ def build(
     engine=None,
     at_once: int = 4,
     per_sample: float = 0.1,
+    observers=(),
 ) -> Federation:
     """A federation, always the same."""
     method = METHODS[name]()
@@ -82,7 +83,7 @@ def build(
     if selector is not None:
         options["select"] = SELECTORS[selector]()
     data = small_data(SIZES).replaced(names=NAMES) if data is None else data
-    return toy_federation(method, data, engine or ToyEngine(), **options)
+    return toy_federation(method, data, engine or ToyEngine(), observers=observers, **options)
 
 
 def story(history) -> dict:

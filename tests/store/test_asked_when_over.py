@@ -217,6 +217,50 @@ def test_more_rounds_that_led_to_what_is_under_way_are_not_added_again(tmp_path)
     assert resumed(tmp_path / "run", 3)[0] == 4 + 3 + 4 + 3
 
 
+def gone_before_it_returns(folder, rounds, monkeypatch):
+    """All rounds are trained and kept; who asked for them never gets them."""
+
+    def gone(*_):
+        raise Gone
+
+    with monkeypatch.context() as patch:
+        patch.setattr(RunKeeper, "ended", gone)
+        assert resumed(folder, rounds) is None
+
+
+def test_more_rounds_that_who_asked_never_got_are_given_and_not_added_again(tmp_path, monkeypatch):
+    over(tmp_path / "run", 4)
+    gone_before_it_returns(tmp_path / "run", 3, monkeypatch)
+    assert resumed(tmp_path / "run", 3) == (4 + 3, build().run(7).model.digest())
+    assert resumed(tmp_path / "run", 3)[0] == 4 + 3 + 3  # those were got: these are more
+
+
+def test_what_comes_before_they_are_asked_for_again_is_served_by_the_rule(tmp_path, monkeypatch):
+    over(tmp_path / "run", 4)
+    gone_before_it_returns(tmp_path / "run", 3, monkeypatch)
+    ask(tmp_path / "run", erase(1))
+    assert resumed(tmp_path / "run", 3, until=9) is None
+    assert resumed(tmp_path / "run", 3)[0] == 4 + 3 + 4
+
+
+def test_rounds_that_were_got_are_so_after_a_later_checkpoint_too(tmp_path):
+    over(tmp_path / "run", 4)
+    fed = again(tmp_path / "run")
+    fed.resume(3)
+    fed.keeper.checkpoint(fed)  # as a pause makes one
+    fed.keeper.close()
+    assert resumed(tmp_path / "run", 3)[0] == 4 + 3 + 3
+
+
+def test_rounds_that_were_made_step_by_step_were_got():
+    fed = build()
+    fed.run(4)
+    fed.begin(3)
+    while not fed.over:
+        fed.step()
+    assert len(fed.resume(3).rounds) == 4 + 3 + 3
+
+
 def test_what_was_under_way_is_ended_before_there_is_more(tmp_path):
     broken_off(tmp_path / "run", 5)
     assert resumed(tmp_path / "run", 5, until=3) is None

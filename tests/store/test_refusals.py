@@ -9,6 +9,8 @@ from unknot.core.requests import erase, join
 from unknot.store.database import Database
 from unknot.store.inbox import leave
 from unknot.store.keeper import DATABASE, RunKeeper
+from unknot.store.look import look
+from unknot.store.wanted import outcome
 
 
 @pytest.fixture
@@ -53,3 +55,22 @@ def test_a_refusal_is_told_once_by_its_number(refused, caplog):
         f"request {number} was refused: {NAMES[client]} is a member already"
         for number, client in ((1, 2), (2, 3))
     ]
+
+
+def test_who_was_erased_meanwhile_is_told_so_where_no_key_is_left_to_seal_it_under(tmp_path):
+    asked = []
+
+    def ask_again(event):
+        if getattr(event, "kind", "") == "erase":  # the client's key is still there
+            with Database.open(tmp_path / "run" / DATABASE) as db:
+                asked.append(leave(db, erase(1), keeper.keyring, "once more"))
+
+    fed = build(observers=[ask_again])
+    keeper = RunKeeper.create(fed, tmp_path / "run")
+    fed.run(2, requests=[erase(1, round=1)])
+    keeper.close()
+    (shown,) = look(tmp_path / "run").requests
+    with Database.open(tmp_path / "run" / DATABASE, readonly=True) as db:
+        waited_for = outcome(tmp_path / "run", db.request(asked[0]))
+    for found in (shown, waited_for):
+        assert (found.number, found.state, found.refused) == (asked[0], "refused", "already erased")

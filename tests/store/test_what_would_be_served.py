@@ -1,9 +1,11 @@
 """What a run would serve at its last checkpoint is said by its folder alone, whether it is over or not."""
 
 import pytest
-from kept_runs import NAMES, build
+from kept_runs import NAMES, build, story
 
+from support import ToyEngine, small_data, toy_federation
 from unknot.core.requests import erase
+from unknot.federation import Guarantee
 from unknot.store.database import Database
 from unknot.store.entries import read_named
 from unknot.store.keeper import RunKeeper
@@ -135,3 +137,56 @@ def test_who_looks_on_never_has_that_of_an_earlier_checkpoint(tmp_path):
     fed.step()
     assert watching.look()[0].model in (None, fed.model.digest())
     keeper.close()
+
+
+class Blends(RFS):
+    """Serves the model blended with a snapshot of every third round, which stays through erasures."""
+
+    name, guarantee = "blends", Guarantee.APPROXIMATE
+
+    def absorb(self, desk, lane, updates):
+        super().absorb(desk, lane, updates)
+        if lane.rounds % 3 == 2:
+            desk.keepsakes.put("old", None, lane.nodes["global"].weights)
+
+    def serve(self, desk):
+        now = super().serve(desk)
+        old = desk.keepsakes.get("old")
+        return now if old is None or not desk.trained(now) else now * 0.5 + old * 0.5
+
+
+class Busy(RFS):
+    """Serves the model, for which it draws, and has a client train: that is nothing to remember."""
+
+    def serve(self, desk):
+        lane = desk.lanes["global"]
+        desk.ledger.draw(0, desk.ids(0)[:1])
+        desk.train_apart([desk.job(lane, lane.nodes["global"], 0)])
+        return super().serve(desk)
+
+
+@pytest.mark.parametrize("method", [Blends, Busy])
+def test_to_look_what_would_be_served_leaves_no_record(method, tmp_path):
+    def ended(folder=None):
+        fed = toy_federation(method(), small_data(), ToyEngine(), evaluate_every=0)
+        keeper = None if folder is None else RunKeeper.create(fed, folder, every=0.0)
+        told = story(fed.run(9, requests=[erase(1, round=4)]))
+        if keeper is not None:
+            keeper.close()
+        return told, fed.state.ledger.entries()
+
+    assert ended(tmp_path / "run") == ended()
+
+
+def test_it_says_what_would_be_let_pass_for_it(tmp_path):
+    fed = toy_federation(Blends(), small_data(), ToyEngine(), evaluate_every=0)
+    keeper = RunKeeper.create(fed, tmp_path / "run", every=0.0)
+    fed.begin(9, requests=[erase(1, round=4)])
+    while not (fed.history.served and fed.lanes["global"].rounds == 5):
+        fed.step()
+    keeper.close()
+    found = look(tmp_path / "run")
+    assert not fed.state.waived
+    assert found.model == fed.model.digest()
+    assert found.lineage == fed.model.lineage.describe()
+    assert fed.state.waived  # for here it was given out

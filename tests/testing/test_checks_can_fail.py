@@ -117,6 +117,16 @@ class CountsWhoAsks(RFS):
         return super().serve(desk)
 
 
+class StoresOnFirstAsking(RFS):
+    """What is stored depends on when somebody asked; to ask twice changes no more."""
+
+    def serve(self, desk):
+        name = ("served", desk.lanes["global"].version)
+        if name not in desk.archive:
+            desk.archive[name] = super().serve(desk)
+        return desk.archive[name]
+
+
 class DrawsWithoutAKey(RFS):
     def jobs(self, desk, lane, client):
         drawn = int(np.random.default_rng().integers(1 << 30))
@@ -236,6 +246,7 @@ BROKEN = {
     AsksTheLargest: "what is served does not depend on what was erased: with no samples",
     Remembers: "one federation does not notice another, synchronous: weights differ by up to",
     CountsWhoAsks: "synchronous: to ask for the model changes nothing: serve changes what the",
+    StoresOnFirstAsking: "synchronous: to ask for the model changes nothing: serve changes what the",
     DrawsWithoutAKey: "the same run gives the same bits, synchronous",
     DoesNothing: "ForbiddenLineageError|UnknotError",
     HoldsRows: r"what is erased is gone: numbers of erased samples are still held, as a tensor of shape",

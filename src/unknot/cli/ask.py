@@ -254,7 +254,8 @@ def _wait(folder: Path, number: int, keys: Path | None) -> None:
                 gone += f", but for old pages of run.db: {STILL_READ}"
         screen().print(Text(f"served{place}{gone}"), soft_wrap=True)
         return
-    why = f"refused: {found.refused or 'why is sealed; name the keys with --keys'}"
+    sealed = "why is sealed; name the keys with --keys" if asked.outcome else "why is not kept"
+    why = f"refused: {found.refused or sealed}"
     if found.state != "refused":
         why = f"the run ended before it was served. To have it served: {naming.again_in(folder, keys)}"
     side().print(Text(why))

@@ -117,15 +117,15 @@ def _resume(folder: Path, rounds: int | None, overrides: list[str], own_code: bo
             for text in keeper.said:
                 warn(text)
             steps, before = fed.steps, 0 if fed.history is None else len(fed.history.rounds)
-            late = rounds is not None and kept.was_last(fed, rounds) and not _of_its_end(folder, found.model)
-            if late:
+            if not _of_its_end(folder, found.model):
+                kept.not_given(fed)
+            if rounds is not None and kept.owes(fed, rounds):
                 text = f"the {rounds} more rounds were trained before, and are not trained again"
                 side(asked.silent).print(Text(f"{text}: what they lead to is written now"))
-                rounds = None
             live = telling.live = Live(side(asked.silent or over), kept.last_round(fed, rounds))
             with warnings_told(), live, plain_alone():
                 history = kept.go_on(fed, rounds)
-            idle = rounds is None and not late and found.state == FINISHED and fed.steps == steps
+            idle = rounds is None and found.state == FINISHED and fed.steps == steps
             if idle and _whole(folder):
                 since = "what was asked of it was refused" if keeper.turned_away else NOTHING
                 asked = _left_alone(asked, found.again, history.stopped, since)

@@ -205,6 +205,16 @@ class Memo:
         self._shelf[name] = vector
         self._results[name] = _Result(unit, start, loss)
 
+    @contextmanager
+    def unrecorded(self) -> Iterator[None]:
+        """Within: who asks for a result does not keep it from being dropped."""
+        starts = [(result, result.start) for result in self._results.values()]
+        try:
+            yield
+        finally:
+            for result, start in starts:
+                result.start = start
+
     @property
     def nbytes(self) -> int:
         return self._shelf.nbytes
@@ -305,6 +315,15 @@ class Keepsakes:
         except BaseException:
             self._items, self.nbytes = items, nbytes
             raise
+
+    @contextmanager
+    def unrecorded(self) -> Iterator[None]:
+        """Within: what is let pass is not on record afterwards, for nobody keeps what comes of it."""
+        waived = self._waived
+        try:
+            yield
+        finally:
+            self._waived = waived
 
     def purge(self) -> int:
         """Drop what belongs to forbidden units; how many went."""

@@ -174,9 +174,15 @@ def go_on(fed: Federation, rounds: int | None = None) -> History:
     return fed.resume(rounds)
 
 
-def was_last(fed: Federation, rounds: int) -> bool:
-    """Whether a run that is over was last asked for just so many more rounds."""
-    return fed._stint is not None and fed._stint.was_more_by(Length(rounds))
+def not_given(fed: Federation) -> None:
+    """Say that nobody has what came of what was last asked: asked for again, it is not done again."""
+    if fed._stint is not None:
+        fed._stint.answered = False
+
+
+def owes(fed: Federation, rounds: int) -> bool:
+    """Whether just so many more rounds were trained last, and nobody was given what came of them."""
+    return fed.over and fed._stint is not None and fed._stint.is_more_by(Length(rounds))
 
 
 def last_round(fed: Federation, rounds: int | None = None) -> int | None:
@@ -186,7 +192,8 @@ def last_round(fed: Federation, rounds: int | None = None) -> int | None:
         return rounds
     if stint.stopped:
         done = max((lane.rounds - lane.ahead for lane in fed.lanes.values()), default=0)
-        more = stint.rule.rounds if rounds is None else rounds
+        owed = rounds is None or stint.is_more_by(Length(rounds))
+        more = stint.rule.rounds if owed else rounds
         return None if more is None else done + more
     end = max(stint.goals.values(), default=stint.length.rounds)
     if end is None or rounds is None or stint.is_more_by(Length(rounds)):

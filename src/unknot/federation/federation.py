@@ -150,7 +150,7 @@ class Federation(View):
             started = time.perf_counter()
             self.begin(rounds, requests=requests, **parts)
             assert self.history is not None
-            return self._go_on(self.history, started)
+            return self._answered(self._go_on(self.history, started))
 
     def begin(
         self,
@@ -195,18 +195,19 @@ class Federation(View):
         it goes on until its stopping rule holds again, which is that of the first ``run``.
 
         With `rounds`, it is trained for so many more after what was under way; where nothing was, in place of
-        what the rule asks for. If the same number of more rounds was under way, that is ended, and nothing
-        added: who says the same again after a crash gets what was first asked for.
+        what the rule asks for. If the same number of more rounds was under way, or was trained and never
+        returned, that is ended, and nothing added: who says the same again after a crash gets what was first
+        asked for.
         """
         with self._alone():
             if self._stint is None or self.history is None:
                 raise UnknotError("there is nothing to go on with: this federation has not been run")
             more = asked = None if rounds is None else Length(rounds)
             self.history.experiment = dict(self.experiment)
-            if more is not None and self.over:
+            if more is not None and self.over and not self._stint.is_more_by(more):
                 self.begin(more)
             else:
-                self._called_back()
+                self._called_back(asked)
             if self._stint.is_more_by(more):
                 more = None
             history = self._go_on(self.history, time.perf_counter())
@@ -215,7 +216,15 @@ class Federation(View):
                 history = self._go_on(history, time.perf_counter())
             while self._called_back(asked):
                 history = self._go_on(history, time.perf_counter())
-            return history
+            return self._answered(history)
+
+    def _answered(self, history: History) -> History:
+        """Note that who asked gets this, just before: the same, asked for after that, is asked for anew."""
+        assert self._stint is not None
+        if self.keeper is not None:
+            self.keeper.ended(self, history)
+        self._stint.answered = True
+        return history
 
     def _called_back(self, after: Length | None = None) -> bool:
         """Whether a run that is over goes on, for it was asked from outside for what it can do.
@@ -300,8 +309,6 @@ class Federation(View):
                         self.step()
                         self._end_if(check)
                 self._finish(history)
-                if self.keeper is not None:
-                    self.keeper.ended(self, history)
         finally:
             self._since = None
         return history
@@ -332,6 +339,7 @@ class Federation(View):
                 stint.stopped = self._turn(history, stint)
             if stint.stopped:
                 self._conclude(history, stint)
+                stint.answered = self._since is None  # who makes the steps sees that it was the last
             self.steps += 1
         except Exception:  # of a method or an engine, which leaves what was before
             raise

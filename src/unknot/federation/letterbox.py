@@ -134,5 +134,5 @@ class Keeper(Protocol):
         ...
 
     def ended(self, fed: Federation, history: History) -> None:
-        """The run is over, and this is its record."""
+        """The run is over, and who asked for it is about to be given its record."""
         ...

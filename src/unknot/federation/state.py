@@ -117,6 +117,17 @@ class State:
         with self._kept.attempt() if self._kept else nullcontext():
             yield
 
+    @contextmanager
+    def unrecorded(self) -> Iterator[None]:
+        """Within: what is read, drawn or trained for a look leaves no record, and is on nobody's bill."""
+        costs, now = self.costs, self.now
+        kept = self._kept.unrecorded() if self._kept else nullcontext()
+        try:
+            with self.ledger.unrecorded(), self.memo.unrecorded(), kept:
+                yield
+        finally:
+            self.costs, self.now = costs, now
+
     def limit_history(self, memory: float, disk: float) -> None:
         """Let the archive and the memo take so many MiB each in memory and on disk, and no more."""
         if not (memory >= 0 and disk >= 0):

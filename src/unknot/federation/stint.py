@@ -26,14 +26,15 @@ class Stint:
     """Why it is over; nothing while it goes on."""
     after: Length | None = None
     """What was done as `more` just before, in the same call, where something was asked as that ended."""
+    answered: bool = False
+    """Whether who asked for it was given what came of it: asked for once more, it is done once more."""
 
     def is_more_by(self, length: Length | None) -> bool:
-        """Whether just so much more than the rule asks for is under way, or was done and led to what is."""
-        return not self.stopped and self._more is not None and self._more == length
+        """Whether just so much more than the rule asks for is under way, or was done and given to nobody.
 
-    def was_more_by(self, length: Length) -> bool:
-        """Whether just so much more than the rule asks for was done last, and all that it led to."""
-        return bool(self.stopped) and self._more == length
+        So it is of what that led to.
+        """
+        return not self.answered and self._more is not None and self._more == length
 
     @property
     def _more(self) -> Length | None:

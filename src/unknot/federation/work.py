@@ -75,6 +75,15 @@ class Work(View):
             model = model.carrying(NOBODY.waiving(waived.clients))
         return model
 
+    def would_serve(self) -> Model:
+        """What would be served now: a look that leaves no record, for it may come by the clock."""
+        apart = len(self.apart)
+        try:
+            with self.state.unrecorded():
+                return self.serve()
+        finally:
+            del self.apart[apart:]
+
     def _measures(self, rounds: int) -> bool:
         return self._every > 0 and rounds % self._every == 0
 

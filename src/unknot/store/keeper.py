@@ -32,7 +32,16 @@ from unknot.store.erasing import EACH, Scrubbing
 from unknot.store.files import check_ours, make_folders, make_private, sweep
 from unknot.store.folder import RunFolder
 from unknot.store.inbox import StoredInbox
-from unknot.store.naming import DATABASE, EMPTIED, check_new, check_not_older, emptied, erased_in, unfinished
+from unknot.store.naming import (
+    DATABASE,
+    EMPTIED,
+    check_new,
+    check_not_older,
+    emptied,
+    erased_in,
+    over_in,
+    unfinished,
+)
 from unknot.store.post import Post
 from unknot.store.restoring import restore
 from unknot.store.rows import SERVED
@@ -211,6 +220,8 @@ class RunKeeper:
         self._rest = not emptied(self.db)
         self._empty_rest(erasing.PATIENCE)
         found = restore(self.place, fed)
+        if fed._stint is not None and found.named == found.newest and over_in(self.db):
+            fed._stint.answered = True
         self.unkept.go_on(fed, found)
         self.post.go_on(found.named, found.newest, [waiting.asked for waiting in fed.serving.inbox.waiting])
         self._open, self._stint = [(found.named, frozenset(found.kept.tensors))], fed._stint
@@ -402,7 +413,7 @@ def _serves(fed: Federation) -> Serves:
     What it says of that is left out: it may name clients.
     """
     try:
-        model = fed.work.serve()
+        model = fed.work.would_serve()
         return Serves(model.digest(), model.lineage)
     except Exception as error:
         return Serves(None, None, f"the method had nothing that it could serve then ({type(error).__name__})")

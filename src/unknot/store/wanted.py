@@ -17,7 +17,7 @@ from unknot.store.inbox import request_for, told_of
 from unknot.store.keyring import Keyring
 from unknot.store.naming import database, keyring_of, shown_names, table_in
 from unknot.store.post import REQUESTS
-from unknot.store.rows import Asked, Entry, is_count
+from unknot.store.rows import REFUSED, Asked, Entry, is_count
 from unknot.store.shown import one_line
 
 
@@ -48,13 +48,15 @@ class Wanted:
     order: int | None = None
     """How many requests of the run had been served before it; none where it was not, as far as is kept."""
     refused: str = ""
-    """Why, of one that was refused; once that client is erased, in words that name nobody."""
+    """Why, of one that was refused; without that client's key, in words that name nobody."""
 
 
 def outcome(folder: str | Path, asked: Asked, keys: str | Path | None = None) -> Wanted:
     """What became of a request, in words."""
     with Database.open(database(folder), readonly=True) as db:
-        return of_inbox(asked, shown_names(db, folder, keys), keyring_of(folder, keys))
+        why = dict(map(refusal_in, db.entries(kind=REFUSED))) if asked.state == REFUSED else {}
+        names = shown_names(db, folder, keys)
+    return of_inbox(asked, names, keyring_of(folder, keys), why.get(asked.number, ""))
 
 
 def of_inbox(
@@ -64,7 +66,7 @@ def of_inbox(
     kind: str = "",
     order: int | None = None,
 ) -> Wanted:
-    """A request, and what became of it; `kind` is why it was refused, where whom it named is not kept."""
+    """A request, and what became of it; `kind` is why it was refused, where there is no key to read more."""
     told, reason = told_of(asked) if asked.kind in REQUESTS else ([], b"")
     what = asked.kind
     if told:
@@ -77,7 +79,7 @@ def of_inbox(
     elif asked.kind in REQUESTS:
         what = f"{asked.kind} …"
     at = read_at(asked.outcome) if asked.state == "served" else None
-    refused = asked.outcome if asked.state == "refused" else b""
+    refused = asked.outcome if asked.state == REFUSED else b""
     return Wanted(
         request=what,
         kind=asked.kind,
@@ -91,7 +93,7 @@ def of_inbox(
         time=None if at is None else at.time,
         order=None if at is None else order,
         reason=_opened(keyring, told[0][0], reason, b"reason") if told else "",
-        refused=_opened(keyring, told[0][0], refused, b"outcome") if told else kind,
+        refused=(told and _opened(keyring, told[0][0], refused, b"outcome")) or kind,
     )
 
 
