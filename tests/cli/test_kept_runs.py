@@ -3,14 +3,17 @@
 import json
 import shutil
 import sys
+import tomllib
 from importlib.util import find_spec
 
 import pytest
 from kept_commands import NAMES, break_off, call, shown
 
 from unknot import KNOT, MMT, Clock, Iid, federate, simulate
+from unknot.core.errors import ConfigError
 from unknot.core.requests import erase
 from unknot.core.toml import to_toml
+from unknot.experiments import Experiment, run
 from unknot.experiments.results import FILES
 from unknot.federation import Trace
 from unknot.store.database import Database
@@ -115,6 +118,27 @@ def test_a_config_toml_that_names_who_was_erased_erases_nobody_else(towns, tmp_p
     assert "take the request out" in told
     call("resume", out, "--rounds", "1", "--quiet")
     assert "erased = [0, 2]" in " ".join((out / "config.toml").read_text().split())
+
+
+def test_a_record_that_names_who_was_erased_erases_nobody_else(towns, tmp_path):
+    out = tmp_path / "run"
+    printed = json.loads(call("run", towns, "--out", out, "--json").stdout)
+    (tmp_path / "towns" / f"{NAMES[0]}.csv").unlink()
+    for more in ([], ["--rounds", "1"]):
+        call("resume", out, *more, "--quiet")
+        record = json.loads((out / "record.json").read_text())
+        assert record["experiment"] == tomllib.loads((out / "config.toml").read_text())
+        for found in (printed, record):
+            with pytest.raises(ConfigError, match="names who was erased from the run that left this file"):
+                Experiment.of(found["experiment"])
+
+
+def test_what_a_record_says_of_samples_gives_the_run_again(towns, tmp_path):
+    out, some = tmp_path / "run", f"request=[{{erase = '{NAMES[1]}', samples = [0, 2], round = 1}}]"
+    call("run", towns, "--out", out, "--set", some, "--quiet")
+    record = json.loads((out / "record.json").read_text())
+    assert record["experiment"]["request"] == [{"erase": NAMES[1], "samples": [0, 2], "round": 1}]
+    assert run(Experiment.of(record["experiment"])).model.digest() == record["model"]
 
 
 def test_names_that_nobody_has_are_refused_with_the_nearest(towns, file, tmp_path):
