@@ -4,6 +4,7 @@ import os
 import re
 import sqlite3
 import unicodedata
+from importlib.util import find_spec
 
 import pytest
 from kept_commands import NAMES, break_off, call, shown, write_towns
@@ -54,6 +55,50 @@ def test_a_run_that_is_over_is_finished_also_while_a_process_holds_it(tmp_path):
     fed.step()
     fed.keeper.checkpoint(fed)
     assert shown(out)["state"] == "running"
+    fed.keeper.close()
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        (["--rounds", "7", "--csv", "x.csv"], "--rounds, --csv"),
+        (["--json", "--checkpoint", "1"], "--json, --checkpoint"),
+        (["--device", "cpu"], "--device"),
+        (["--engine", "loop"], "--engine"),
+        pytest.param(
+            ["--plot", "x.png"],
+            "--plot",
+            marks=pytest.mark.skipif(not find_spec("matplotlib"), reason="draws"),
+        ),
+        (["--tensorboard", "x", "--mlflow", "y", "--wandb", "z"], "--tensorboard, --mlflow, --wandb"),
+    ],
+)
+def test_a_paused_run_is_not_let_go_with_options_that_it_cannot_take_over(
+    tmp_path, monkeypatch, options, named
+):
+    monkeypatch.chdir(tmp_path)
+    fed = in_python(tmp_path / "run")
+    fed.begin(3)
+    fed.step()
+    fed.keeper.checkpoint(fed)
+    call("pause", "run")
+    told = call("resume", "run", *options, code=2)
+    assert told.stdout == ""
+    assert f"run is paused, and process {os.getpid()} holds it, which cannot be given {named}:" in told.stderr
+    assert "unknot resume run without options lets it go on" in told.stderr
+    assert [one["kind"] for one in shown("run")["requests"]] == ["pause"]
+    fed.keeper.close()
+
+
+def test_a_paused_run_is_let_go_with_options_that_change_nothing_there(tmp_path):
+    out = tmp_path / "run"
+    fed = in_python(out)
+    fed.begin(3)
+    fed.step()
+    fed.keeper.checkpoint(fed)
+    call("pause", out)
+    call("resume", out, "--quiet", "--own-code", "--keys", out / "keys")
+    assert [one["kind"] for one in shown(out)["requests"]] == ["pause", "go"]
     fed.keeper.close()
 
 
