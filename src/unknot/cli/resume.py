@@ -238,8 +238,8 @@ def _go(folder: Path, runner: Holder, given: Sequence[str]) -> None:
     if given:
         raise StoreError(
             f"{folder} is paused, and process {runner.pid} holds it, which cannot be given "
-            f"{', '.join(given)}: unknot resume {folder} without options lets it go on; options are for a run "
-            f"that nobody runs (unknot stop {folder} ends it, kept)"
+            f"{', '.join(given)}: unknot resume {folder} without options lets it go on; options are for a "
+            f"run that nobody runs (unknot stop {folder} ends it, kept)"
         )
     with Database.open(database(folder)) as db:
         db.ask("go", b"", asker())
