@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from unknot.core.errors import StoreError
 from unknot.core.written import Unreadable
@@ -66,13 +66,24 @@ def restore(place: RunFolder, fed: Federation) -> Restored:
     built = describe(fed.method, fed.state, fed.metrics, fed.called)
     named, found, tensors, troubles = _last_whole(place, checkpoints, said)
     bodies = [entry.body for entry in place.db.entries(kind="event")]
-    try:
-        ids, check = _ids_of(place, found), check_setup(fed, built, place.db, place.path)
-        form.restore(fed, found.content, _each_its_own(tensors), bodies, ids.known, check)
+    setups: list[Mapping[str, Any]] = []
+
+    def check_first(setup: Mapping[str, Any]) -> None:
+        check_setup(fed, built, place.db, place.path)(setup)
+        setups.append(setup)
+
+    def check_rest() -> None:
         marks = dict(sealed.opened(place.db, place.keyring, MARKS).values())
         check_marks(fed.data, marks, found.server, place.path, *_asked_and_partly(place.db))
-        check_model(fed, built, place.path)
+        check_model(setups[0], built, place.path)
+
+    try:
+        ids = _ids_of(place, found)
+        form.restore(fed, found.content, _each_its_own(tensors), bodies, ids.known, check_first)
+        check_rest()
     except (KeyError, Unreadable) as error:
+        if setups:  # what is of other data, or another model, does not fit: that is told better
+            check_rest()
         raise StoreError(f"{place.path}: {error}; was the federation set up as it was?") from None
     return Restored(named, checkpoints[-1], found, ids, [*troubles, *said])
 
