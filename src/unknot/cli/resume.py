@@ -209,7 +209,7 @@ def _of_its_end(folder: Path, model: str | None) -> bool:
 def _left_alone(asked: Asked, again: str, stopped: str, since: str) -> Asked:
     """A run that is over, and has nothing to do: that is said, and its results stay as they are."""
     text = f"{asked.out} is over ({stopped}), and {since}: its results stay as they are"
-    side(asked.silent).print(Text(f"{text}. More of it: {again} --rounds N"))
+    side(asked.silent).print(Text(f"{text}. More of it, with --rounds N: {again}"))
     return replace(asked, results=False, quiet=True)
 
 
