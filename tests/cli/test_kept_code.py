@@ -63,4 +63,4 @@ def test_how_a_run_that_names_code_is_gone_on_with_says_what_it_takes(file, tmp_
     assert f"to go on: {again}" in " ".join(call("show", out).stdout.split())
     call("resume", out, "--own-code", "--quiet")
     told = call("resume", out, "--own-code").stderr
-    assert f"More of it, with --rounds N: {again}" in told
+    assert f"More of it: {again.replace('--own-code', '--rounds N --own-code')}" in told

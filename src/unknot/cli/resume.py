@@ -100,7 +100,7 @@ def _resume(
     from unknot.experiments import kept
     from unknot.report.progress import Live
     from unknot.store.look import FINISHED, look
-    from unknot.store.naming import begun, broken_off
+    from unknot.store.naming import again_in, begun, broken_off
     from unknot.store.shown import one_line
 
     live: Live | None = None
@@ -149,7 +149,8 @@ def _resume(
             idle = rounds is None and not late and found.state == FINISHED and fed.steps == steps
             if idle and _whole(folder):
                 since = "what was asked of it was refused" if keeper.turned_away else NOTHING
-                asked = _left_alone(asked, found.again, history.stopped, since)
+                more = again_in(folder, asked.keys, "--rounds N")
+                asked = _left_alone(asked, more, history.stopped, since)
             keeper.check()
             left = kept.to_leave(folder, overrides, own_code, asked.keys)
             leave(history, left, asked, trackers, keeper)
@@ -206,10 +207,10 @@ def _of_its_end(folder: Path, model: str | None) -> bool:
     return bool(json.loads((folder / RECORD).read_text(encoding="utf-8")).get("model") == model)
 
 
-def _left_alone(asked: Asked, again: str, stopped: str, since: str) -> Asked:
+def _left_alone(asked: Asked, more: str, stopped: str, since: str) -> Asked:
     """A run that is over, and has nothing to do: that is said, and its results stay as they are."""
     text = f"{asked.out} is over ({stopped}), and {since}: its results stay as they are"
-    side(asked.silent).print(Text(f"{text}. More of it, with --rounds N: {again}"))
+    side(asked.silent).print(Text(f"{text}. More of it: {more}"))
     return replace(asked, results=False, quiet=True)
 
 
