@@ -190,10 +190,10 @@ def test_folders_that_vanish_meanwhile_are_left_out_of_the_list(file, tmp_path, 
         call("run", file, "--out", tmp_path / name / "run", "--quiet")
     look_at, scan = look.look, os.scandir
 
-    def gone(folder, *rest):
+    def gone(folder, *rest, **options):
         if Path(folder) == tmp_path / "b" / "run":
             shutil.rmtree(tmp_path / "b")
-        return look_at(folder, *rest)
+        return look_at(folder, *rest, **options)
 
     def scanned(place):
         if str(place) == str(tmp_path / "a"):

@@ -3,14 +3,17 @@
 import json
 import shutil
 import sys
+import tomllib
 from importlib.util import find_spec
 
 import pytest
 from kept_commands import NAMES, break_off, call, shown
 
 from unknot import KNOT, MMT, Clock, Iid, federate, simulate
+from unknot.core.errors import ConfigError
 from unknot.core.requests import erase
 from unknot.core.toml import to_toml
+from unknot.experiments import Experiment, run
 from unknot.experiments.results import FILES
 from unknot.federation import Trace
 from unknot.store.database import Database
@@ -88,6 +91,46 @@ def test_once_a_client_is_erased_its_file_may_go_too(towns, tmp_path):
     assert "the data of Wels-on-Traun is not there" in call("resume", tmp_path / "goes", code=2).output
 
 
+def test_data_that_went_before_its_erasure_was_served_is_to_be_put_back_for_it(towns, tmp_path):
+    out, file = tmp_path / "run", tmp_path / "towns" / f"{NAMES[1]}.csv"
+    call("run", towns, "--out", out, "--quiet")
+    call("forget", out, "--client", NAMES[1])
+    text = file.read_text()
+    file.unlink()
+    told = call("resume", out, code=2).stderr
+    assert f"the data of {NAMES[1]} is not there any more" in told
+    assert "its erasure was asked for, and waits: it is served with the data in place. Put it back" in told
+    assert "unknot forget" not in told
+    (tmp_path / "towns" / f"{NAMES[2]}.csv").rename(tmp_path / "away")  # nobody has asked for that
+    told = call("resume", out, code=2).stderr
+    assert f"the data of {NAMES[2]} is not there any more" in told
+    assert "to take data away, ask for it: unknot forget" in told
+    (tmp_path / "away").rename(tmp_path / "towns" / f"{NAMES[2]}.csv")
+    file.write_text(text)
+    call("resume", out, "--quiet")
+    file.unlink()
+    call("resume", out, "--rounds", "1", "--quiet")
+
+
+def test_rows_of_erased_samples_may_be_overwritten_and_are_said_to_stay_in_place(towns, tmp_path):
+    out, file, ids = tmp_path / "run", tmp_path / "towns" / f"{NAMES[1]}.csv", tmp_path / "ids"
+    call("run", towns, "--out", out, "--quiet")
+    head, first, *rest = file.read_text().splitlines(keepends=True)
+    ids.write_text("[0]")
+    call("forget", out, "--client", NAMES[1], "--samples", ids)
+    file.write_text("".join([head, *rest]))
+    told = call("resume", out, code=2).stderr
+    assert "its erasure was asked for, and waits: it is served with the data in place. Put it back" in told
+    file.write_text("".join([head, first, *rest]))
+    call("resume", out, "--quiet")
+    file.write_text("".join([head, *rest]))
+    told = call("resume", out, "--rounds", "1", code=2).stderr
+    assert "rows stay where they are: those of erased samples may be overwritten, not removed" in told
+    assert "unknot forget" not in told
+    file.write_text("".join([head, "0,0\n", *rest]))
+    call("resume", out, "--rounds", "1", "--quiet")
+
+
 def test_a_pending_request_does_not_keep_the_name_of_who_was_erased_before(towns, tmp_path):
     out = tmp_path / "run"
     late = f"request=[{{erase = '{NAMES[0]}', round = 99}}]"
@@ -115,6 +158,27 @@ def test_a_config_toml_that_names_who_was_erased_erases_nobody_else(towns, tmp_p
     assert "take the request out" in told
     call("resume", out, "--rounds", "1", "--quiet")
     assert "erased = [0, 2]" in " ".join((out / "config.toml").read_text().split())
+
+
+def test_a_record_that_names_who_was_erased_erases_nobody_else(towns, tmp_path):
+    out = tmp_path / "run"
+    printed = json.loads(call("run", towns, "--out", out, "--json").stdout)
+    (tmp_path / "towns" / f"{NAMES[0]}.csv").unlink()
+    for more in ([], ["--rounds", "1"]):
+        call("resume", out, *more, "--quiet")
+        record = json.loads((out / "record.json").read_text())
+        assert record["experiment"] == tomllib.loads((out / "config.toml").read_text())
+        for found in (printed, record):
+            with pytest.raises(ConfigError, match="names who was erased from the run that left this file"):
+                Experiment.of(found["experiment"])
+
+
+def test_what_a_record_says_of_samples_gives_the_run_again(towns, tmp_path):
+    out, some = tmp_path / "run", f"request=[{{erase = '{NAMES[1]}', samples = [0, 2], round = 1}}]"
+    call("run", towns, "--out", out, "--set", some, "--quiet")
+    record = json.loads((out / "record.json").read_text())
+    assert record["experiment"]["request"] == [{"erase": NAMES[1], "samples": [0, 2], "round": 1}]
+    assert run(Experiment.of(record["experiment"])).model.digest() == record["model"]
 
 
 def test_names_that_nobody_has_are_refused_with_the_nearest(towns, file, tmp_path):

@@ -1,9 +1,11 @@
 """What commands say of kept runs: who is meant, who holds one, and how it is gone on with."""
 
+import json
 import os
 import re
 import sqlite3
 import unicodedata
+from importlib.util import find_spec
 
 import pytest
 from kept_commands import NAMES, break_off, call, shown, write_towns
@@ -14,6 +16,7 @@ from support import ToyEngine, small_data, toy_federation
 from unknot.cli import app
 from unknot.report import runs as report
 from unknot.store.keeper import RunKeeper
+from unknot.store.look import look
 from unknot.store.naming import named_in
 from unknot.unlearn import RFS
 
@@ -54,6 +57,50 @@ def test_a_run_that_is_over_is_finished_also_while_a_process_holds_it(tmp_path):
     fed.step()
     fed.keeper.checkpoint(fed)
     assert shown(out)["state"] == "running"
+    fed.keeper.close()
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        (["--rounds", "7", "--csv", "x.csv"], "--rounds, --csv"),
+        (["--json", "--checkpoint", "1"], "--json, --checkpoint"),
+        (["--device", "cpu"], "--device"),
+        (["--engine", "loop"], "--engine"),
+        pytest.param(
+            ["--plot", "x.png"],
+            "--plot",
+            marks=pytest.mark.skipif(not find_spec("matplotlib"), reason="draws"),
+        ),
+        (["--tensorboard", "x", "--mlflow", "y", "--wandb", "z"], "--tensorboard, --mlflow, --wandb"),
+    ],
+)
+def test_a_paused_run_is_not_let_go_with_options_that_it_cannot_take_over(
+    tmp_path, monkeypatch, options, named
+):
+    monkeypatch.chdir(tmp_path)
+    fed = in_python(tmp_path / "run")
+    fed.begin(3)
+    fed.step()
+    fed.keeper.checkpoint(fed)
+    call("pause", "run")
+    told = call("resume", "run", *options, code=2)
+    assert told.stdout == ""
+    assert f"run is paused, and process {os.getpid()} holds it, which cannot be given {named}:" in told.stderr
+    assert "unknot resume run without options lets it go on" in told.stderr
+    assert [one["kind"] for one in shown("run")["requests"]] == ["pause"]
+    fed.keeper.close()
+
+
+def test_a_paused_run_is_let_go_with_options_that_change_nothing_there(tmp_path):
+    out = tmp_path / "run"
+    fed = in_python(out)
+    fed.begin(3)
+    fed.step()
+    fed.keeper.checkpoint(fed)
+    call("pause", out)
+    call("resume", out, "--quiet", "--own-code", "--keys", out / "keys")
+    assert [one["kind"] for one in shown(out)["requests"]] == ["pause", "go"]
     fed.keeper.close()
 
 
@@ -146,21 +193,35 @@ def test_where_clients_have_names_a_number_must_say_that_it_is_one(tmp_path):
     assert "(never there, or erased" in call("forget", out, "--client", "Graz", code=2).stderr
 
 
-def test_a_name_that_begins_with_a_hash_is_written_with_one_more_and_shown_so(tmp_path):
+def test_a_name_that_begins_with_a_hash_is_written_with_one_more_and_shown_so_to_people(tmp_path):
     out, names = tmp_path / "run", {0: "#3", 1: "##3", 2: "#north", 3: "Wien"}
     fed = in_python(out, names=names)
     fed.keeper.close()
     written = {0: "##3", 1: "###3", 2: "##north", 3: "Wien"}
     for client, name in written.items():
         assert f"erase {name} (client {client})." in call("forget", out, "--client", name).stdout
-    assert [one["request"] for one in shown(out)["requests"]] == [f"erase {n}" for n in written.values()]
-    lineage = {client: line.partition(" (")[0] for client, line in enumerate(shown(out)["lineage"])}
-    assert lineage == written
+    told = call("show", out).stdout
+    assert f"shaped by {', '.join(written.values())}\n" in told
+    assert all(f"erase {name};" in told for name in written.values())
+    assert [one["request"] for one in shown(out)["requests"]] == [f"erase {n}" for n in names.values()]
+    (listed,) = json.loads(call("runs", tmp_path, "--json").stdout)
+    assert listed["lineage"] == shown(out)["lineage"] == list(names.values())
     assert "erase Wien (client 3)." in call("forget", out, "--client", "#3").stdout
     for wrong in ("#north", "####3", "3", "#"):
         told = call("forget", out, "--client", wrong, code=2).stderr.replace("\n", " ")
         assert f"Known: {', '.join(sorted(written.values()))}." in told, wrong
         assert re.search("a name that begins with '#' is written with one more|a number is written", told)
+
+
+def test_keys_that_are_missing_are_said_to_be_when_a_run_is_shown(tmp_path):
+    out = tmp_path / "run"
+    in_python(out, names={0: "Graz", 1: "Linz", 2: "Wels", 3: "Wien"}).keeper.close()
+    assert "keys missing" not in call("show", out).stdout
+    (out / "keys").unlink()
+    told = " ".join(call("show", out).stdout.split())
+    assert f"keys missing: {out / 'keys'} is not there, so that no name can be read" in told
+    assert "cannot be gone on with: take it from its backup" in told
+    assert "keys 0 B" not in told
 
 
 def test_where_they_have_none_both_ways_of_writing_a_number_do(tmp_path):
@@ -271,7 +332,8 @@ def test_a_name_is_cut_where_it_is_shown_and_not_where_a_run_goes_by_it(tmp_path
     in_python(out, names={0: name, 1: "Graz", 2: "Linz", 3: "Wien"}).keeper.close()
     assert named_in(out)[0] == name
     assert name not in call("forget", out, "--client", name).stdout
-    assert shown(out)["requests"][0]["request"] == f"erase {name[:2000]}"
+    assert look(out).requests[0].request == f"erase {name[:2000]}"
+    assert shown(out)["requests"][0]["request"] == f"erase {name}"
 
 
 @pytest.mark.parametrize(

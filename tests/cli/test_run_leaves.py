@@ -80,3 +80,13 @@ def test_the_demo_is_left_too(tmp_path, monkeypatch):
     monkeypatch.setattr(running, "files", lambda _: tmp_path)
     call("demo", "--out", str(tmp_path / "left"))
     assert (tmp_path / "left" / "model.safetensors").exists()
+
+
+@pytest.mark.parametrize("how", [[], ["--no-keep"]])
+def test_a_picture_may_lie_in_the_folder_that_is_about_to_be_made(file, tmp_path, how):
+    pytest.importorskip("matplotlib")
+    pytest.importorskip("cryptography")
+    out = tmp_path / "runs" / "new"
+    call("run", file, "--out", str(out), "--plot", str(out / "picture.svg"), *how)
+    assert (out / "picture.svg").read_text().rstrip().endswith("</svg>")
+    assert (out / "record.json").exists()

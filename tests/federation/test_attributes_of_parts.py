@@ -132,6 +132,38 @@ def test_what_was_given_and_stays_as_it_is_may_be_anything_in_every_process(kind
     assert fed.model.digest() == whole.model.digest()
 
 
+class Draws(Chooses):
+    """A selector that changes what it was given."""
+
+    def choose(self, idle, k, key):
+        self.thing.random()
+        return super().choose(idle, k, key)
+
+
+class Trains(Means):
+    """An aggregator that changes what it was given."""
+
+    def fresh(self):
+        return type(self)(network())
+
+    def __call__(self, current, updates, version, ledger):
+        with torch.no_grad():
+            self.thing[0].bias += 1
+        return super().__call__(current, updates, version, ledger)
+
+
+@pytest.mark.parametrize(
+    "part", [lambda: Draws(np.random.default_rng(3)), lambda: Trains(network())], ids=["draws", "trains"]
+)
+def test_who_changes_what_has_no_written_form_is_told_to_say_what_it_remembers(part):
+    fed = build(part())
+    fed.begin(4)
+    while not fed.history.rounds:
+        fed.step()
+    with pytest.raises(NotPlain, match=r"(Draws|Trains)\.thing is a .*remembered\(\).*recall\(remembered\)"):
+        form.write(fed)
+
+
 def closure():
     count = iter([])
     return (n for n in count)

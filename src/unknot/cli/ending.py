@@ -127,7 +127,7 @@ class Asked:
         from unknot.report import timeline
 
         if self.plot is not None:
-            timeline.check(self.plot)
+            timeline.check(self.plot, made=self.out)
         if not self.keep or self.out is None:
             return
         place = self.out.resolve()
@@ -165,6 +165,8 @@ class Asked:
             if self._own_picture:
                 with Database.open(self.plot.parent / DATABASE) as db:
                     note_left(db, self.plot.resolve().name)
+            elif self.out is not None and self.plot.resolve().parent == self.out.resolve():
+                self.out.mkdir(parents=True, exist_ok=True)
             timeline.draw_run(history, self.plot)
             if self._own_picture:
                 self.plot.chmod(PRIVATE)

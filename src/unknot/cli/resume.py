@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -70,16 +70,37 @@ def resume(
     """Go on with the run in a folder from its last checkpoint, to the bit, and serve what was asked since."""
     tracked = Tracked(csv, tensorboard, mlflow, wandb)
     asked = Asked(json_, quiet, plot, folder, tracked=tracked, keep=True, keys=keys, checkpoint=checkpoint)
-    raise typer.Exit(_resume(folder, rounds, changes(None, None, device, engine), own_code, asked))
+    overrides = changes(None, None, device, engine)
+    for_training = {
+        "--rounds": rounds,
+        "--device": device,
+        "--engine": engine,
+        "--json": json_ or None,
+        "--checkpoint": checkpoint,
+        "--plot": plot,
+        "--csv": csv,
+        "--tensorboard": tensorboard,
+        "--mlflow": mlflow,
+        "--wandb": wandb,
+    }
+    given = [option for option, value in for_training.items() if value is not None]
+    raise typer.Exit(_resume(folder, rounds, overrides, own_code, asked, given))
 
 
-def _resume(folder: Path, rounds: int | None, overrides: list[str], own_code: bool, asked: Asked) -> int:
-    """Go on; what to exit with."""
+def _resume(
+    folder: Path,
+    rounds: int | None,
+    overrides: list[str],
+    own_code: bool,
+    asked: Asked,
+    given: Sequence[str],
+) -> int:
+    """Go on; what to exit with. `given` are the options that are for the process that trains."""
     from unknot.core.errors import StoreError
     from unknot.experiments import kept
     from unknot.report.progress import Live
     from unknot.store.look import FINISHED, look
-    from unknot.store.naming import begun, broken_off
+    from unknot.store.naming import again_in, begun, broken_off
     from unknot.store.shown import one_line
 
     live: Live | None = None
@@ -89,7 +110,7 @@ def _resume(folder: Path, rounds: int | None, overrides: list[str], own_code: bo
         asked.check_beside()
         found = look(folder, asked.keys)
         if found.holder is not None and (found.paused or found.pausing):
-            _go(folder, found.holder)
+            _go(folder, found.holder, given)
         if found.holder is not None and found.idle:
             raise StoreError(
                 f"process {found.holder.pid} holds {folder} and is idle, for the run is over: go on with it "
@@ -128,7 +149,8 @@ def _resume(folder: Path, rounds: int | None, overrides: list[str], own_code: bo
             idle = rounds is None and found.state == FINISHED and fed.steps == steps
             if idle and _whole(folder):
                 since = "what was asked of it was refused" if keeper.turned_away else NOTHING
-                asked = _left_alone(asked, found.again, history.stopped, since)
+                more = again_in(folder, asked.keys, "--rounds N")
+                asked = _left_alone(asked, more, history.stopped, since)
             keeper.check()
             left = kept.to_leave(folder, overrides, own_code, asked.keys)
             leave(history, left, asked, trackers, keeper)
@@ -185,10 +207,10 @@ def _of_its_end(folder: Path, model: str | None) -> bool:
     return bool(json.loads((folder / RECORD).read_text(encoding="utf-8")).get("model") == model)
 
 
-def _left_alone(asked: Asked, again: str, stopped: str, since: str) -> Asked:
+def _left_alone(asked: Asked, more: str, stopped: str, since: str) -> Asked:
     """A run that is over, and has nothing to do: that is said, and its results stay as they are."""
     text = f"{asked.out} is over ({stopped}), and {since}: its results stay as they are"
-    side(asked.silent).print(Text(f"{text}. More of it: {again} --rounds N"))
+    side(asked.silent).print(Text(f"{text}. More of it: {more}"))
     return replace(asked, results=False, quiet=True)
 
 
@@ -204,12 +226,22 @@ class _Later:
         self.live(event)  # type: ignore[arg-type]
 
 
-def _go(folder: Path, runner: Holder) -> None:
-    """A process that is paused is told to go on; there is nothing else to do then."""
+def _go(folder: Path, runner: Holder, given: Sequence[str]) -> None:
+    """A process that is paused is told to go on; there is nothing else to do then.
+
+    It has options of its own; those that are `given` here would be dropped unsaid.
+    """
+    from unknot.core.errors import StoreError
     from unknot.store.database import Database
     from unknot.store.inbox import asker
     from unknot.store.naming import database
 
+    if given:
+        raise StoreError(
+            f"{folder} is paused, and process {runner.pid} holds it, which cannot be given "
+            f"{', '.join(given)}: unknot resume {folder} without options lets it go on; options are for a "
+            f"run that nobody runs (unknot stop {folder} ends it, kept)"
+        )
     with Database.open(database(folder)) as db:
         db.ask("go", b"", asker())
     side().print(

@@ -32,8 +32,14 @@ Page = Callable[[dict[str, Any]], str]
 
 
 def record_of(history: History, experiment: Experiment) -> dict[str, Any]:
-    """A run as plain values, with how it did at the experiment's thresholds where it has some."""
+    """A run as plain values, with how it did at the experiment's thresholds where it has some.
+
+    What was run is what a configuration says of it: a kept run's history has clients by number, and a number
+    may be another's once somebody was erased.
+    """
     record = history.to_dict()
+    if experiment.table:
+        record["experiment"] = dict(experiment.table)
     if experiment.thresholds:
         record["scenario"] = scenario(history, experiment.thresholds).to_dict()
     return record

@@ -72,10 +72,13 @@ def _as_given(out: Writer, value: object, given: object, seen: bool) -> bool:
     """
     try:
         out.trial().put(value)
-    except NotPlain:
+    except NotPlain as error:
         if alike(value, given) and (seen or _like_its_copy(given)):
             return True
-        raise
+        raise NotPlain(
+            f"{error}; or have it say itself what it remembers, as plain data: remembered() gives that, "
+            "recall(remembered) takes it back"
+        ) from None
     return value is given
 
 

@@ -82,7 +82,8 @@ def sheet(run: Record) -> RenderableType:
     row("requests", *([_request(one) for one in run["requests"]] or [Text("none")]))
     if run["erased"]:
         row("erased", *map(_erased, run["erased"]), *_stays(run["erased"]))
-    row("kept", ", ".join(_kept(run, what, count) for what, count in run["sizes"].items()))
+    sizes = {what: count for what, count in run["sizes"].items() if what != "keys" or not _keyless(run)}
+    row("kept", ", ".join(_kept(run, what, count) for what, count in sizes.items()), *_keyless(run))
     return rows
 
 
@@ -140,6 +141,16 @@ def _state(run: Record) -> list[str | Text]:
 
 def _kept(run: Record, what: str, count: int) -> str:
     return "keys kept apart" if what == "keys" and run["apart"] and not count else f"{what} {size(count)}"
+
+
+def _keyless(run: Record) -> list[Text]:
+    """What is said where the keys are gone: nothing else would show it but clients without names."""
+    if run["sizes"]["keys"] or run["apart"] or run["kept"] is None:
+        return []
+    told = (
+        f"keys missing: {run['folder']}/keys is not there, so that no name can be read, and the run cannot "
+    )
+    return [Text(f"{told}be gone on with: take it from its backup", style="red")]
 
 
 def _asked(run: Record) -> str:

@@ -10,12 +10,19 @@ from unknot.core.errors import ConfigError
 PICTURES, PAGES = (".png", ".svg", ".pdf"), (".html", ".htm")
 
 
-def check_picture(file: str | Path, endings: tuple[str, ...] = PICTURES) -> None:
-    """That its ending is one of those that can be drawn, and its place one that can be written to."""
+def check_picture(
+    file: str | Path, endings: tuple[str, ...] = PICTURES, made: str | Path | None = None
+) -> None:
+    """That its ending is one of those that can be drawn, and its place one that can be written to.
+
+    `made` is a folder that will be there by then.
+    """
     if Path(file).suffix.lower() not in endings:
         words = " or ".join(filter(None, (", ".join(endings[:-1]), endings[-1])))
         raise ConfigError(f"cannot draw {Path(file).name}: the file must end in {words}")
-    check_place(file)
+    place = Path(file)
+    if made is None or place.parent.exists() or place.parent.resolve() != Path(made).resolve():
+        check_place(place)
 
 
 def check_page(file: str | Path) -> None:

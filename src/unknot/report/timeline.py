@@ -66,10 +66,13 @@ def draw_run(history: History, *files: str | Path) -> None:
                 raise ConfigError(f"cannot write {file}: {error.strerror or error}") from None
 
 
-def check(*files: str | Path) -> None:
-    """Whether these files can be drawn: asked before a long run rather than after it."""
+def check(*files: str | Path, made: str | Path | None = None) -> None:
+    """Whether these files can be drawn: asked before a long run rather than after it.
+
+    `made` is a folder that will be there by then.
+    """
     for file in files:
-        check_picture(file)
+        check_picture(file, made=made)
     load_matplotlib()
 
 

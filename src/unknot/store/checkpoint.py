@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -144,10 +144,18 @@ def server_marks(data: FederatedData) -> Server:
     return found
 
 
-def check_marks(data: FederatedData, marks: Mapping[int, bytes | None], kept: Server, folder: Path) -> None:
+def check_marks(
+    data: FederatedData,
+    marks: Mapping[int, bytes | None],
+    kept: Server,
+    folder: Path,
+    asked: Collection[int] = (),
+    partly: Collection[int] = (),
+) -> None:
     """Raise `StoreError` if the server, or somebody who is still there, has other data than was kept.
 
-    A mark that cannot be read any more says nothing: its client is erased before anything else.
+    A mark that cannot be read any more says nothing: its client is erased before anything else. What to do
+    is another thing for whose erasure was `asked` for and waits, and where it was `partly` erased.
     """
     now, server = marks_of(data), server_marks(data)
     other = sorted(c for c, mark in marks.items() if mark is not None and now.get(c, mark) != mark)
@@ -159,13 +167,29 @@ def check_marks(data: FederatedData, marks: Mapping[int, bytes | None], kept: Se
         )
     changed = [part for part in SERVER if kept.get(part) != server.get(part)]
     if other or lost or changed:
-        who = f"the data of {data.label((other or lost)[0])}" if other or lost else f"the {changed[0]} data"
+        whose = min(other or lost, key=lambda client: client in asked, default=None)
+        who = f"the {changed[0]} data" if whose is None else f"the data of {data.label(whose)}"
         gone = not other and (lost or changed[0] not in server)
         what = "is not there any more" if gone else "is not what it was"
         raise StoreError(
-            f"{folder}: {who} {what}, and the run cannot go on without a bit lost: give it the "
-            "data that it was begun with; to take data away, ask for it: unknot forget"
+            f"{folder}: {who} {what}, and the run cannot go on without a bit lost: "
+            + _what_to_do(whose in asked, whose in partly and not gone)
         )
+
+
+def _what_to_do(asked: bool, partly: bool) -> str:
+    if asked:
+        return (
+            "its erasure was asked for, and waits: it is served with the data in place. Put it back as it "
+            "was, and go on with the run; once that is served, it may go (of samples: their rows may be "
+            "overwritten, not removed)"
+        )
+    if partly:
+        return (
+            "give it the data that it was begun with. Its rows stay where they are: those of erased samples "
+            "may be overwritten, not removed"
+        )
+    return "give it the data that it was begun with; to take data away, ask for it: unknot forget"
 
 
 def _is_small(lineage: Lineage) -> bool:

@@ -60,10 +60,9 @@ def check_setup(fed: Federation, now: Mapping[str, Any], db: Database, folder: P
     return check
 
 
-def check_model(fed: Federation, now: Mapping[str, Any], folder: Path) -> None:
-    """Raise `StoreError` if the model is another one than that of the run."""
-    assert fed.history is not None
-    _check_same([("model", fed.history.setup.get("model"), now["model"])], folder)
+def check_model(before: Mapping[str, Any], now: Mapping[str, Any], folder: Path) -> None:
+    """Raise `StoreError` if the model is another one than that of the run, whose setup was `before`."""
+    _check_same([("model", before.get("model"), now["model"])], folder)
 
 
 def _check_same(pairs: Iterable[tuple[str, Any, Any]], folder: Path) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -28,6 +28,7 @@ from unknot.store.naming import (
     KEYS,
     again,
     begun_in,
+    client_names,
     database,
     emptied,
     keyring_of,
@@ -107,14 +108,15 @@ class Look:
         return [one for one in asked if one.state not in (SERVED, REFUSED)]
 
 
-def look(folder: str | Path, keys: str | Path | None = None) -> Look:
+def look(folder: str | Path, keys: str | Path | None = None, *, for_people: bool = True) -> Look:
     """All that can be said of a run without running it; names where there are `keys` to open them.
 
-    Its last checkpoint may be gone before it is read, where a process goes on with the run: then again.
+    `for_people` they are as they are typed into a command, and steer no terminal; else as they are. Its last
+    checkpoint may be gone before it is read, where a process goes on with the run: then again.
     """
     try:
         for _ in range(TRIES):
-            found = _look(folder, keys)
+            found = _look(folder, keys, shown_names if for_people else client_names)
             if not found.model_unknown or found.holder is None:
                 break
         return found
@@ -127,11 +129,15 @@ def look(folder: str | Path, keys: str | Path | None = None) -> Look:
         ) from None
 
 
-def _look(folder: str | Path, keys: str | Path | None) -> Look:
+def _look(
+    folder: str | Path,
+    keys: str | Path | None,
+    called: Callable[[Database, str | Path, str | Path | None], dict[int, str]],
+) -> Look:
     held = holder(folder) if (Path(folder) / DATABASE).exists() else None
     with Database.open(database(folder), readonly=True) as db:
         noted, when = begun_in(db, folder)
-        names = shown_names(db, folder, keys)
+        names = called(db, folder, keys)
         asked = db.asked()
         last, rare = db.last("checkpoint"), list(db.entries(kind=RARE))  # once through a long log
         named = None if last is None else read_named(last.body)

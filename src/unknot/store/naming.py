@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+from collections import deque
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 
 from unknot.core.errors import RequestError, StoreError, UnknotError, nearest
 from unknot.core.ids import one_way
+from unknot.core.registry import names_code
 from unknot.store import files
 from unknot.store.database import Database
 from unknot.store.entries import read_begun, read_named, read_plain
@@ -49,19 +51,41 @@ def begun(folder: str | Path) -> Mapping[str, Any]:
         return begun_in(db, folder)[0]
 
 
-def again(noted: Mapping[str, Any], folder: str | Path, keys: str | Path | None = None) -> str:
-    """How a run is gone on with, by what was `noted` at its beginning: a command, or what to do in Python."""
-    if not isinstance(noted.get("table"), Mapping):
+def again(
+    noted: Mapping[str, Any], folder: str | Path, keys: str | Path | None = None, options: str = ""
+) -> str:
+    """How a run is gone on with, by what was `noted` at its beginning: a command, or what to do in Python.
+
+    `options` are more of the command's. Code that the run names may be anybody's: whoever says that it may
+    be executed is to have seen what it is.
+    """
+    table = noted.get("table")
+    if not isinstance(table, Mapping):
         store = one_line(repr(str(folder)))
         return f"build the federation again in Python, unknot.simulate(..., store={store}), and call resume()"
     apart = noted.get("keys") if keys is None else keys
     more = "" if apart is None else f" --keys {shlex.quote(one_line(apart))}"
+    more += f" {options}" if options else ""
+    if (code := _code_in(table)) is not None:
+        more += f" --own-code (if {one_line(repr(code), 200)}, which it names, is yours)"
     return f"unknot resume {shlex.quote(str(folder))}{more}"
 
 
-def again_in(folder: str | Path, keys: str | Path | None = None) -> str:
+def _code_in(table: Mapping[str, Any]) -> str | None:
+    """The first ``package.module:Thing`` that a section of an experiment names."""
+    values = deque[object](value for value in table.values() if isinstance(value, Mapping))
+    while values:
+        value = values.popleft()
+        if isinstance(value, str) and names_code(value):
+            return value
+        if isinstance(value, Mapping | list | tuple):
+            values += value.values() if isinstance(value, Mapping) else value
+    return None
+
+
+def again_in(folder: str | Path, keys: str | Path | None = None, options: str = "") -> str:
     """The same of the run in a folder."""
-    return again(begun(folder), folder, keys)
+    return again(begun(folder), folder, keys, options)
 
 
 def over_in(db: Database) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from unknot.core.errors import StoreError
 from unknot.core.written import Unreadable
@@ -14,9 +14,12 @@ from unknot.federation.describe import describe
 from unknot.store import sealed
 from unknot.store.checkpoint import Checkpoint, Named, check_marks
 from unknot.store.compare import check_model, check_setup, differences, lost_end, lost_requests
+from unknot.store.database import Database
 from unknot.store.entries import read_named
 from unknot.store.folder import RunFolder, nothing_kept
-from unknot.store.naming import DATABASE
+from unknot.store.inbox import told_of
+from unknot.store.naming import DATABASE, removed_in
+from unknot.store.rows import TAKEN, WAITING
 from unknot.store.sealed import IDS, MARKS, unpack_ids
 
 if TYPE_CHECKING:
@@ -63,13 +66,24 @@ def restore(place: RunFolder, fed: Federation) -> Restored:
     built = describe(fed.method, fed.state, fed.metrics, fed.called)
     named, found, tensors, troubles = _last_whole(place, checkpoints, said)
     bodies = [entry.body for entry in place.db.entries(kind="event")]
-    try:
-        ids, check = _ids_of(place, found), check_setup(fed, built, place.db, place.path)
-        form.restore(fed, found.content, _each_its_own(tensors), bodies, ids.known, check)
+    setups: list[Mapping[str, Any]] = []
+
+    def check_first(setup: Mapping[str, Any]) -> None:
+        check_setup(fed, built, place.db, place.path)(setup)
+        setups.append(setup)
+
+    def check_rest() -> None:
         marks = dict(sealed.opened(place.db, place.keyring, MARKS).values())
-        check_marks(fed.data, marks, found.server, place.path)
-        check_model(fed, built, place.path)
+        check_marks(fed.data, marks, found.server, place.path, *_asked_and_partly(place.db))
+        check_model(setups[0], built, place.path)
+
+    try:
+        ids = _ids_of(place, found)
+        form.restore(fed, found.content, _each_its_own(tensors), bodies, ids.known, check_first)
+        check_rest()
     except (KeyError, Unreadable) as error:
+        if setups:  # what is of other data, or another model, does not fit: that is told better
+            check_rest()
         raise StoreError(f"{place.path}: {error}; was the federation set up as it was?") from None
     return Restored(named, checkpoints[-1], found, ids, [*troubles, *said])
 
@@ -86,6 +100,13 @@ def _last_whole(
         except StoreError as error:
             troubles.append(str(error))
     raise StoreError(f"no checkpoint of {place.path} can be read: {'; '.join([*said[:1], *troubles[:3]])}")
+
+
+def _asked_and_partly(db: Database) -> tuple[set[int], set[int]]:
+    """Whose erasure waits, all of it or some samples; and of whom some samples were erased."""
+    waiting = [one for one in db.asked() if one.kind == "erase" and one.state in (WAITING, TAKEN)]
+    asked = {client for one in waiting for client, _ in told_of(one)[0]}
+    return asked, {client for entry in db.entries(kind="erased") for client in removed_in(entry)["parts"]}
 
 
 def _ids_of(place: RunFolder, kept: Checkpoint) -> KeptIds:

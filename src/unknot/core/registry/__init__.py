@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from unknot.core.registry.imports import NotImported, beside, nothing_imported
+from unknot.core.registry.imports import NotImported, beside, names_code, nothing_imported
 from unknot.core.registry.names import Registry
 from unknot.core.registry.options import REQUIRED, Option, options_of
 from unknot.core.registry.sections import (
@@ -65,6 +65,7 @@ __all__ = [
     "metrics",
     "models",
     "named_paths",
+    "names_code",
     "nothing_imported",
     "optimizers",
     "options_of",

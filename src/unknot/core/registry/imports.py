@@ -32,6 +32,14 @@ def nothing_imported() -> Iterator[None]:
         _CLOSED.reset(token)
 
 
+def names_code(value: object) -> bool:
+    """Whether it is written as something to import is."""
+    if not isinstance(value, str):
+        return False
+    module, _, names = value.partition(":")
+    return all(part.isidentifier() for part in [*module.split("."), *names.split(".")])
+
+
 @contextmanager
 def beside(folder: str | Path) -> Iterator[None]:
     """Within: modules are also looked for in this folder, that of the file that names them."""
@@ -47,7 +55,7 @@ def imported(path: str, said: str) -> Any:
     if _CLOSED.get():
         raise NotImported(path)
     module, _, names = path.partition(":")
-    if not all(part.isidentifier() for part in [*module.split("."), *names.split(".")]):
+    if not names_code(path):
         raise ConfigError(f"{said}: something to import is written as 'package.module:Thing'")
     found = _module(module, said)
     for name in names.split("."):
