@@ -2,6 +2,8 @@
 
 import errno
 import os
+import time
+from types import SimpleNamespace
 
 import pytest
 from store_crashes import at_every_point
@@ -93,6 +95,41 @@ def test_what_is_removed_is_zeros_first(tmp_path):
     assert not path.exists()
     with pytest.raises(StoreError, match="take it from a backup"):
         remove(path)
+
+
+HUGE = 1 << 40
+
+
+def test_what_is_removed_is_overwritten_where_it_has_bytes_and_not_in_its_holes(tmp_path):
+    path = tmp_path / NAME
+    places = (0, 5 << 20, 1 << 38, HUGE - 6)
+    with path.open("wb") as made:
+        for place in places:
+            made.seek(place)
+            made.write(b"secret")
+    began = time.monotonic()
+    with path.open("rb") as still:
+        remove(path)
+        found = os.fstat(still.fileno())
+        for place in places:
+            still.seek(place)
+            assert still.read(6) == bytes(6)
+    assert time.monotonic() - began < 5
+    assert found.st_size == HUGE
+    assert found.st_blocks * 512 < 1 << 24
+    assert os.listdir(tmp_path) == []
+
+
+def test_where_holes_are_not_told_a_size_that_no_disk_has_is_not_overwritten(tmp_path, monkeypatch):
+    """The file goes all the same."""
+    path = tmp_path / NAME
+    with path.open("wb") as made:
+        made.truncate(HUGE)
+    monkeypatch.delattr(os, "SEEK_DATA")
+    monkeypatch.setattr(os, "fstatvfs", lambda _: SimpleNamespace(f_blocks=1 << 20, f_frsize=4096))
+    monkeypatch.setattr(os, "pwrite", lambda *_: pytest.fail("it was overwritten"))
+    remove(path)
+    assert os.listdir(tmp_path) == []
 
 
 def test_a_removal_that_is_killed_can_be_done_again(tmp_path):

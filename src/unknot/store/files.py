@@ -1,7 +1,7 @@
 """Files that are whole or not there, and gone when they are removed.
 
 A file is written beside its place, synced and renamed into it: a crash leaves the old one or the new one.
-Folders and  files are opened without following symbolic links, so that what is done stays in the folder.
+Folders and files are opened without following symbolic links, so that what is done stays in the folder.
 """
 
 from __future__ import annotations
@@ -48,6 +48,8 @@ PART = ".part-"
 _NAME = re.compile(r"[0-9a-f]{64}\.(state|safetensors)")
 _MIB = 2**20
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+WRITE = os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+"""How what is there is opened to be overwritten: no link is followed, and no pipe waited for."""
 _REMEDIES = {
     errno.ENOSPC: "make room on the disk, and start again: what was whole before still is",
     errno.EDQUOT: "make room within the quota, and start again: what was whole before still is",
@@ -220,22 +222,33 @@ def opened(path: Path) -> Iterator[tuple[int, int]]:
             raise
     try:
         found = os.fstat(descriptor)
-        if not stat.S_ISREG(found.st_mode):
-            raise StoreError(_no_file(path, found.st_mode))
+        check_found(path, found, alone=False)
         yield descriptor, found.st_size
     finally:
         os.close(descriptor)
 
 
-def check_plain(path: Path) -> None:
-    """Raise unless this is a plain file. It is not opened.
+def check_plain(path: Path, alone: bool = False) -> None:
+    """Raise unless this is a plain file, and, where it will be written, has this one name `alone`.
 
-    SQLite has locks on its files; a process that closes any descriptor of a file loses all that it has on it.
+    It is not opened: SQLite has locks on its files, and a process that closes any descriptor of a file loses
+    all that it has on it.
     """
     with told("read", path), _folder(path.parent) as folder:
-        mode = os.stat(path.name, dir_fd=folder, follow_symlinks=False).st_mode
-    if not stat.S_ISREG(mode):
-        raise StoreError(_no_file(path, mode))
+        found = os.stat(path.name, dir_fd=folder, follow_symlinks=False)
+    check_found(path, found, alone)
+
+
+def check_found(path: Path, found: os.stat_result, alone: bool = True) -> None:
+    """The same of what was found there: another name of a file may lie anywhere, and be written over too."""
+    if not stat.S_ISREG(found.st_mode):
+        raise StoreError(_no_file(path, found.st_mode))
+    if alone and found.st_nlink > 1:
+        raise StoreError(
+            f"{path} has another name too (a hard link, as some backups make), under which it would be "
+            f"written over as well: once nobody runs the run, put a copy of it in its place (cp {path} COPY; "
+            f"mv COPY {path})"
+        )
 
 
 def kind(mode: int) -> str:
@@ -303,11 +316,31 @@ def inside(folder: Path, name: object) -> Path:
 
 
 def zero(descriptor: int) -> None:
-    """Overwrite a file with zeros where it lies, synced."""
-    size, done, zeros = os.fstat(descriptor).st_size, 0, bytes(_MIB)
-    while done < size:
-        done += os.pwrite(descriptor, zeros[: min(_MIB, size - done)], done)
+    """Overwrite a file with zeros where it lies, synced; its holes stay holes, or they would fill the disk."""
+    zeros = bytes(_MIB)
+    for start, end in _written(descriptor):
+        while start < end:
+            start += os.pwrite(descriptor, zeros[: min(_MIB, end - start)], start)
     os.fsync(descriptor)
+
+
+def _written(descriptor: int) -> Iterator[tuple[int, int]]:
+    """From where to where a file has bytes. One that is larger than its disk has what nobody could find."""
+    size, end = os.fstat(descriptor).st_size, 0
+    if not hasattr(os, "SEEK_DATA"):
+        disk = os.fstatvfs(descriptor)
+        if size <= disk.f_blocks * disk.f_frsize:
+            yield 0, size
+        return
+    while end < size:
+        try:
+            start = os.lseek(descriptor, end, os.SEEK_DATA)
+        except OSError as error:
+            if error.errno == errno.ENXIO:  # the rest is a hole
+                return
+            raise
+        end = os.lseek(descriptor, start, os.SEEK_HOLE)
+        yield start, end
 
 
 def _remove(folder: int, name: str) -> None:
@@ -320,7 +353,7 @@ def _remove(folder: int, name: str) -> None:
             os.fsync(folder)
             point("remove:renamed")
         with suppress(OSError):  # what cannot be overwritten is taken away all the same
-            descriptor = os.open(name, os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
+            descriptor = os.open(name, WRITE, dir_fd=folder)
             try:
                 zero(descriptor)
             finally:
