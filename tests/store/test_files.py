@@ -9,7 +9,17 @@ import pytest
 from store_crashes import at_every_point
 
 from unknot.core.errors import StoreError
-from unknot.store.files import inside, make_folder, read_whole, remove, sweep, write_whole
+from unknot.store.files import (
+    begin,
+    inside,
+    is_part,
+    make_folder,
+    put_in_place,
+    read_whole,
+    remove,
+    sweep,
+    write_whole,
+)
 
 NAME = "a" * 64 + ".state"
 
@@ -95,6 +105,23 @@ def test_what_is_removed_is_zeros_first(tmp_path):
     assert not path.exists()
     with pytest.raises(StoreError, match="take it from a backup"):
         remove(path)
+
+
+@pytest.mark.parametrize("name", ["run.db", "record.json", "keys", "a-picture.of.mine.png"])
+def test_what_writes_by_name_gets_a_new_file_beside_the_place(tmp_path, name):
+    path = tmp_path / name
+    part = begin(path, 0o640)
+    assert part != begin(path)
+    assert part.suffix == path.suffix
+    assert part.stat().st_mode & 0o777 == 0o640
+    for end in ("", "-journal", "-wal", "-shm"):
+        assert is_part(part.name + end, name)
+        assert not is_part(f"{part.name}{end}x", name)
+        assert not is_part(part.name + end, name[1:])
+    part.write_text("whole")
+    put_in_place(part, path)
+    assert path.read_text() == "whole"
+    assert not is_part(name, name)
 
 
 HUGE = 1 << 40

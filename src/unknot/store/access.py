@@ -46,20 +46,18 @@ class Access:
         path = Path(path).absolute()
         if os.path.lexists(path):
             raise StoreError(f"{path} is there already: name another folder, or go on with that run")
-        part = path.with_name(files.part_name(path.name))
-        with told("write", path):
-            os.close(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
-            with _OPENING, explained(path):
-                connection = connect(part, "rw")
-                try:
-                    connection.execute(f"PRAGMA application_id = {APPLICATION}")
-                    connection.execute(f"PRAGMA user_version = {VERSION}")
-                    for table in TABLES.values():
-                        connection.execute(table)
-                    # Last: what is left in a write-ahead log, on a full disk, would not get the new name.
-                    connection.execute("PRAGMA journal_mode = WAL")
-                finally:
-                    connection.close()
+        part = files.begin(path)
+        with told("write", path), _OPENING, explained(path):
+            connection = connect(part, "rw")
+            try:
+                connection.execute(f"PRAGMA application_id = {APPLICATION}")
+                connection.execute(f"PRAGMA user_version = {VERSION}")
+                for table in TABLES.values():
+                    connection.execute(table)
+                # Last: what is left in a write-ahead log, on a full disk, would not get the new name.
+                connection.execute("PRAGMA journal_mode = WAL")
+            finally:
+                connection.close()
         point("db:created")
         files.put_in_place(part, path)
         return cls.open(path)
