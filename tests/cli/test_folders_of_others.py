@@ -7,6 +7,9 @@ import socket
 import pytest
 from kept_commands import FILE, call
 
+from unknot.store.database import Database
+from unknot.store.entries import plain
+
 pytest.importorskip("cryptography")
 RESULTS = ("config.toml", "record.json", "report.html", "model.safetensors")
 
@@ -120,3 +123,9 @@ def test_a_file_of_holes_is_taken_away_at_once(file, run, name):
     in_place(run / name, make_sparse)
     call("run", file, "--out", run, "--quiet", "--force")
     assert (run / name).stat().st_size < 1 << 30
+
+
+def test_a_note_of_what_was_left_may_say_anything(file, run):
+    with Database.open(run / "run.db") as db:
+        db.append([("left", plain({"file": [1]})), ("left", plain([]))])
+    call("run", file, "--out", run, "--quiet", "--force")

@@ -329,20 +329,21 @@ def inside(folder: Path, name: object) -> Path:
 
 def zero(descriptor: int) -> None:
     """Overwrite a file with zeros where it lies, synced; holes stay holes, or they would fill the disk."""
-    zeros = bytes(_MIB)
+    zeros, disk = bytes(_MIB), os.fstatvfs(descriptor)
+    most = disk.f_blocks * disk.f_frsize
     for start, end in _written(descriptor):
+        if most and end - start > most:  # a hole, where the file system does not tell
+            continue
         while start < end:
             start += os.pwrite(descriptor, zeros[: min(_MIB, end - start)], start)
     os.fsync(descriptor)
 
 
 def _written(descriptor: int) -> Iterator[tuple[int, int]]:
-    """From where to where a file has bytes. One that is larger than its disk has what nobody could find."""
+    """From where to where a file has bytes; all of it, where there is no way to ask."""
     size, end = os.fstat(descriptor).st_size, 0
     if not hasattr(os, "SEEK_DATA"):
-        disk = os.fstatvfs(descriptor)
-        if size <= disk.f_blocks * disk.f_frsize:
-            yield 0, size
+        yield 0, size
         return
     while end < size:
         try:

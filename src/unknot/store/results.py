@@ -26,7 +26,8 @@ def note_left(db: Database, name: str) -> None:
 def left_in(db: Database, folder: Path) -> list[str]:
     """The files in a folder that were noted so, whole or half."""
     noted = [read_plain(entry.body) for entry in db.entries(kind="left")]
-    known = {one.get("file") for one in noted if isinstance(one, dict)}
+    found = [one.get("file") for one in noted if isinstance(one, dict)]
+    known = {digest for digest in found if isinstance(digest, bytes)}
     with told("look through", folder):
         there = sorted(os.listdir(folder)) if known else []
     return [name for name in there if known & {_digest(name), _digest(whole_name(name))}]
