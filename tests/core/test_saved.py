@@ -2,6 +2,7 @@
 
 import io
 import json
+import os
 import struct
 
 import pytest
@@ -293,3 +294,11 @@ def test_a_file_may_begin_as_a_pickle_does(file):
     for length in range(300):
         save_model(shaped(Unit(1)).named({1: "x" * (length + 1)}), file)
         assert load_model(file).lineage.names == {1: "x" * (length + 1)}
+
+
+@pytest.mark.parametrize("kind", ["pipe", "folder", "device"])
+def test_what_is_no_plain_file_is_refused_and_not_waited_for(tmp_path, kind):
+    path = tmp_path / kind
+    {"pipe": os.mkfifo, "folder": os.mkdir, "device": lambda path: path.symlink_to("/dev/zero")}[kind](path)
+    with pytest.raises(ConfigError, match=f"cannot read {path}: "):
+        load_model(path)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import numpy as np
 import pytest
 import torch
@@ -253,3 +255,9 @@ def test_columns_say_in_which_order_inputs_are_taken(tmp_path):
         unknot.folder(folder, target="ill", columns=["weight", "age", "age"])
     with pytest.raises(DataError, match="column 'age' is in no other file"):
         unknot.folder(folder, target="ill", columns=["weight"])
+
+
+def test_a_pipe_among_the_files_is_refused_and_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "a.csv")
+    with pytest.raises(DataError, match=r"a\.csv: expected a file, found a pipe"):
+        unknot.folder(tmp_path, target="y")

@@ -266,3 +266,14 @@ def test_a_run_that_is_kept_below_a_folder_that_it_names_goes_on(tmp_path):
     (place / "in" / "table.txt").write_text("2")
     with pytest.raises(StoreError, match=r"tables \(method.table\) is not what it was"):
         kept.resume(out, own_code=True)
+
+
+@pytest.mark.parametrize("make", [scorer, folder, texts])
+def test_a_pipe_that_a_run_names_is_refused_and_not_waited_for(make, tmp_path):
+    said = make(tmp_path)
+    begun(said, tmp_path / "run")
+    place = Path(said["select"]["scorer"] if "select" in said else said["data"]["path"])
+    place.rename(tmp_path / "away")
+    os.mkfifo(place)
+    with pytest.raises(StoreError, match=f"{place}.* is a pipe, and no file or folder"):
+        kept.resume(tmp_path / "run")

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -165,6 +166,46 @@ def test_what_fails_leaves_nothing_behind(done, tmp_path, monkeypatch):
     (tmp_path / "file").write_text("")
     with pytest.raises(ConfigError, match="cannot write into"):
         write_results(*done, tmp_path / "file", page)
+
+
+@pytest.mark.parametrize("private", [False, True])
+@pytest.mark.parametrize("name", [f"{mark}{name}" for mark in ("", ".part.") for name in FILES])
+def test_nothing_is_written_through_what_lies_in_the_folder(done, tmp_path, name, private):
+    """Links of either kind are followed nowhere, and no pipe is waited for; who named them may be anybody."""
+    place, outside = tmp_path / "run", tmp_path / "outside"
+    for make in (Path.symlink_to, Path.hardlink_to, lambda path, _: os.mkfifo(path)):
+        shutil.rmtree(place, ignore_errors=True)
+        place.mkdir()
+        outside.write_text("mine")
+        make(place / name, outside)
+        write_results(*done, place, page, private)
+        assert outside.read_text() == "mine"
+        assert all(not (place / one).is_symlink() and (place / one).is_file() for one in FILES)
+        assert unknot.load_model(place / "model.safetensors").digest() == done[0].model.digest()
+    shutil.rmtree(place, ignore_errors=True)
+    place.mkdir()
+    (place / name).symlink_to(tmp_path / "new")
+    write_results(*done, place, page, private)
+    assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.parametrize(("private", "rights"), [(False, 0o640), (True, 0o600)])
+def test_results_have_the_rights_that_the_process_gives_or_are_their_owners_alone(
+    done, tmp_path, private, rights
+):
+    before = os.umask(0o027)
+    try:
+        write_results(*done, tmp_path / "run", page, private)
+    finally:
+        os.umask(before)
+    assert {(tmp_path / "run" / name).stat().st_mode & 0o777 for name in FILES} == {rights}
+
+
+def test_a_folder_may_be_named_by_a_link(done, tmp_path):
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to("real")
+    assert write_results(*done, tmp_path / "link", page)[0] == tmp_path / "link" / FILES[0]
+    assert sorted(os.listdir(tmp_path / "real")) == sorted(FILES)
 
 
 def test_without_a_table_there_is_no_configuration(done, tmp_path):

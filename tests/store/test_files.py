@@ -2,12 +2,24 @@
 
 import errno
 import os
+import time
+from types import SimpleNamespace
 
 import pytest
 from store_crashes import at_every_point
 
 from unknot.core.errors import StoreError
-from unknot.store.files import inside, make_folder, read_whole, remove, sweep, write_whole
+from unknot.store.files import (
+    begin,
+    inside,
+    is_part,
+    make_folder,
+    put_in_place,
+    read_whole,
+    remove,
+    sweep,
+    write_whole,
+)
 
 NAME = "a" * 64 + ".state"
 
@@ -93,6 +105,58 @@ def test_what_is_removed_is_zeros_first(tmp_path):
     assert not path.exists()
     with pytest.raises(StoreError, match="take it from a backup"):
         remove(path)
+
+
+@pytest.mark.parametrize("name", ["run.db", "record.json", "keys", "a-picture.of.mine.png"])
+def test_what_writes_by_name_gets_a_new_file_beside_the_place(tmp_path, name):
+    path = tmp_path / name
+    part = begin(path, 0o640)
+    assert part != begin(path)
+    assert part.suffix == path.suffix
+    assert part.stat().st_mode & 0o777 == 0o640
+    for end in ("", "-journal", "-wal", "-shm"):
+        assert is_part(part.name + end, name)
+        assert not is_part(f"{part.name}{end}x", name)
+        assert not is_part(part.name + end, name[1:])
+    part.write_text("whole")
+    put_in_place(part, path)
+    assert path.read_text() == "whole"
+    assert not is_part(name, name)
+
+
+HUGE = 1 << 40
+
+
+def test_what_is_removed_is_overwritten_where_it_has_bytes_and_not_in_its_holes(tmp_path):
+    path = tmp_path / NAME
+    places = (0, 5 << 20, 1 << 38, HUGE - 6)
+    with path.open("wb") as made:
+        for place in places:
+            made.seek(place)
+            made.write(b"secret")
+    began = time.monotonic()
+    with path.open("rb") as still:
+        remove(path)
+        found = os.fstat(still.fileno())
+        for place in places:
+            still.seek(place)
+            assert still.read(6) == bytes(6)
+    assert time.monotonic() - began < 5
+    assert found.st_size == HUGE
+    assert found.st_blocks * 512 < 1 << 24
+    assert os.listdir(tmp_path) == []
+
+
+def test_where_holes_are_not_told_a_size_that_no_disk_has_is_not_overwritten(tmp_path, monkeypatch):
+    """The file goes all the same."""
+    path = tmp_path / NAME
+    with path.open("wb") as made:
+        made.truncate(HUGE)
+    monkeypatch.delattr(os, "SEEK_DATA")
+    monkeypatch.setattr(os, "fstatvfs", lambda _: SimpleNamespace(f_blocks=1 << 20, f_frsize=4096))
+    monkeypatch.setattr(os, "pwrite", lambda *_: pytest.fail("it was overwritten"))
+    remove(path)
+    assert os.listdir(tmp_path) == []
 
 
 def test_a_removal_that_is_killed_can_be_done_again(tmp_path):

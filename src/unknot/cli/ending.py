@@ -130,14 +130,13 @@ class Asked:
             timeline.check(self.plot, made=self.out)
         if not self.keep or self.out is None:
             return
-        place = self.out.resolve()
         for option, given in self.tracked.places().items():
-            if place in (given.resolve(), *given.resolve().parents):
+            if _within(self.out, given):
                 raise ConfigError(
                     f"{option} would write into {self.out}, the folder of the run, of which an erasure takes "
                     "all that knows the erased client: name a place outside of it"
                 )
-        if self.plot is not None and place in self.plot.resolve().parents and not self._own_picture:
+        if self.plot is not None and _within(self.out, self.plot) and not self._own_picture:
             raise ConfigError(
                 f"--plot {self.plot} lies below {self.out}, the folder of the run, where an erasure does not "
                 f"reach it: name a file in that folder itself, such as {self.out / self.plot.name}, or "
@@ -146,13 +145,13 @@ class Asked:
 
     @property
     def _own_picture(self) -> bool:
-        """Whether the picture lies in the folder of a run that is kept."""
+        """Whether the picture lies in the folder of a run that is kept; what lies there now leads nowhere."""
         beside = self.keep and self.out is not None and self.plot is not None
-        return beside and self.plot.resolve().parent == self.out.resolve()  # type: ignore[union-attr]
+        return beside and self.plot.parent.resolve() == self.out.resolve()  # type: ignore[union-attr]
 
     def write(self, history: History, experiment: Experiment) -> list[Path]:
         """The picture and the folder, and where they are."""
-        from unknot.experiments.results import PRIVATE, write_results
+        from unknot.experiments.results import write_files, write_results
         from unknot.report import timeline
         from unknot.report.page import page
         from unknot.store.database import Database
@@ -164,18 +163,25 @@ class Asked:
         if self.plot is not None:
             if self._own_picture:
                 with Database.open(self.plot.parent / DATABASE) as db:
-                    note_left(db, self.plot.resolve().name)
-            elif self.out is not None and self.plot.resolve().parent == self.out.resolve():
-                self.out.mkdir(parents=True, exist_ok=True)
-            timeline.draw_run(history, self.plot)
-            if self._own_picture:
-                self.plot.chmod(PRIVATE)
+                    note_left(db, self.plot.name)
+                drawn = {self.plot.name: lambda draft: timeline.draw_run(history, draft)}
+                write_files(self.plot.parent, drawn, private=True)
+            else:
+                if self.out is not None and self.plot.resolve().parent == self.out.resolve():
+                    self.out.mkdir(parents=True, exist_ok=True)
+                timeline.draw_run(history, self.plot)
             written.append(self.plot)
         if self.out is not None and self.results:
             if self.force and not self.keep:
                 discard(self.out)
             written += write_results(history, experiment, self.out, page, private=self.keep)
         return written
+
+
+def _within(folder: Path, path: Path) -> bool:
+    """Whether a path lies in or below a folder, or leads there."""
+    place, lies, leads = folder.resolve(), path.parent.resolve(), path.resolve()
+    return place in (lies, *lies.parents, leads, *leads.parents)
 
 
 def leave(

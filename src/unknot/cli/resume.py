@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from unknot.report.progress import Live
     from unknot.store.lock import Holder
 
+LONGEST = 1 << 30
+"""Bytes of a result that is read: what is longer is written anew."""
 NOTHING = "nothing was asked of it since"
 
 
@@ -191,9 +193,9 @@ def _whole(folder: Path) -> bool:
 
     try:
         load_model(folder / MODEL)
-        json.loads((folder / RECORD).read_text(encoding="utf-8"))
-        tomllib.loads((folder / CONFIG).read_text(encoding="utf-8"))
-        return (folder / REPORT).read_text(encoding="utf-8").rstrip().endswith("</html>")
+        json.loads(_text(folder / RECORD))
+        tomllib.loads(_text(folder / CONFIG))
+        return _text(folder / REPORT).rstrip().endswith("</html>")
     except (UnknotError, OSError, ValueError):
         return False
 
@@ -204,7 +206,14 @@ def _of_its_end(folder: Path, model: str | None) -> bool:
 
     if not _whole(folder):
         return False
-    return bool(json.loads((folder / RECORD).read_text(encoding="utf-8")).get("model") == model)
+    return bool(json.loads(_text(folder / RECORD)).get("model") == model)
+
+
+def _text(path: Path) -> str:
+    """What a result says; somebody else may have put anything there."""
+    from unknot.store.files import read_whole
+
+    return read_whole(path, LONGEST).decode()
 
 
 def _left_alone(asked: Asked, more: str, stopped: str, since: str) -> Asked:

@@ -15,7 +15,9 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import os
 import re
+import stat
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -106,7 +108,9 @@ def read_tensors(file: str | Path, kind: str, what: str) -> tuple[dict[str, Tens
     from safetensors import safe_open
 
     try:
-        with Path(file).open("rb") as stream:
+        with open(file, "rb", opener=_at_once) as stream:
+            if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
+                raise OSError("it is a pipe or a device, and no file; name a file")
             begins = stream.read(4)
     except (OSError, ValueError) as error:
         raise ConfigError(f"cannot read {_no_file(file, error)}") from None
@@ -134,6 +138,11 @@ def read_tensors(file: str | Path, kind: str, what: str) -> tuple[dict[str, Tens
             f"{file} is damaged, or was changed since it was saved: take another copy of it, or save it again"
         )
     return tensors, notes
+
+
+def _at_once(path: str, flags: int) -> int:
+    """Open a file; a pipe, which may lie in a folder of somebody else's, is not waited for."""
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
 
 def _no_file(file: str | Path, error: OSError | ValueError) -> str:

@@ -88,6 +88,8 @@ def _counts(file: Path) -> bool:
         raise DataError(
             f"{file}: expected {' or '.join(ENDINGS)}; move what is no client's data out of the folder"
         )
+    if file.exists() and not file.is_file():
+        raise DataError(f"{file}: expected a file, found a pipe or a device; move it out of the folder")
     return True
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import stat
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -18,6 +19,17 @@ def digests_of(paths: Mapping[str, Sequence[str]]) -> dict[str, list[bytes]]:
     """
     mine = {place: named for place, named in paths.items() if not place.startswith("data.")}
     return {place: [_digest(Path(path)) for path in named] for place, named in mine.items()}
+
+
+def odd(path: str) -> str:
+    """What a path leads to that is neither a file nor a folder, in words; nothing otherwise."""
+    from unknot.store.files import kind
+
+    try:
+        mode = os.stat(path).st_mode
+    except (OSError, ValueError):  # said where it is read
+        return ""
+    return "" if stat.S_ISREG(mode) or stat.S_ISDIR(mode) else kind(mode)
 
 
 def _digest(path: Path) -> bytes:

@@ -16,7 +16,7 @@ from unknot.core.registry import NotImported, Option, Registry, changed, nothing
 from unknot.data.corrupt import corrupt
 from unknot.data.dataset import Dataset
 from unknot.experiments.config import ERASED, Experiment
-from unknot.experiments.files_read import FILES, digests_of
+from unknot.experiments.files_read import FILES, digests_of, odd
 from unknot.experiments.held import APART, Held, held_in, held_of
 from unknot.experiments.simulate import assemble, dealt, read
 from unknot.experiments.specs import FOLDER, TEXTS
@@ -285,8 +285,16 @@ def _named(noted: Mapping[str, Any], own_code: bool) -> dict[str, list[str]]:
 def _check_files(folder: str | Path, noted: Mapping[str, Any], own_code: bool) -> None:
     """Refuse files that are not what they were when the run was begun: it would go on to other bits.
 
-    Those of data are known by what clients and the server hold of them.
+    Those of data are known by what clients and the server hold of them. A pipe or a device is never read: who
+    made the folder may have named one that nobody writes to.
     """
+    for place, paths in _named(noted, own_code).items():
+        for path in paths:
+            if what := odd(path):
+                raise StoreError(
+                    f"{folder}: {path} ({place}) is {what}, and no file or folder: put the file there that "
+                    "the run was begun with"
+                )
     known = noted.get(FILES, {})
     if not isinstance(known, Mapping) or not all(isinstance(one, list) for one in known.values()):
         raise StoreError(f"{folder}: the log does not say which files were read: it was changed")

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import unknot
-from unknot.core.errors import ConfigError
+from unknot.core.errors import ConfigError, StoreError
 from unknot.core.saved import save_model
 from unknot.core.toml import to_toml
 from unknot.experiments.comparison import Comparison
@@ -19,6 +19,7 @@ from unknot.experiments.config import Experiment
 from unknot.experiments.scenario import scenario
 from unknot.experiments.tables import from_anywhere
 from unknot.federation import History
+from unknot.store import files
 
 CONFIG, MODEL, REPORT, RECORD = "config.toml", "model.safetensors", "report.html", "record.json"
 FILES = (CONFIG, MODEL, REPORT, RECORD)
@@ -79,7 +80,7 @@ def write_results(
     if model is not None:
         drafts[MODEL] = lambda draft: save_model(model, draft)
     drafts |= {REPORT: _text(page(record)), RECORD: _text(_lines(record))}
-    return _left(Path(folder), drafts, private)
+    return write_files(Path(folder), drafts, private)
 
 
 def write_comparison(found: Comparison, folder: str | Path, page: Page, again: str) -> list[Path]:
@@ -94,42 +95,45 @@ def write_comparison(found: Comparison, folder: str | Path, page: Page, again: s
         drafts[CONFIG] = _text(configuration(found.experiment, again))
     if found.histories and find_spec("matplotlib"):
         drafts[PICTURE] = found.plot
-    return _left(Path(folder), {**drafts, PAGE: _text(page(shown)), FIGURES: _text(_lines(shown))})
+    return write_files(Path(folder), {**drafts, PAGE: _text(page(shown)), FIGURES: _text(_lines(shown))})
 
 
-def _left(place: Path, write: Mapping[str, Callable[[Path], None]], private: bool = False) -> list[Path]:
-    """Files, made by what is given for each; the last of them is there only where all others are."""
-    drafts = {name: place / f".part.{name}" for name in write}
+def write_files(
+    place: Path, write: Mapping[str, Callable[[Path], None]], private: bool = False
+) -> list[Path]:
+    """Files, made by what is given for each; the last of them is there only where all others are.
+
+    They take the places of what has their names, and nothing is written through that: it may be anything.
+    """
+    drafts: dict[Path, Path] = {}
     try:
         place.mkdir(parents=True, exist_ok=True)
-        for name, draft in drafts.items():
-            if private:
-                draft.touch(PRIVATE)  # before there is anything to read
-            write[name](draft)
-            if private:
-                draft.chmod(PRIVATE)  # for what puts a file of its own there
+        home = place.resolve()
+        for name in write:
+            drafts[home / name] = files.begin(home / name, PRIVATE if private else 0o666)
+            write[name](drafts[home / name])
         if private:
-            _make_way(place, [*write][::-1], drafts.values())
-        (place / [*write][-1]).unlink(missing_ok=True)
-        return [draft.replace(place / name) for name, draft in drafts.items()]
+            _make_way(drafts)
+        (home / [*write][-1]).unlink(missing_ok=True)
+        for path in [*drafts]:
+            files.put_in_place(drafts[path], path)
+            del drafts[path]
     except OSError as error:
         raise ConfigError(f"cannot write into {place}: {error.strerror or error}") from None
     finally:
         for draft in drafts.values():
-            with suppress(OSError):
-                draft.unlink()
+            with suppress(StoreError):
+                files.remove(draft)
+    return [place / name for name in write]
 
 
-def _make_way(place: Path, names: Iterable[str], drafts: Iterable[Path]) -> None:
+def _make_way(drafts: dict[Path, Path]) -> None:
     """New files are on the disk, and then old ones are overwritten: they may know who is erased one day."""
-    from unknot.store import files
-
-    for draft in drafts:
-        with open(draft, "rb") as written:
-            os.fsync(written.fileno())
-    for name in names:
-        if os.path.lexists(place / name):
-            files.remove(place / name)
+    for draft in drafts.values():
+        files.sync(draft)
+    for path in reversed(drafts):
+        if os.path.lexists(path):
+            files.remove(path)
 
 
 def _text(text: str) -> Callable[[Path], None]:

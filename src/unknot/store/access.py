@@ -46,20 +46,18 @@ class Access:
         path = Path(path).absolute()
         if os.path.lexists(path):
             raise StoreError(f"{path} is there already: name another folder, or go on with that run")
-        part = path.with_name(files.part_name(path.name))
-        with told("write", path):
-            os.close(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
-            with _OPENING, explained(path):
-                connection = connect(part, "rw")
-                try:
-                    connection.execute(f"PRAGMA application_id = {APPLICATION}")
-                    connection.execute(f"PRAGMA user_version = {VERSION}")
-                    for table in TABLES.values():
-                        connection.execute(table)
-                    # Last: what is left in a write-ahead log, on a full disk, would not get the new name.
-                    connection.execute("PRAGMA journal_mode = WAL")
-                finally:
-                    connection.close()
+        part = files.begin(path)
+        with told("write", path), _OPENING, explained(path):
+            connection = connect(part, "rw")
+            try:
+                connection.execute(f"PRAGMA application_id = {APPLICATION}")
+                connection.execute(f"PRAGMA user_version = {VERSION}")
+                for table in TABLES.values():
+                    connection.execute(table)
+                # Last: what is left in a write-ahead log, on a full disk, would not get the new name.
+                connection.execute("PRAGMA journal_mode = WAL")
+            finally:
+                connection.close()
         point("db:created")
         files.put_in_place(part, path)
         return cls.open(path)
@@ -69,10 +67,7 @@ class Access:
         """Open one that is there; for writing, its pages are looked through first."""
         path = Path(path).absolute()
         _close_inherited(path)
-        for suffix in ("", "-wal", "-shm"):
-            beside = path.with_name(path.name + suffix)
-            if not suffix or os.path.lexists(beside):
-                check_plain(beside)  # and no symbolic link
+        check_files(path, readonly)
         if os.path.lexists(path.with_name(path.name + "-journal")):
             raise StoreError(
                 f"{path}-journal is none of ours, and would be played back into {path}: remove it"
@@ -172,6 +167,18 @@ class Access:
         with self._turn, explained(self.path):
             self.check()  # it may have been closed meanwhile
             yield self._connection
+
+
+def check_files(path: Path, readonly: bool = False) -> None:
+    """Raise unless SQLite's files there are plain ones, and what it would write has one name alone.
+
+    Who only reads writes beside the file all the same, where that may be done: which part is being read.
+    """
+    for suffix in ("", "-wal", "-shm"):
+        beside = path.with_name(path.name + suffix)
+        if not suffix or os.path.lexists(beside):
+            written = not readonly or (suffix == "-shm" and os.access(beside, os.W_OK))
+            check_plain(beside, alone=written)
 
 
 _OPEN: weakref.WeakSet[Access] = weakref.WeakSet()

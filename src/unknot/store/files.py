@@ -45,9 +45,13 @@ hook: Callable[[str], None] | None = None
 """Called at each of `POINTS`: tests end the process there."""
 
 PART = ".part-"
+_BESIDE = re.compile(r"\.part-(.+)-[0-9a-f]{16}((?:\.[^.-]+)?)(?:-journal|-wal|-shm)?", re.DOTALL)
 _NAME = re.compile(r"[0-9a-f]{64}\.(state|safetensors)")
 _MIB = 2**20
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+WRITE = os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+"""How what is there is opened to be overwritten: no link is followed, and no pipe waited for."""
 _REMEDIES = {
     errno.ENOSPC: "make room on the disk, and start again: what was whole before still is",
     errno.EDQUOT: "make room within the quota, and start again: what was whole before still is",
@@ -145,12 +149,7 @@ def write_whole(path: Path, *content: bytes | memoryview) -> None:
     with told("write", path), _folder(path.parent) as folder:
         part = part_name(path.name)
         point("write_whole:begin")
-        descriptor = os.open(
-            part,
-            os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC,
-            0o600,
-            dir_fd=folder,
-        )
+        descriptor = os.open(part, _NEW, 0o600, dir_fd=folder)
         try:
             with open(descriptor, "wb", buffering=_MIB) as stream:
                 half = len(content[0]) // 2
@@ -173,16 +172,26 @@ def write_whole(path: Path, *content: bytes | memoryview) -> None:
         point("write_whole:done")
 
 
-def put_in_place(part: Path, path: Path) -> None:
-    """Give a file that another program wrote, and is done with, its name beside it, durably."""
+def begin(path: Path, rights: int = 0o600) -> Path:
+    """A new empty file beside a place, with its ending, for what writes files by name: see `put_in_place`."""
+    part = path.with_name(part_name(path.name) + path.suffix)
     with told("write", path), _folder(path.parent) as folder:
-        descriptor = os.open(part.name, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+        os.close(os.open(part.name, _NEW, rights, dir_fd=folder))
+    return part
+
+
+def put_in_place(part: Path, path: Path) -> None:
+    """Give a file that was begun beside a place, and is written, its name, durably."""
+    sync(part)
+    with told("write", path), _folder(path.parent) as folder:
         os.rename(part.name, path.name, src_dir_fd=folder, dst_dir_fd=folder)
         os.fsync(folder)
+
+
+def sync(path: Path) -> None:
+    """The bytes of a file are on the disk."""
+    with opened(path) as (descriptor, _), told("write", path):
+        os.fsync(descriptor)
 
 
 def part_name(name: str) -> str:
@@ -191,11 +200,17 @@ def part_name(name: str) -> str:
 
 
 def is_part(found: str, name: str) -> bool:
-    """Whether a file is called as `part_name` calls one for `name`, or as SQLite does one beside that.
+    """Whether a file is called as one beside the place of `name`, or as SQLite does one beside that.
 
     To the letter: what is called `name` and more is somebody else's.
     """
-    return bool(re.fullmatch(rf"{re.escape(PART + name)}-[0-9a-f]{{16}}(-journal|-wal|-shm)?", found))
+    return whole_name(found) == name
+
+
+def whole_name(found: str) -> str:
+    """What the file in whose place a file would come is called; nothing where it is called as no such."""
+    match = _BESIDE.fullmatch(found)
+    return match[1] if match and match[2] in ("", Path(match[1]).suffix) else ""
 
 
 def read_whole(path: Path, most: int) -> bytes:
@@ -220,22 +235,32 @@ def opened(path: Path) -> Iterator[tuple[int, int]]:
             raise
     try:
         found = os.fstat(descriptor)
-        if not stat.S_ISREG(found.st_mode):
-            raise StoreError(_no_file(path, found.st_mode))
+        check_found(path, found, alone=False)
         yield descriptor, found.st_size
     finally:
         os.close(descriptor)
 
 
-def check_plain(path: Path) -> None:
-    """Raise unless this is a plain file. It is not opened.
+def check_plain(path: Path, alone: bool = False) -> None:
+    """Raise unless this is a plain file, and, where it will be written, has this one name `alone`.
 
-    SQLite has locks on its files; a process that closes any descriptor of a file loses all that it has on it.
+    It is not opened: SQLite has locks on its files, and a process that closes any descriptor of a file loses
+    all that it has on it.
     """
     with told("read", path), _folder(path.parent) as folder:
-        mode = os.stat(path.name, dir_fd=folder, follow_symlinks=False).st_mode
-    if not stat.S_ISREG(mode):
-        raise StoreError(_no_file(path, mode))
+        found = os.stat(path.name, dir_fd=folder, follow_symlinks=False)
+    check_found(path, found, alone)
+
+
+def check_found(path: Path, found: os.stat_result, alone: bool = True) -> None:
+    """The same of what was found there: another name of a file may lie anywhere, and be written over too."""
+    if not stat.S_ISREG(found.st_mode):
+        raise StoreError(_no_file(path, found.st_mode))
+    if alone and found.st_nlink > 1:
+        raise StoreError(
+            f"{path} has another name too (a hard link, as some backups make), under which it would be "
+            "written over as well: once nobody runs the run, put a copy of it in its place (cp, then mv)"
+        )
 
 
 def kind(mode: int) -> str:
@@ -303,11 +328,32 @@ def inside(folder: Path, name: object) -> Path:
 
 
 def zero(descriptor: int) -> None:
-    """Overwrite a file with zeros where it lies, synced."""
-    size, done, zeros = os.fstat(descriptor).st_size, 0, bytes(_MIB)
-    while done < size:
-        done += os.pwrite(descriptor, zeros[: min(_MIB, size - done)], done)
+    """Overwrite a file with zeros where it lies, synced; holes stay holes, or they would fill the disk."""
+    zeros, disk = bytes(_MIB), os.fstatvfs(descriptor)
+    most = disk.f_blocks * disk.f_frsize
+    for start, end in _written(descriptor):
+        if most and end - start > most:  # a hole, where the file system does not tell
+            continue
+        while start < end:
+            start += os.pwrite(descriptor, zeros[: min(_MIB, end - start)], start)
     os.fsync(descriptor)
+
+
+def _written(descriptor: int) -> Iterator[tuple[int, int]]:
+    """From where to where a file has bytes; all of it, where there is no way to ask."""
+    size, end = os.fstat(descriptor).st_size, 0
+    if not hasattr(os, "SEEK_DATA"):
+        yield 0, size
+        return
+    while end < size:
+        try:
+            start = os.lseek(descriptor, end, os.SEEK_DATA)
+        except OSError as error:
+            if error.errno == errno.ENXIO:  # the rest is a hole
+                return
+            raise
+        end = os.lseek(descriptor, start, os.SEEK_HOLE)
+        yield start, end
 
 
 def _remove(folder: int, name: str) -> None:
@@ -320,7 +366,7 @@ def _remove(folder: int, name: str) -> None:
             os.fsync(folder)
             point("remove:renamed")
         with suppress(OSError):  # what cannot be overwritten is taken away all the same
-            descriptor = os.open(name, os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
+            descriptor = os.open(name, WRITE, dir_fd=folder)
             try:
                 zero(descriptor)
             finally:

@@ -9,6 +9,7 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 
 from unknot.core.errors import StoreError
+from unknot.store.access import check_files
 from unknot.store.checkpoint import STATE
 from unknot.store.database import Database
 from unknot.store.files import PART, is_part, make_folder, remove, sweep, told
@@ -36,6 +37,8 @@ class RunFolder:
             keys = None if keys is None else keys.absolute()
         self.said: list[str] = []
         """What whoever runs the run must know, in words."""
+        if os.path.lexists(path / DATABASE):
+            check_files(path / DATABASE)  # before anything is written
         self._stack = ExitStack()
         self._lock = self._stack.enter_context(Lock(path))
         try:

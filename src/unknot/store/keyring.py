@@ -212,7 +212,7 @@ class Keyring:
         old, aside = None, self.path.with_name(files.part_name(self.path.name))
         with told("write", self.path):
             if os.path.lexists(self.path):
-                old = os.open(self.path, os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+                old = os.open(self.path, files.WRITE)
         try:
             if old is not None:
                 with suppress(OSError):  # some file systems have one name a file: its descriptor must do

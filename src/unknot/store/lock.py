@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import Self
 
 from unknot.core.errors import StoreError
-from unknot.store.files import opened, told
+from unknot.store.files import check_found, opened, told
 from unknot.store.shown import one_line
 
 _NAME = "lock"
@@ -69,6 +69,7 @@ class Lock:
                 self.path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK, 0o600
             )
             try:
+                check_found(self.path, os.fstat(descriptor))
                 if not _taken(descriptor):
                     raise StoreError(self._refusal(_noted(self.path)))
                 now = datetime.now(UTC).isoformat(timespec="seconds")

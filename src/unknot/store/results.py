@@ -8,11 +8,11 @@ from pathlib import Path
 
 from unknot.store.database import Database
 from unknot.store.entries import plain, read_plain
-from unknot.store.files import told
+from unknot.store.files import told, whole_name
 
 _LEFT = ("config.toml", "record.json", "report.html", "model.safetensors")
 RESULTS = (*_LEFT, *(f".part.{name}" for name in _LEFT))
-"""What an earlier end of the run left, whole or half: it knows the erased client, or its name."""
+"""What an earlier end of the run left, whole or, of an earlier version, half: it knows the erased client."""
 
 
 def note_left(db: Database, name: str) -> None:
@@ -24,11 +24,13 @@ def note_left(db: Database, name: str) -> None:
 
 
 def left_in(db: Database, folder: Path) -> list[str]:
-    """The files in a folder that were noted so."""
+    """The files in a folder that were noted so, whole or half."""
     noted = [read_plain(entry.body) for entry in db.entries(kind="left")]
-    known = {one.get("file") for one in noted if isinstance(one, dict)}
+    found = [one.get("file") for one in noted if isinstance(one, dict)]
+    known = {digest for digest in found if isinstance(digest, bytes)}
     with told("look through", folder):
-        return [name for name in sorted(os.listdir(folder)) if known and _digest(name) in known]
+        there = sorted(os.listdir(folder)) if known else []
+    return [name for name in there if known & {_digest(name), _digest(whole_name(name))}]
 
 
 def results_in(db: Database, folder: Path) -> list[str]:
