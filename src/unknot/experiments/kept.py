@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -49,13 +49,14 @@ def begin(
     keys: str | Path | None = None,
     every: float | None = None,
     instead: bool = False,
+    own: Collection[str] = (),
 ) -> Federation:
     """The federation of an experiment, kept in a new folder from before its first step: see `go_on`.
 
-    `instead` of a run that the folder holds, which is removed once this one is known to be possible.
+    `instead` of a run that the folder holds, which is removed once this one is known to be possible. `own`
+    are names of files that may lie in the folder already, for they are written by whoever begins this.
     """
     from unknot.store.erasing import EACH
-    from unknot.store.folder import discard
     from unknot.store.keeper import EVERY, RunKeeper
     from unknot.store.sample_ids import counted
 
@@ -65,8 +66,6 @@ def begin(
     fed.experiment = counted(table)
     fed.begin(experiment.length, requests=experiment.requests)
     held = held_of(experiment, source, fed.data) if numbers_in(table.get("data")) else Held()
-    if instead:
-        discard(folder, keys)
     RunKeeper.create(
         fed,
         folder,
@@ -75,6 +74,8 @@ def begin(
         table=table,
         also={APART: held.apart, EACH: of_each_client(table), FILES: digests_of(paths_in(table))},
         places=held.places,
+        instead=instead,
+        own=own,
     )
     return fed
 

@@ -46,6 +46,7 @@ hook: Callable[[str], None] | None = None
 
 PART = ".part-"
 _NAME = re.compile(r"[0-9a-f]{64}\.(state|safetensors)")
+_HALF = re.compile(rf"{re.escape(PART)}{_NAME.pattern}-[0-9a-f]{{16}}")
 _MIB = 2**20
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 _REMEDIES = {
@@ -198,6 +199,11 @@ def is_part(found: str, name: str) -> bool:
     return bool(re.fullmatch(rf"{re.escape(PART + name)}-[0-9a-f]{{16}}(-journal|-wal|-shm)?", found))
 
 
+def is_half(found: str) -> bool:
+    """Whether a file is called as `part_name` calls one for a file that `inside` leads to."""
+    return bool(_HALF.fullmatch(found))
+
+
 def read_whole(path: Path, most: int) -> bytes:
     """The bytes of a file, which may be `most` at the most."""
     with opened(path) as (descriptor, size), told("read", path):
@@ -279,12 +285,17 @@ def remove(path: Path) -> None:
 
 
 def sweep(folder: Path, keep: Collection[str]) -> dict[str, int]:
-    """Remove every file of a `folder` that is not named in `keep`; their names and sizes."""
+    """Remove every file of ours in a `folder` that is not named in `keep`; their names and sizes.
+
+    What is called otherwise is somebody else's, and stays.
+    """
     with told("look through", folder), _folder(folder) as descriptor:
         gone = {}
         for name in sorted(os.listdir(descriptor)):
+            if name in keep or not (_NAME.fullmatch(name) or is_half(name)):
+                continue
             found = os.stat(name, dir_fd=descriptor, follow_symlinks=False)
-            if name not in keep and not stat.S_ISDIR(found.st_mode):
+            if not stat.S_ISDIR(found.st_mode):
                 _remove(descriptor, name)
                 gone[name] = found.st_size
         return gone

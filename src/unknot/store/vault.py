@@ -21,6 +21,7 @@ from unknot.store.pack import SEALED, Part, Place, head, places
 
 __all__ = ["Item", "Removed", "Vault", "digest_of"]
 
+WEIGHTS = "weights"
 _SUFFIX = ".safetensors"
 
 
