@@ -1,12 +1,14 @@
 """Which folders ``simulate(..., store=)`` takes, and what is written into them by whom."""
 
+import os
 import stat
+from pathlib import Path
 
 import pytest
 
 import unknot
 from support import small_data
-from unknot.core.errors import StoreError
+from unknot.core.errors import ConfigError, StoreError
 
 pytest.importorskip("cryptography")
 
@@ -57,3 +59,41 @@ def test_a_new_folder_an_empty_one_and_a_runs_own_are_taken(tmp_path):
         assert simulate(tmp_path / name).history is not None
 
 
+@pytest.mark.parametrize("store", [3, True, b"run", ["run"], ""])
+def test_what_is_no_folders_name_is_refused_by_the_name_of_the_argument(tmp_path, monkeypatch, store):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ConfigError, match=r"^store is the folder in which the run is kept.*, not "):
+        simulate(store)
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize("file", ["before.safetensors", "below/before.safetensors", "../link/x.safetensors"])
+def test_no_model_is_saved_into_the_runs_own_folder(tmp_path, monkeypatch, file):
+    (tmp_path / "link").symlink_to(tmp_path / "run")
+    fed = simulate(tmp_path / "run")
+    fed.run(1)
+    (tmp_path / "run" / "below").mkdir()
+    monkeypatch.chdir(tmp_path / "run")
+    for place in (tmp_path / "run" / file, Path(file)):
+        with pytest.raises(
+            ConfigError, match="the folder of the run, of which an erasure takes all that knows"
+        ):
+            fed.save(place)
+    assert list((tmp_path / "run").rglob("*before*")) == []
+    fed.save(tmp_path / "outside.safetensors")
+    fed.keeper.close()
+    with pytest.raises(ConfigError, match="name a place outside of it"):  # it is the run's all the same
+        fed.save(tmp_path / "run" / "before.safetensors")
+
+
+def test_no_tracker_writes_into_the_runs_own_folder(tmp_path):
+    (tmp_path / "run").mkdir()
+    inside = unknot.track.CSV(tmp_path / "run" / "rounds.csv")
+    with pytest.raises(
+        ConfigError, match=r"^CSV would write into .*the folder of the run, of which an erasure"
+    ):
+        simulate(tmp_path / "run", observers=[inside])
+    assert os.listdir(tmp_path / "run") == []
+    fed = simulate(tmp_path / "run", observers=[unknot.track.CSV(tmp_path / "rounds.csv")])
+    fed.run(1)
+    assert (tmp_path / "rounds.csv").exists()

@@ -104,19 +104,16 @@ class Asked:
         In the folder of a kept run nothing may lie that knows a client and that an erasure does not reach.
         """
         from unknot.core.errors import ConfigError
+        from unknot.core.outside import check_outside
         from unknot.report import timeline
 
         if self.plot is not None:
             timeline.check(self.plot)
         if not self.keep or self.out is None:
             return
-        place = self.out.resolve()
         for option, given in self.tracked.places().items():
-            if place in (given.resolve(), *given.resolve().parents):
-                raise ConfigError(
-                    f"{option} would write into {self.out}, the folder of the run, of which an erasure takes "
-                    "all that knows the erased client: name a place outside of it"
-                )
+            check_outside(option, given, self.out)
+        place = self.out.resolve()
         if self.plot is not None and place in self.plot.resolve().parents and not self._own_picture:
             raise ConfigError(
                 f"--plot {self.plot} lies below {self.out}, the folder of the run, where an erasure does not "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
@@ -10,8 +11,9 @@ from typing import Any
 
 from unknot.core.by_number import Numbers, by_name, by_number, numbers_in
 from unknot.core.data import FederatedData
-from unknot.core.errors import StoreError
+from unknot.core.errors import ConfigError, StoreError
 from unknot.core.keys import Key
+from unknot.core.outside import check_outside
 from unknot.core.registry import NotImported, Option, Registry, changed, nothing_imported
 from unknot.data.corrupt import corrupt
 from unknot.data.dataset import Dataset
@@ -25,6 +27,17 @@ from unknot.federation import Federation, History, Length, Observer
 
 NAMING = ("data", "method", "select")
 """The sections whose settings may list clients by name."""
+
+
+def folder_of(store: object, observers: Iterable[Observer] = ()) -> Path:
+    """The folder that ``simulate(..., store=)`` names; `observers` may not write into it."""
+    if not isinstance(store, str | os.PathLike) or not os.fspath(store):
+        raise ConfigError(f"store is the folder in which the run is kept, such as 'runs/NAME', not {store!r}")
+    folder = Path(store)
+    for observer in observers:
+        if isinstance(place := getattr(observer, "place", None), Path):
+            check_outside(type(observer).__name__, place, folder)
+    return folder
 
 
 def keep(
