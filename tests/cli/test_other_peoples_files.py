@@ -84,7 +84,8 @@ def test_results_alone_are_written_over_by_force_and_not_without(file, tmp_path)
 def test_what_others_put_into_a_runs_folder_later_outlives_erasures_and_force(file, tmp_path):
     out = tmp_path / "run"
     call("run", file, "--out", out, "--quiet")
-    others = ["notes.txt", "state/tyrol.csv", "state/.part-mine", "weights/pretrained.pt", "weights/.part-x"]
+    others = ["notes.txt", "state/tyrol.csv", "state/.part-mine"]
+    others += ["weights/pretrained.pt", "weights/mine.safetensors", "weights/.part-x"]
     for name in others:
         (out / name).write_text(WORK)
     call("forget", out, "--client", "1")

@@ -199,6 +199,11 @@ def is_part(found: str, name: str) -> bool:
     return bool(re.fullmatch(rf"{re.escape(PART + name)}-[0-9a-f]{{16}}(-journal|-wal|-shm)?", found))
 
 
+def is_named(found: str) -> bool:
+    """Whether a file is called as one that `inside` leads to: what is called otherwise is not ours."""
+    return bool(_NAME.fullmatch(found))
+
+
 def is_half(found: str) -> bool:
     """Whether a file is called as `part_name` calls one for a file that `inside` leads to."""
     return bool(_HALF.fullmatch(found))
@@ -292,7 +297,7 @@ def sweep(folder: Path, keep: Collection[str]) -> dict[str, int]:
     with told("look through", folder), _folder(folder) as descriptor:
         gone = {}
         for name in sorted(os.listdir(descriptor)):
-            if name in keep or not (_NAME.fullmatch(name) or is_half(name)):
+            if name in keep or not (is_named(name) or is_half(name)):
                 continue
             found = os.stat(name, dir_fd=descriptor, follow_symlinks=False)
             if not stat.S_ISDIR(found.st_mode):
@@ -303,7 +308,7 @@ def sweep(folder: Path, keep: Collection[str]) -> dict[str, int]:
 
 def inside(folder: Path, name: object) -> Path:
     """The path in a `folder` of a name that a file or database gave; anything but a digest's is refused."""
-    if not isinstance(name, str) or not _NAME.fullmatch(name):
+    if not isinstance(name, str) or not is_named(name):
         raise StoreError(
             f"{folder}: {str(name)[:80]!a} is not the name of a file of ours; it is not looked at"
         )
