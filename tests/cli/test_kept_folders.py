@@ -79,7 +79,7 @@ def test_the_picture_that_the_command_itself_draws_there_is_no_stranger(file, tm
 
 
 def test_a_damaged_run_is_a_run_already(file, tmp_path):
-    (tmp_path / "run").mkdir()
+    call("run", file, "--out", tmp_path / "run", "--quiet")
     (tmp_path / "run" / "run.db").write_bytes(b"rubbish" * 1000)
     assert (
         "holds a run already: name another folder"

@@ -14,6 +14,7 @@ from unknot.store.files import (
     inside,
     is_part,
     make_folder,
+    part_name,
     put_in_place,
     read_whole,
     remove,
@@ -175,12 +176,14 @@ def test_a_removal_that_is_killed_can_be_done_again(tmp_path):
     assert points == 5
 
 
-def test_a_sweep_takes_all_that_is_not_named_and_no_folder(tmp_path):
-    for name in (NAME, ".part-x", "stray"):
-        (tmp_path / name).write_bytes(name.encode())
-    (tmp_path / "folder").mkdir()
-    assert sweep(tmp_path, {NAME}) == {".part-x": 7, "stray": 5}
-    assert sorted(os.listdir(tmp_path)) == [NAME, "folder"]
+def test_a_sweep_takes_all_of_ours_that_is_not_named_and_nothing_of_others(tmp_path):
+    half, old, folder = part_name(NAME), "b" * 64 + ".safetensors", "c" * 64 + ".state"
+    others = [".part-x", f"{half}-more", "stray", "a" * 64, f"my-{NAME}", folder]
+    for name in (NAME, half, old, *others[:-1]):
+        (tmp_path / name).write_bytes(b"work")
+    (tmp_path / folder).mkdir()
+    assert sweep(tmp_path, {NAME}) == {half: 4, old: 4}
+    assert sorted(os.listdir(tmp_path)) == sorted([NAME, *others])
 
 
 def test_what_lies_outside_is_never_overwritten(tmp_path):
@@ -188,8 +191,8 @@ def test_what_lies_outside_is_never_overwritten(tmp_path):
     outside, folder = tmp_path / "outside", tmp_path / "run"
     outside.write_bytes(b"somebody's")
     folder.mkdir()
-    (folder / "soft").symlink_to(outside)
-    (folder / "hard").hardlink_to(outside)
+    (folder / NAME).symlink_to(outside)
+    (folder / part_name(NAME)).hardlink_to(outside)
     sweep(folder, set())
     assert os.listdir(folder) == []
     assert outside.read_bytes() == b"somebody's"

@@ -14,6 +14,7 @@ from unknot.core.requests import erase
 from unknot.store.keeper import RunKeeper
 from unknot.store.look import look
 from unknot.store.naming import begun, named_in, number_of
+from unknot.store.taking import holds_run
 
 ASK = """
 import sys
@@ -39,8 +40,9 @@ def ask(folder, client):
         lambda fed, folder: begun(folder),
         lambda fed, folder: named_in(folder),
         lambda fed, folder: number_of(folder, NAMES[2]),
+        lambda fed, folder: holds_run(folder),
     ],
-    ids=["put", "ticket", "look", "begun", "named_in", "number_of"],
+    ids=["put", "ticket", "look", "begun", "named_in", "number_of", "holds_run"],
 )
 def test_a_request_from_another_process_is_served_whatever_was_opened_here_before(tmp_path, opens):
     folder = tmp_path / "run"

@@ -54,6 +54,7 @@ class Asked:
         from unknot.store.files import check_ours
         from unknot.store.lock import holder
         from unknot.store.naming import DATABASE, again_in, check_new, over_in
+        from unknot.store.taking import check_free, holds_run
 
         self.check_beside()
         for option, given in {
@@ -67,7 +68,8 @@ class Asked:
                 raise ConfigError(f"{option} is for a run that is kept: leave it out, or --no-keep")
         if self.out is None:
             return
-        if (self.out / DATABASE).exists() and (held := holder(self.out)):
+        there = holds_run(self.out)
+        if there and (held := holder(self.out)):
             with Database.open(self.out / DATABASE, readonly=True) as db:
                 idle = over_in(db)
             does, first = "runs", f"stop it first: unknot stop {self.out}"
@@ -79,44 +81,22 @@ class Asked:
             )
         if self.keep:
             check_ours(self.out)
-        again = self.keep and not self.force and _half_begun(self.out)
-        if (self.out / DATABASE).exists() and not (self.force or again):
+            check_free(self.out, results=True, own=self.pictures)  # of results `check_folder` tells
+        again = self.keep and not self.force and there and _half_begun(self.out)
+        if there and not (self.force or again):
             how = ""
             with suppress(StoreError):  # damaged: there may be no going on with it
                 how = f"; to go on with it: {again_in(self.out, self.keys)}"
             raise ConfigError(
                 f"{self.out} holds a run already: name another folder, or write over it with --force{how}"
             )
-        if self.force:
+        if self.force and there:
             _check_asked(self.out, self.keys)
         check_folder(self.out, self.force)
         if self.keep:
-            self._check_own(self.out)
             check_store("--no-keep writes only its results, into a folder that cannot be gone on with")
         if self.keep or self.force:
             check_new(self.out, self.keys, instead=self.force)
-
-    def _check_own(self, out: Path) -> None:
-        """A folder that has other things in it is not taken: it would be closed, and a run's from then on.
-
-        Once it is a run's, what else is put there is its owner's business.
-        """
-        from unknot.core.errors import ConfigError
-        from unknot.store.files import PART
-        from unknot.store.folder import PARTS
-        from unknot.store.naming import DATABASE
-
-        if not out.is_dir() or (out / DATABASE).exists():
-            return
-        own = {*PARTS, *([] if self.plot is None else [self.plot.name])}
-        if others := sorted(
-            p.name for p in out.iterdir() if p.name not in own and not p.name.startswith(PART)
-        ):
-            more = f" and {len(others) - 1} more" if len(others) > 1 else ""
-            raise ConfigError(
-                f"{out} has other things in it ({others[0]!r}{more}), and a run's folder is the run's alone: "
-                f"name a folder of its own, such as {out / 'NAME'}"
-            )
 
     def check_beside(self) -> None:
         """The same of what is written beside the results.
@@ -124,6 +104,7 @@ class Asked:
         In the folder of a kept run nothing may lie that knows a client and that an erasure does not reach.
         """
         from unknot.core.errors import ConfigError
+        from unknot.core.outside import check_outside, within
         from unknot.report import timeline
 
         if self.plot is not None:
@@ -131,12 +112,8 @@ class Asked:
         if not self.keep or self.out is None:
             return
         for option, given in self.tracked.places().items():
-            if _within(self.out, given):
-                raise ConfigError(
-                    f"{option} would write into {self.out}, the folder of the run, of which an erasure takes "
-                    "all that knows the erased client: name a place outside of it"
-                )
-        if self.plot is not None and _within(self.out, self.plot) and not self._own_picture:
+            check_outside(option, given, self.out)
+        if self.plot is not None and within(self.out, self.plot) and not self._own_picture:
             raise ConfigError(
                 f"--plot {self.plot} lies below {self.out}, the folder of the run, where an erasure does not "
                 f"reach it: name a file in that folder itself, such as {self.out / self.plot.name}, or "
@@ -148,6 +125,11 @@ class Asked:
         """Whether the picture lies in the folder of a run that is kept; what lies there now leads nowhere."""
         beside = self.keep and self.out is not None and self.plot is not None
         return beside and self.plot.parent.resolve() == self.out.resolve()  # type: ignore[union-attr]
+
+    @property
+    def pictures(self) -> tuple[str, ...]:
+        """What is drawn in the folder of a run that is kept, by name."""
+        return (self.plot.name,) if self.plot is not None and self._own_picture else ()
 
     def write(self, history: History, experiment: Experiment) -> list[Path]:
         """The picture and the folder, and where they are."""
@@ -176,12 +158,6 @@ class Asked:
                 discard(self.out)
             written += write_results(history, experiment, self.out, page, private=self.keep)
         return written
-
-
-def _within(folder: Path, path: Path) -> bool:
-    """Whether a path lies in or below a folder, or leads there."""
-    place, lies, leads = folder.resolve(), path.parent.resolve(), path.resolve()
-    return place in (lies, *lies.parents, leads, *leads.parents)
 
 
 def leave(
@@ -279,9 +255,8 @@ def _half_begun(folder: Path) -> bool:
     """Whether a run was begun there and broken off before anything was kept: it may be begun again."""
     from unknot.core.errors import StoreError
     from unknot.store.folder import is_kept
-    from unknot.store.naming import DATABASE
 
     try:
-        return (folder / DATABASE).exists() and not is_kept(folder)
+        return not is_kept(folder)
     except StoreError:  # damaged: not ours to judge
         return False

@@ -156,6 +156,7 @@ def _run_kept(
             keys=asked.keys,
             every=asked.checkpoint,
             instead=asked.force,
+            own=asked.pictures,
         )
     keeper = fed.keeper
     assert keeper is not None

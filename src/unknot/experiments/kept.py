@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import os
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -10,8 +11,9 @@ from typing import Any
 
 from unknot.core.by_number import Numbers, by_name, by_number, numbers_in
 from unknot.core.data import FederatedData
-from unknot.core.errors import StoreError
+from unknot.core.errors import ConfigError, StoreError
 from unknot.core.keys import Key
+from unknot.core.outside import check_outside
 from unknot.core.registry import NotImported, Option, Registry, changed, nothing_imported
 from unknot.data.corrupt import corrupt
 from unknot.data.dataset import Dataset
@@ -25,6 +27,17 @@ from unknot.federation import Federation, History, Length, Observer
 
 NAMING = ("data", "method", "select")
 """The sections whose settings may list clients by name."""
+
+
+def folder_of(store: object, observers: Iterable[Observer] = ()) -> Path:
+    """The folder that ``simulate(..., store=)`` names; `observers` may not write into it."""
+    if not isinstance(store, str | os.PathLike) or not os.fspath(store):
+        raise ConfigError(f"store is the folder in which the run is kept, such as 'runs/NAME', not {store!r}")
+    folder = Path(store)
+    for observer in observers:
+        if isinstance(place := getattr(observer, "place", None), Path):
+            check_outside(type(observer).__name__, place, folder)
+    return folder
 
 
 def keep(
@@ -49,13 +62,14 @@ def begin(
     keys: str | Path | None = None,
     every: float | None = None,
     instead: bool = False,
+    own: Collection[str] = (),
 ) -> Federation:
     """The federation of an experiment, kept in a new folder from before its first step: see `go_on`.
 
-    `instead` of a run that the folder holds, which is removed once this one is known to be possible.
+    `instead` of a run that the folder holds, which is removed once this one is known to be possible. `own`
+    are names of files that may lie in the folder already, for they are written by whoever begins this.
     """
     from unknot.store.erasing import EACH
-    from unknot.store.folder import discard
     from unknot.store.keeper import EVERY, RunKeeper
     from unknot.store.sample_ids import counted
 
@@ -65,8 +79,6 @@ def begin(
     fed.experiment = counted(table)
     fed.begin(experiment.length, requests=experiment.requests)
     held = held_of(experiment, source, fed.data) if numbers_in(table.get("data")) else Held()
-    if instead:
-        discard(folder, keys)
     RunKeeper.create(
         fed,
         folder,
@@ -75,6 +87,8 @@ def begin(
         table=table,
         also={APART: held.apart, EACH: of_each_client(table), FILES: digests_of(paths_in(table))},
         places=held.places,
+        instead=instead,
+        own=own,
     )
     return fed
 

@@ -73,8 +73,9 @@ def simulate(
     """
     _check_kinds(model, data, method)
     if store is not None:
-        from unknot.experiments.kept import as_known  # where it is used: it needs more than others do
+        from unknot.experiments.kept import as_known, folder_of  # where it is used: it needs more than others
 
+        store = folder_of(store, observers)
         data = as_known(data, store)
     setup = Setup.of(setup, recipe, parts)
     if loss is not None:

@@ -17,6 +17,7 @@ from unknot.core.ensemble import Model
 from unknot.core.errors import ConfigError, RequestError, UnknotError
 from unknot.core.garbage import no_garbage_search
 from unknot.core.jobs import Engine
+from unknot.core.outside import check_outside
 from unknot.core.requests import Erase, Join, Named, Request, arrived, numbered, resolved
 from unknot.core.saved import save_model
 from unknot.core.selection import goes_by_clients
@@ -450,7 +451,12 @@ class Federation(View):
         return self.names.get(client, numbered(client))
 
     def save(self, file: str | Path) -> None:
-        """Write what is served now, with whose data shaped it, as safetensors: see `unknot.load_model`."""
+        """Write what is served now, with whose data shaped it, as safetensors: see `unknot.load_model`.
+
+        Where the run is kept, to a file outside of its folder: an erasure would not reach it there.
+        """
+        if self.keeper is not None:
+            check_outside("fed.save", file, self.keeper.folder)
         save_model(self.model, file)
 
     @property

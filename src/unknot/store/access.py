@@ -17,7 +17,7 @@ from typing import Any, Self
 
 from unknot.core.errors import StoreError
 from unknot.store import files
-from unknot.store.connection import APPLICATION, BUSY, TABLES, VERSION, connect, examined, explained
+from unknot.store.connection import APPLICATION, BUSY, TABLES, VERSION, connect, examined, explained, mark_in
 from unknot.store.files import check_plain, point, told
 from unknot.store.lock import Process
 
@@ -179,6 +179,14 @@ def check_files(path: Path, readonly: bool = False) -> None:
         if not suffix or os.path.lexists(beside):
             written = not readonly or (suffix == "-shm" and os.access(beside, os.W_OK))
             check_plain(beside, alone=written)
+
+
+def application_of(path: Path) -> int | None:
+    """Which program made a database; None where it is none, or damaged. Nothing is made beside it."""
+    path = path.absolute()
+    _close_inherited(path)
+    with _OPENING, explained(path):
+        return mark_in(path)
 
 
 _OPEN: weakref.WeakSet[Access] = weakref.WeakSet()

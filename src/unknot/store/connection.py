@@ -90,6 +90,24 @@ def connect(path: Path, mode: str) -> sqlite3.Connection:
     return connection
 
 
+def mark_in(path: Path) -> int | None:
+    """The mark of the program that made a database; None where it is none, or damaged.
+
+    By SQLite, and not from the file: a process that closes any descriptor of a file loses its locks on it.
+    """
+    try:
+        connection = connect(path, "ro&immutable=1")
+        try:
+            found = connection.execute("PRAGMA application_id").fetchone()
+        finally:
+            connection.close()
+    except sqlite3.DatabaseError as error:
+        if _code(error) in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT):
+            return None
+        raise
+    return int(found[0]) if found and path.stat().st_size else None
+
+
 def examine(path: Path, connection: sqlite3.Connection, readonly: bool) -> None:
     """Is it one of ours, of this version, with these tables and no others, and are its pages whole?"""
 

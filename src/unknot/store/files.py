@@ -47,6 +47,7 @@ hook: Callable[[str], None] | None = None
 PART = ".part-"
 _BESIDE = re.compile(r"\.part-(.+)-[0-9a-f]{16}((?:\.[^.-]+)?)(?:-journal|-wal|-shm)?", re.DOTALL)
 _NAME = re.compile(r"[0-9a-f]{64}\.(state|safetensors)")
+_HALF = re.compile(rf"{re.escape(PART)}{_NAME.pattern}-[0-9a-f]{{16}}")
 _MIB = 2**20
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -213,6 +214,16 @@ def whole_name(found: str) -> str:
     return match[1] if match and match[2] in ("", Path(match[1]).suffix) else ""
 
 
+def is_named(found: str) -> bool:
+    """Whether a file is called as one that `inside` leads to: what is called otherwise is not ours."""
+    return bool(_NAME.fullmatch(found))
+
+
+def is_half(found: str) -> bool:
+    """Whether a file is called as `part_name` calls one for a file that `inside` leads to."""
+    return bool(_HALF.fullmatch(found))
+
+
 def read_whole(path: Path, most: int) -> bytes:
     """The bytes of a file, which may be `most` at the most."""
     with opened(path) as (descriptor, size), told("read", path):
@@ -304,12 +315,17 @@ def remove(path: Path) -> None:
 
 
 def sweep(folder: Path, keep: Collection[str]) -> dict[str, int]:
-    """Remove every file of a `folder` that is not named in `keep`; their names and sizes."""
+    """Remove every file of ours in a `folder` that is not named in `keep`; their names and sizes.
+
+    What is called otherwise is somebody else's, and stays.
+    """
     with told("look through", folder), _folder(folder) as descriptor:
         gone = {}
         for name in sorted(os.listdir(descriptor)):
+            if name in keep or not (is_named(name) or is_half(name)):
+                continue
             found = os.stat(name, dir_fd=descriptor, follow_symlinks=False)
-            if name not in keep and not stat.S_ISDIR(found.st_mode):
+            if not stat.S_ISDIR(found.st_mode):
                 _remove(descriptor, name)
                 gone[name] = found.st_size
         return gone
@@ -317,7 +333,7 @@ def sweep(folder: Path, keep: Collection[str]) -> dict[str, int]:
 
 def inside(folder: Path, name: object) -> Path:
     """The path in a `folder` of a name that a file or database gave; anything but a digest's is refused."""
-    if not isinstance(name, str) or not _NAME.fullmatch(name):
+    if not isinstance(name, str) or not is_named(name):
         raise StoreError(
             f"{folder}: {str(name)[:80]!a} is not the name of a file of ours; it is not looked at"
         )

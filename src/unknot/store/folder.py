@@ -12,16 +12,13 @@ from unknot.core.errors import StoreError
 from unknot.store.access import check_files
 from unknot.store.checkpoint import STATE
 from unknot.store.database import Database
-from unknot.store.files import PART, is_part, make_folder, remove, sweep, told
+from unknot.store.files import is_half, is_part, make_folder, remove, sweep, told
 from unknot.store.keyring import KeyLock, Keyring
 from unknot.store.lock import Lock
 from unknot.store.naming import DATABASE, KEYS, check_new, new_keyring, own_keyring
 from unknot.store.results import RESULTS, left_in
-from unknot.store.vault import Vault
-
-WEIGHTS = "weights"
-PARTS = (DATABASE, f"{DATABASE}-wal", f"{DATABASE}-shm", KEYS, "lock", STATE, WEIGHTS, *RESULTS)
-"""What lies in the folder of a run."""
+from unknot.store.taking import holds_run
+from unknot.store.vault import WEIGHTS, Vault
 
 
 class RunFolder:
@@ -92,7 +89,7 @@ class RunFolder:
 
 def is_kept(folder: Path) -> bool:
     """Whether a folder has a run that can be gone on with: one that got as far as its first checkpoint."""
-    if not (folder / DATABASE).exists():
+    if not holds_run(folder):
         return False
     with Database.open(folder / DATABASE, readonly=True) as db:
         return db.last("checkpoint") is not None
@@ -104,12 +101,12 @@ def nothing_kept(folder: Path) -> StoreError:
 
 
 def discard(folder: str | Path, keys: str | Path | None = None) -> None:
-    """Take a run away, overwritten as far as that goes; not while somebody runs it.
+    """Take a run away, overwritten as far as that goes; not while somebody runs it. What is others' stays.
 
     Keys that lie apart go where they are named. Those of another run are refused before anything goes.
     """
     place = Path(folder)
-    if not (place / DATABASE).exists():
+    if not holds_run(place):
         return
     with Lock(place):
         check_new(place, keys, instead=True)
@@ -139,7 +136,7 @@ def _tidy(folder: Path) -> None:
     for inner in (folder / STATE, folder / WEIGHTS):
         if inner.is_dir() and not inner.is_symlink():
             with told("look through", inner):
-                half = [name for name in os.listdir(inner) if name.startswith(PART)]
+                half = [name for name in os.listdir(inner) if is_half(name)]
             for name in half:
                 remove(inner / name)
 

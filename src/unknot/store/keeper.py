@@ -8,7 +8,7 @@ which the log names is whole, and that the log and the inbox are.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
@@ -30,7 +30,7 @@ from unknot.store.database import Database
 from unknot.store.entries import plain, read_named
 from unknot.store.erasing import EACH, Scrubbing
 from unknot.store.files import check_ours, make_folders, make_private, sweep
-from unknot.store.folder import RunFolder
+from unknot.store.folder import RunFolder, discard
 from unknot.store.inbox import StoredInbox
 from unknot.store.naming import (
     DATABASE,
@@ -46,6 +46,7 @@ from unknot.store.post import Post
 from unknot.store.restoring import restore
 from unknot.store.rows import SERVED
 from unknot.store.sealed import KINDS, MARKS, PLACES
+from unknot.store.taking import check_free
 from unknot.store.unkept import Unkept
 from unknot.store.vault import Item
 
@@ -89,16 +90,23 @@ class RunKeeper:
         table: Mapping[str, Any] | None = None,
         also: Mapping[str, object] | None = None,
         places: Mapping[int, bytes] | None = None,
+        instead: bool = False,
+        own: Collection[str] = (),
     ) -> RunKeeper:
         """Keep a federation that has not been run yet in a folder of its own.
 
         `table` is the experiment that it comes from, without its requests: a run can then be gone on with
         from the folder alone. `keys` is where the keys go, apart from the folder if wanted. A folder in
         which this was broken off before anything was kept is gone on with: what was asked there stays. `also`
-        is noted with the beginning, and `places`, by client, are sealed.
+        is noted with the beginning, and `places`, by client, are sealed. `instead` of a run, or of results,
+        that the folder holds, it is begun there all the same. See `check_free` for which folders it takes,
+        and for `own`.
         """
         place = Path(folder)
         check_ours(place)
+        check_free(place, results=instead, own=own)
+        if instead:
+            discard(place, keys)
         check_new(place, keys)
         make_folders(place)
         make_private(place)

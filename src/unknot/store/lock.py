@@ -132,6 +132,17 @@ def holder(folder: str | Path) -> Holder | None:
         return None
 
 
+def is_lock(path: Path) -> bool:
+    """Whether a file was left by a lock: it says who held it, or nothing yet."""
+    return not path.stat(follow_symlinks=False).st_size or _noted(path).pid > 0
+
+
+def was_held(folder: Path) -> bool:
+    """Whether somebody has run what lies in the `folder`, now or before."""
+    path = folder / _NAME
+    return os.path.lexists(path) and _noted(path).pid > 0
+
+
 def _taken(descriptor: int) -> bool:
     """Whether the lock could be had; who only looks at it holds it for a moment, and is waited for."""
     until = time.monotonic() + _PATIENCE

@@ -20,7 +20,6 @@ from unknot.store.checkpoint import STATE, Checkpoint, Named, Serves
 from unknot.store.database import Database
 from unknot.store.entries import orders_of, read_named, read_plain, served_in
 from unknot.store.erasing import EACH, stays
-from unknot.store.folder import WEIGHTS
 from unknot.store.lock import Holder, holder
 from unknot.store.naming import (
     DATABASE,
@@ -39,6 +38,7 @@ from unknot.store.naming import (
 from unknot.store.results import RESULTS
 from unknot.store.rows import REFUSED, SERVED
 from unknot.store.shown import one_line
+from unknot.store.vault import WEIGHTS
 from unknot.store.wanted import Wanted, of_file, of_inbox, refusal_in
 from unknot.store.words import PAUSED, PAUSING, WORDS, heard_since, standing
 

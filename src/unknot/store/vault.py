@@ -21,6 +21,7 @@ from unknot.store.pack import SEALED, Part, Place, head, places
 
 __all__ = ["Item", "Removed", "Vault", "digest_of"]
 
+WEIGHTS = "weights"
 _SUFFIX = ".safetensors"
 
 
@@ -213,10 +214,11 @@ class Vault:
             return
         self._packs, self._sizes, self._places = {}, {}, {}
         with told("look through", self.folder):
-            names = sorted(name for name in os.listdir(self.folder) if name.endswith(_SUFFIX))
+            there = sorted(os.listdir(self.folder))
+        names = [name for name in there if files.is_named(name) and name.endswith(_SUFFIX)]
         self.damaged = {name: why for name, why in self.damaged.items() if name in names}
         for name in names:
-            self._path(name)  # what is called otherwise, or is a link, is none of ours
+            self._path(name)  # a link is none of ours
             try:
                 self._enter(name)
             except StoreError as error:  # what lies in others can be read all the same

@@ -24,7 +24,7 @@ class CSV(Tracker):
     """
 
     def __init__(self, file: str | Path, onto: bool = False) -> None:
-        self._file = Path(file)
+        self.place = self._file = Path(file)
         self._onto = onto
         self._columns: tuple[str, ...] = ()
         if self._file.is_dir() or not self._file.parent.is_dir():

@@ -30,6 +30,8 @@ class MLflow(Tracker):
             raise missing("MLflow", "mlflow-skinny", "mlflow") from None
         self._entities: Any = mlflow.entities
         self._uri, artifacts = str(uri), None
+        address = self._uri.removeprefix("sqlite:///").removeprefix("file://")
+        self.place = Path(address) if "://" not in address else None
         if "://" not in self._uri:
             place = folder(uri, "MLflow").absolute()
             self._uri, artifacts = f"sqlite:///{place / 'mlflow.db'}", (place / "artifacts").as_uri()

@@ -26,7 +26,7 @@ class TensorBoard(Tracker):
         except ImportError:
             raise missing("TensorBoard", "tensorboard", "tensorboard") from None
         self._writer_of: Any = SummaryWriter
-        self._folder = folder(directory, "TensorBoard")
+        self.place = self._folder = folder(directory, "TensorBoard")
         if next(self._folder.glob("events.out.tfevents.*"), None):
             raise ConfigError(
                 f"TensorBoard: {self._folder} holds a run already, and their curves would be drawn as one: "

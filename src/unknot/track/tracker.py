@@ -15,6 +15,8 @@ class Tracker:
     """
 
     step = 0
+    place: Path | None = None
+    """The file or folder that it writes to; none where that is a server's."""
 
     @property
     def where(self) -> str:

@@ -25,7 +25,7 @@ class WandB(Tracker):
             raise missing("Weights & Biases", "wandb", "wandb") from None
         self._wandb: Any = wandb
         self._project = project
-        self._folder = folder(directory, "Weights & Biases")
+        self.place = self._folder = folder(directory, "Weights & Biases")
         self._run: Any = None
         self._lies = ""
         self._requests: list[str] = []
