@@ -7,6 +7,8 @@ import stat
 import pytest
 from kept_commands import call, shown
 
+from unknot.store import folder, keeper
+
 pytest.importorskip("cryptography")
 
 WORK = "three months of work"
@@ -37,13 +39,16 @@ def seen(out):
         [".part-mine"],
         ["run.db"],
         ["run.db-wal"],
+        ["report.html", "record.json"],
+        ["pic.png"],
     ],
 )
 def test_names_that_a_run_has_too_make_a_folder_no_runs(file, tmp_path, names, force):
     out = tmp_path / "exp"
     put(out, *names)
     before = seen(out)
-    told = call("run", file, "--out", out, "--quiet", *force, code=2).stderr
+    plot = ["--plot", out / "pic.png"] if names == ["pic.png"] and not force else []
+    told = call("run", file, "--out", out, "--quiet", *force, *plot, code=2).stderr
     assert f"{out} has other things in it (" in told
     assert names[-1] in told or names[0] in told
     assert f"such as {out}/NAME" in told
@@ -95,3 +100,28 @@ def test_what_others_put_into_a_runs_folder_later_outlives_erasures_and_force(fi
     assert [name for name in others if (out / name).read_text() != WORK] == []
     ours = {path.name for part in ("state", "weights") for path in (out / part).iterdir()}
     assert ours == {os.path.basename(name) for name in others[1:]}
+
+
+@pytest.mark.parametrize("how", [["--force"], ["--force", "--no-keep"]])
+def test_a_request_that_comes_while_a_run_is_about_to_be_written_over_keeps_it(
+    file, tmp_path, monkeypatch, how
+):
+    out, discard = tmp_path / "run", folder.discard
+    call("run", file, "--out", out, "--quiet")
+
+    def asked_just_before(place, keys=None):
+        call("forget", out, "--client", "1")
+        discard(place, keys)
+
+    for where in (folder, keeper):
+        monkeypatch.setattr(where, "discard", asked_just_before)
+    told = call("run", file, "--out", out, "--quiet", *how, code=2).stderr
+    assert "still to serve what was asked of it (request 1), and is not written over" in told
+    assert [one["state"] for one in shown(out)["requests"]] == ["waiting"]
+
+
+def test_one_file_is_not_both_keys_and_a_picture(file, tmp_path):
+    same = tmp_path / "k.png"
+    told = call("run", file, "--out", tmp_path / "run", "--keys", same, "--plot", same, code=2).stderr
+    assert f"--plot and --keys name the same file, {same}" in told
+    assert not same.exists()

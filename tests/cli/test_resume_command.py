@@ -122,6 +122,27 @@ def test_the_same_command_after_a_crash_before_its_results_adds_nothing_and_writ
     assert shown(out)["rounds"] == rounds + 3
 
 
+def test_more_rounds_whose_results_are_there_but_for_a_page_are_trained_when_asked_for_again(file, tmp_path):
+    out = tmp_path / "run"
+    call("run", file, "--out", out, "--quiet")
+    call("resume", out, "--rounds", "2", "--quiet")
+    (out / "report.html").unlink()
+    call("resume", out, "--rounds", "2", "--quiet")
+    assert shown(out)["rounds"] == 3 + 2 + 2
+    assert (out / "report.html").exists()
+
+
+def test_how_to_go_on_after_an_interrupt_says_how_many_more_rounds_there_were_to_be(
+    file, tmp_path, monkeypatch
+):
+    out = tmp_path / "run"
+    call("run", file, "--out", out, "--quiet")
+    with monkeypatch.context() as patch:
+        break_off(patch, 2)
+        told = call("resume", out, "--rounds", "4", "--checkpoint", "0", code=130).stderr
+    assert f"unknot resume {out} --rounds 4" in " ".join(told.split())
+
+
 @pytest.mark.parametrize(
     ("more", "asks", "rounds", "last"), [(0, 0, 2, 5), (0, 1, None, 6), (1, 0, 3, 7), (2, 0, 3, 6)]
 )

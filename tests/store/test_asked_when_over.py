@@ -243,6 +243,26 @@ def test_what_comes_before_they_are_asked_for_again_is_served_by_the_rule(tmp_pa
     assert resumed(tmp_path / "run", 3)[0] == 4 + 3 + 4
 
 
+def test_rounds_that_are_owed_stay_so_where_another_call_that_was_broken_off_came_between(tmp_path):
+    over(tmp_path / "run", 4)
+    assert resumed(tmp_path / "run", 3, until=6) is None
+    fed = again(tmp_path / "run")
+    breaks_at(fed, 9)
+    end, left = fed._go_on, [1]
+
+    def asked_as_it_ends(*given):
+        history = end(*given)
+        if left:
+            fed.inbox.put(erase(left.pop()))
+        return history
+
+    fed._go_on = asked_as_it_ends
+    with pytest.raises(Gone):
+        fed.resume()
+    fed.keeper.close()
+    assert resumed(tmp_path / "run", 3)[0] == 4 + 3 + 4
+
+
 def test_rounds_that_were_got_are_so_after_a_later_checkpoint_too(tmp_path):
     over(tmp_path / "run", 4)
     fed = again(tmp_path / "run")

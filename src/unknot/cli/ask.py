@@ -34,7 +34,10 @@ Clients = Annotated[
 ]
 Wait = Annotated[bool, typer.Option("--wait", help="Wait until it was served, and say what it came to.")]
 Reason = Annotated[
-    str, typer.Option(metavar="TEXT", help="Why; sealed under the first client's key, and gone with it.")
+    str,
+    typer.Option(
+        metavar="TEXT", help="Why; sealed under the key of one client that is named, and gone with it."
+    ),
 ]
 
 

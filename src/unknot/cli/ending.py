@@ -81,7 +81,9 @@ class Asked:
             )
         if self.keep:
             check_ours(self.out)
-            check_free(self.out, results=True, own=self.pictures)  # of results `check_folder` tells
+            check_free(
+                self.out, results=True, own=self.pictures if self.force else ()
+            )  # of results `check_folder` tells
         again = self.keep and not self.force and there and _half_begun(self.out)
         if there and not (self.force or again):
             how = ""
@@ -109,6 +111,11 @@ class Asked:
 
         if self.plot is not None:
             timeline.check(self.plot, made=self.out)
+        if self.keys is not None:
+            named = {**self.tracked.places(), "--plot": self.plot}
+            for option, given in named.items():
+                if given is not None and given.resolve() == self.keys.resolve():
+                    raise ConfigError(f"{option} and --keys name the same file, {given}: name another")
         if not self.keep or self.out is None:
             return
         for option, given in self.tracked.places().items():

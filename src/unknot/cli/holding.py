@@ -77,10 +77,11 @@ def kept_in(folder: Path, rounds: int) -> str:
 
 
 @contextmanager
-def held(fed: Federation, folder: Path, keys: Path | None = None) -> Iterator[None]:
+def held(fed: Federation, folder: Path, keys: Path | None = None, options: str = "") -> Iterator[None]:
     """Within: the first Ctrl-C or SIGTERM ends the run after this step, kept; a second one at once.
 
-    A stop that was asked for ends the command, and all is well. The folder is let go of at the end.
+    A stop that was asked for ends the command, and all is well; it is gone on with by the same `options`.
+    The folder is let go of at the end.
     """
     from unknot.core.errors import RunStopped
     from unknot.store.naming import again_in
@@ -91,7 +92,7 @@ def held(fed: Federation, folder: Path, keys: Path | None = None) -> Iterator[No
         with _signals(keeper):
             yield
     except RunStopped:
-        side().print(Text(f"stopped, as it was asked to. Go on with: {again_in(folder, keys)}"))
+        side().print(Text(f"stopped, as it was asked to. Go on with: {again_in(folder, keys, options)}"))
         raise typer.Exit(0) from None
     finally:
         keeper.close()

@@ -106,8 +106,11 @@ def _resume(
     from unknot.store.shown import one_line
 
     live: Live | None = None
-    before = 0
-    with errors_for_people(lambda: _kept(live, before, folder, asked.keys)), _in_words(folder, own_code):
+    before, same = 0, "" if rounds is None else f"--rounds {rounds}"
+    with (
+        errors_for_people(lambda: _kept(live, before, folder, asked.keys, same)),
+        _in_words(folder, own_code),
+    ):
         check_store()
         asked.check_beside()
         found = look(folder, asked.keys)
@@ -136,11 +139,11 @@ def _resume(
             )
         keeper = fed.keeper
         assert keeper is not None
-        with held(fed, folder, asked.keys):
+        with held(fed, folder, asked.keys, same):
             for text in keeper.said:
                 warn(text)
             steps, before = fed.steps, 0 if fed.history is None else len(fed.history.rounds)
-            if not _of_its_end(folder, found.model):
+            if not _of_its_end(folder, found.model, before):
                 kept.not_given(fed)
             if rounds is not None and kept.owes(fed, rounds):
                 text = f"the {rounds} more rounds were trained before, and are not trained again"
@@ -200,13 +203,16 @@ def _whole(folder: Path) -> bool:
         return False
 
 
-def _of_its_end(folder: Path, model: str | None) -> bool:
-    """Whether what the folder has of results is of the model that the run ended with."""
+def _of_its_end(folder: Path, model: str | None, rounds: int) -> bool:
+    """Whether the record there, which is written last, is of the end that the run has come to."""
+    from unknot.core.errors import UnknotError
     from unknot.experiments.results import RECORD
 
-    if not _whole(folder):
+    try:
+        found = json.loads(_text(folder / RECORD))
+        return bool(found["model"] == model and len(found["rounds"]) == rounds)
+    except (UnknotError, OSError, ValueError, LookupError, TypeError):
         return False
-    return bool(json.loads(_text(folder / RECORD)).get("model") == model)
 
 
 def _text(path: Path) -> str:
@@ -259,7 +265,7 @@ def _go(folder: Path, runner: Holder, given: Sequence[str]) -> None:
     raise typer.Exit(0)
 
 
-def _kept(live: Live | None, before: int, folder: Path, keys: Path | None) -> str:
+def _kept(live: Live | None, before: int, folder: Path, keys: Path | None, options: str) -> str:
     """What there is of a run that was stopped, which had so many rounds before, and how to go on."""
     from unknot.store.naming import again_in
 
@@ -267,4 +273,4 @@ def _kept(live: Live | None, before: int, folder: Path, keys: Path | None) -> st
     if live is not None and live.rounds:
         when, rounds = f"after round {live.rounds}; ", before + live.seen
     there = kept_in(folder, rounds) or f"the run is kept in {folder}"
-    return f"{when}{there}. Go on with: {again_in(folder, keys)}"
+    return f"{when}{there}. Go on with: {again_in(folder, keys, options)}"

@@ -238,8 +238,9 @@ class Federation(View):
         if not self.serving.inbox.called(self.state.now):
             return False
         assert self._stint is not None
+        owed = after or self._stint.owed  # who asked for more, and was given nothing yet, may ask again
         self.begin(self._stint.rule)
-        self._stint.more, self._stint.after = False, after
+        self._stint.more, self._stint.after = False, owed
         return True
 
     def _check_over(self) -> None:

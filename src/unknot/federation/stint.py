@@ -34,8 +34,9 @@ class Stint:
 
         So it is of what that led to.
         """
-        return not self.answered and self._more is not None and self._more == length
+        return self.owed is not None and self.owed == length
 
     @property
-    def _more(self) -> Length | None:
-        return self.length if self.more else self.after
+    def owed(self) -> Length | None:
+        """How much more than the rule asks for is under way, or was done and given to nobody."""
+        return None if self.answered else self.length if self.more else self.after

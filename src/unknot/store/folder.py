@@ -17,6 +17,7 @@ from unknot.store.keyring import KeyLock, Keyring
 from unknot.store.lock import Lock
 from unknot.store.naming import DATABASE, KEYS, check_new, new_keyring, own_keyring
 from unknot.store.results import RESULTS, left_in
+from unknot.store.rows import REQUESTS, TAKEN, WAITING, Asked
 from unknot.store.taking import holds_run
 from unknot.store.vault import WEIGHTS, Vault
 
@@ -103,6 +104,8 @@ def nothing_kept(folder: Path) -> StoreError:
 def discard(folder: str | Path, keys: str | Path | None = None) -> None:
     """Take a run away, overwritten as far as that goes; not while somebody runs it. What is others' stays.
 
+    Nor while a request waits there: it may have come since that was looked at.
+
     Keys that lie apart go where they are named. Those of another run are refused before anything goes.
     """
     place = Path(folder)
@@ -110,6 +113,7 @@ def discard(folder: str | Path, keys: str | Path | None = None) -> None:
         return
     with Lock(place):
         check_new(place, keys, instead=True)
+        _check_nobody_waits(place)
         for path in (place / KEYS, keys):
             if path is not None and os.path.lexists(path):
                 with KeyLock(path) as lock:
@@ -123,6 +127,17 @@ def discard(folder: str | Path, keys: str | Path | None = None) -> None:
         for name in (*RESULTS, *left, f"{DATABASE}-wal", f"{DATABASE}-shm", DATABASE):
             if os.path.lexists(place / name):
                 remove(place / name)
+
+
+def _check_nobody_waits(place: Path) -> None:
+    asked: list[Asked] = []
+    with suppress(StoreError), Database.open(place / DATABASE) as db:  # a damaged one can serve nothing
+        asked = [one for one in db.asked() if one.kind in REQUESTS and one.state in (WAITING, TAKEN)]
+    if asked:
+        raise StoreError(
+            f"{place} holds a run that is still to serve what was asked of it (request {asked[0].number}), "
+            f"and is not written over: have it served first (unknot resume {place})"
+        )
 
 
 def _tidy(folder: Path) -> None:

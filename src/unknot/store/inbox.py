@@ -25,9 +25,9 @@ from unknot.store.sample_ids import Hidden, Told, count, hide, show
 def leave(db: Database, request: Request, keyring: Keyring, reason: str = "", by: str | None = None) -> int:
     """Leave a request in a run's database; its number. It comes as soon as it is taken up.
 
-    The reason is sealed for whom the request names first, and goes with that client; of one that has no key
-    it is not kept. No key is made here: the process that runs the run alone changes those. So are ids of
-    samples sealed; who has no keys leaves them open until they are taken up.
+    The reason is sealed for the first client of the request (of an erasure, by number), and goes with it;
+    of one that has no key it is not kept. No key is made here: the process that runs the run alone changes
+    those. So are ids of samples sealed; who has no keys leaves them open until they are taken up.
     """
     told: Told
     if isinstance(request, Join):

@@ -21,13 +21,12 @@ from unknot.store.erasing import leave_ids_out, sealed_for
 from unknot.store.inbox import body_of, hidden_of, request_of
 from unknot.store.keyring import Keyring
 from unknot.store.naming import again_in
-from unknot.store.rows import REFUSED, SERVED, TAKEN, Asked
+from unknot.store.rows import REFUSED, REQUESTS, SERVED, TAKEN, Asked
 from unknot.store.sample_ids import hide
 
 Keep = Callable[[], None]
 PAUSED = 0.2
 """Seconds between two looks into the inbox of a run that waits."""
-REQUESTS = ("erase", "join")
 """What is asked of the federation; the other kinds are words to the process that runs it."""
 
 

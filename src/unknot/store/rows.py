@@ -15,6 +15,8 @@ START = bytes(32)
 HIGHEST = 2**63
 """Beyond what SQLite, or anything of ours, counts to."""
 WAITING, TAKEN, SERVED, REFUSED = "waiting", "taken", "served", "refused"
+REQUESTS = ("erase", "join")
+"""What may be asked for; whatever else is in the inbox is a word to the process that runs the run."""
 _STATES = (WAITING, TAKEN, SERVED, REFUSED)
 
 

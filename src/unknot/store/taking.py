@@ -6,6 +6,7 @@ as files of a run are; a run would close the folder to others, and remove what h
 
 from __future__ import annotations
 
+import json
 import os
 import stat
 from collections.abc import Collection, Iterator
@@ -15,7 +16,7 @@ from unknot.core.errors import StoreError
 from unknot.store.access import application_of
 from unknot.store.checkpoint import STATE
 from unknot.store.connection import APPLICATION
-from unknot.store.files import check_plain, is_part, told
+from unknot.store.files import check_plain, is_part, read_whole, told
 from unknot.store.keyring import LOCK
 from unknot.store.lock import is_lock, was_held
 from unknot.store.naming import DATABASE, KEYS, RECORD
@@ -24,6 +25,7 @@ from unknot.store.vault import WEIGHTS
 
 _LOCKS = ("lock", f"{LOCK}{KEYS}")
 _SHOWN = 3
+_LONGEST = 1 << 30  # bytes of a record
 
 
 def holds_run(folder: str | Path) -> bool:
@@ -50,7 +52,7 @@ def check_free(folder: str | Path, *, results: bool = False, own: Collection[str
     if not place.is_dir() or holds_run(place):
         return
     with told("look through", place):
-        over = RESULTS if results and (place / RECORD).is_file() else ()
+        over = RESULTS if results and _is_record(place / RECORD) else ()
         others = [name for name in _others(place, over) if name not in own]
     if others:
         shown = ", ".join(map(repr, others[:_SHOWN]))
@@ -59,6 +61,15 @@ def check_free(folder: str | Path, *, results: bool = False, own: Collection[str
             f"{place} has other things in it ({shown}{more}), and a run's folder is the run's alone: name a "
             f"folder of its own, such as {place / 'NAME'}"
         )
+
+
+def _is_record(path: Path) -> bool:
+    """Whether a file is the record of a run, and not somebody else's that is called so."""
+    try:
+        found = json.loads(read_whole(path, _LONGEST))
+    except (StoreError, ValueError, RecursionError):
+        return False
+    return isinstance(found, dict) and found.keys() >= {"method", "guarantee", "rounds", "environment"}
 
 
 def _others(place: Path, over: Collection[str]) -> Iterator[str]:

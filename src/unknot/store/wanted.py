@@ -16,8 +16,7 @@ from unknot.store.entries import read_at, read_plain
 from unknot.store.inbox import request_for, told_of
 from unknot.store.keyring import Keyring
 from unknot.store.naming import database, keyring_of, shown_names, table_in
-from unknot.store.post import REQUESTS
-from unknot.store.rows import REFUSED, Asked, Entry, is_count
+from unknot.store.rows import REFUSED, REQUESTS, Asked, Entry, is_count
 from unknot.store.shown import one_line
 
 
