@@ -277,3 +277,13 @@ def test_a_pipe_that_a_run_names_is_refused_and_not_waited_for(make, tmp_path):
     os.mkfifo(place)
     with pytest.raises(StoreError, match=f"{place}.* is a pipe, and no file or folder"):
         kept.resume(tmp_path / "run")
+
+
+def test_a_pipe_in_a_folder_that_a_run_names_is_refused_too(tmp_path):
+    said = folder(tmp_path)
+    begun(said, tmp_path / "run")
+    place = next(path for path in sorted(Path(said["data"]["path"]).rglob("*")) if path.is_file())
+    place.unlink()
+    os.mkfifo(place)
+    with pytest.raises(StoreError, match=f"{place}.* is a pipe, and no file or folder"):
+        kept.resume(tmp_path / "run")

@@ -6,6 +6,7 @@ import hashlib
 import os
 import stat
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 
 FILES = "files"
@@ -21,15 +22,19 @@ def digests_of(paths: Mapping[str, Sequence[str]]) -> dict[str, list[bytes]]:
     return {place: [_digest(Path(path)) for path in named] for place, named in mine.items()}
 
 
-def odd(path: str) -> str:
-    """What a path leads to that is neither a file nor a folder, in words; nothing otherwise."""
+def odd(path: str) -> tuple[str, str] | None:
+    """What a path leads to, or has below it, that is neither a file nor a folder: where, and in words."""
     from unknot.store.files import kind
 
-    try:
-        mode = os.stat(path).st_mode
-    except (OSError, ValueError):  # said where it is read
-        return ""
-    return "" if stat.S_ISREG(mode) or stat.S_ISDIR(mode) else kind(mode)
+    below = (os.path.join(place, name) for place, _, names in os.walk(path) for name in names)
+    for one in chain([path], below):
+        try:
+            mode = os.stat(one).st_mode
+        except (OSError, ValueError):  # said where it is read
+            continue
+        if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+            return one, kind(mode)
+    return None
 
 
 def _digest(path: Path) -> bytes:

@@ -304,9 +304,10 @@ def _check_files(folder: str | Path, noted: Mapping[str, Any], own_code: bool) -
     """
     for place, paths in _named(noted, own_code).items():
         for path in paths:
-            if what := odd(path):
+            if found := odd(path):
+                where, what = found
                 raise StoreError(
-                    f"{folder}: {path} ({place}) is {what}, and no file or folder: put the file there that "
+                    f"{folder}: {where} ({place}) is {what}, and no file or folder: put the file there that "
                     "the run was begun with"
                 )
     known = noted.get(FILES, {})
