@@ -70,12 +70,14 @@ def test_an_empty_folder_a_half_begun_run_and_with_force_a_former_one_are_taken(
     assert shown(results)["state"] == "finished"
 
 
-def test_the_picture_that_the_command_itself_draws_there_is_no_stranger(file, tmp_path):
+def test_the_picture_that_the_command_itself_draws_there_is_written_over_with_force_alone(file, tmp_path):
     out = tmp_path / "run"
     out.mkdir()
     (out / "plot.svg").touch()
     assert "plot.svg" in call("run", file, "--out", out, code=2).stderr
-    call("run", file, "--out", out, "--quiet", "--plot", out / "plot.svg")
+    plot = "--plot", out / "plot.svg"
+    assert "plot.svg" in call("run", file, "--out", out, *plot, code=2).stderr
+    call("run", file, "--out", out, "--quiet", *plot, "--force")
 
 
 def test_a_damaged_run_is_a_run_already(file, tmp_path):
