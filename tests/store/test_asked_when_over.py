@@ -196,20 +196,25 @@ def test_the_same_command_after_a_crash_ends_where_it_would_have_ended(tmp_path,
     assert resumed(tmp_path / "broken", 5)[0] == 15  # nothing was under way: these are five more
 
 
-def test_more_rounds_that_led_to_what_is_under_way_are_not_added_again(tmp_path):
-    """Something is asked as they end: it is served, trained for by the rule, and broken off there."""
-    over(tmp_path / "run", 4)
-    fed = again(tmp_path / "run")
-    breaks_at(fed, 9)
+def asked_as_it_ends(fed):
+    """Somebody asks for an erasure once, just as what was asked for ends."""
     end, left = fed._go_on, [1]
 
-    def asked_as_it_ends(*given):
+    def asked(*given):
         history = end(*given)
         if left:
             fed.inbox.put(erase(left.pop()))
         return history
 
-    fed._go_on = asked_as_it_ends
+    fed._go_on = asked
+
+
+def test_more_rounds_that_led_to_what_is_under_way_are_not_added_again(tmp_path):
+    """Something is asked as they end: it is served, trained for by the rule, and broken off there."""
+    over(tmp_path / "run", 4)
+    fed = again(tmp_path / "run")
+    breaks_at(fed, 9)
+    asked_as_it_ends(fed)
     with pytest.raises(Gone):
         fed.resume(3)
     fed.keeper.close()
@@ -248,15 +253,7 @@ def test_rounds_that_are_owed_stay_so_where_another_call_that_was_broken_off_cam
     assert resumed(tmp_path / "run", 3, until=6) is None
     fed = again(tmp_path / "run")
     breaks_at(fed, 9)
-    end, left = fed._go_on, [1]
-
-    def asked_as_it_ends(*given):
-        history = end(*given)
-        if left:
-            fed.inbox.put(erase(left.pop()))
-        return history
-
-    fed._go_on = asked_as_it_ends
+    asked_as_it_ends(fed)
     with pytest.raises(Gone):
         fed.resume()
     fed.keeper.close()

@@ -435,6 +435,18 @@ def changed(thing, **fields):
     return thing
 
 
+def looked_at_with(run, folder, serves):
+    """A run whose last checkpoint says that it would serve this, looked at."""
+    out = Writer()
+    out.put([b"", {}, (), {}, (0, b""), serves])
+    state = out.written().content
+    log = [entry for entry in log_of(run) if entry[0] != "ended"]
+    named = next(read_named(body) for kind, body in reversed(log) if kind == "checkpoint")
+    told = replace(named, state=hashlib.sha256(state).hexdigest(), stopped="")
+    forge(run, folder, [*but_for_checkpoints(log), ("checkpoint", plain(told))], [state])
+    return look(folder)
+
+
 @pytest.mark.parametrize(
     "serves",
     [
@@ -450,27 +462,14 @@ def changed(thing, **fields):
     ],
 )
 def test_what_would_be_served_is_shown_of_no_state_that_says_anything_else(run, tmp_path, serves):
-    out = Writer()
-    out.put([b"", {}, (), {}, (0, b""), serves])
-    state = out.written().content
-    log = [entry for entry in log_of(run) if entry[0] != "ended"]
-    named = next(read_named(body) for kind, body in reversed(log) if kind == "checkpoint")
-    told = replace(named, state=hashlib.sha256(state).hexdigest(), stopped="")
-    forge(run, tmp_path / "run", [*but_for_checkpoints(log), ("checkpoint", plain(told))], [state])
-    found = look(tmp_path / "run")
+    found = looked_at_with(run, tmp_path / "run", serves)
     assert (found.model, found.lineage) == (None, None)
     assert "its last checkpoint cannot be read" in found.model_unknown
 
 
 def test_what_would_be_served_steers_no_terminal(run, tmp_path):
-    out = Writer()
-    out.put([b"", {}, (), {}, (0, b""), Serves("\x1b[2Jdigest", Lineage([Unit(1), Unit(99999)]))])
-    state = out.written().content
-    log = [entry for entry in log_of(run) if entry[0] != "ended"]
-    named = next(read_named(body) for kind, body in reversed(log) if kind == "checkpoint")
-    told = replace(named, state=hashlib.sha256(state).hexdigest(), stopped="")
-    forge(run, tmp_path / "run", [*but_for_checkpoints(log), ("checkpoint", plain(told))], [state])
-    found = look(tmp_path / "run")
+    serves = Serves("\x1b[2Jdigest", Lineage([Unit(1), Unit(99999)]))
+    found = looked_at_with(run, tmp_path / "run", serves)
     assert (found.model, found.lineage) == ("?[2Jdigest", ["client 1", "client 99999"])
 
 

@@ -81,9 +81,8 @@ class Asked:
             )
         if self.keep:
             check_ours(self.out)
-            check_free(
-                self.out, results=True, own=self.pictures if self.force else ()
-            )  # of results `check_folder` tells
+            own = self.pictures if self.force else ()
+            check_free(self.out, results=True, own=own)  # of results `check_folder` tells
         again = self.keep and not self.force and there and _half_begun(self.out)
         if there and not (self.force or again):
             how = ""

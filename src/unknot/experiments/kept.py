@@ -302,7 +302,8 @@ def _check_files(folder: str | Path, noted: Mapping[str, Any], own_code: bool) -
     Those of data are known by what clients and the server hold of them. A pipe or a device is never read: who
     made the folder may have named one that nobody writes to.
     """
-    for place, paths in _named(noted, own_code).items():
+    every = _named(noted, own_code)
+    for place, paths in every.items():
         for path in paths:
             if found := odd(path):
                 where, what = found
@@ -313,7 +314,7 @@ def _check_files(folder: str | Path, noted: Mapping[str, Any], own_code: bool) -
     known = noted.get(FILES, {})
     if not isinstance(known, Mapping) or not all(isinstance(one, list) for one in known.values()):
         raise StoreError(f"{folder}: the log does not say which files were read: it was changed")
-    named = {place: paths for place, paths in _named(noted, own_code).items() if place in known}
+    named = {place: paths for place, paths in every.items() if place in known}
     for place, now in digests_of(named).items():
         for path, then, here in zip(named[place], known[place], now, strict=False):
             if then != here:

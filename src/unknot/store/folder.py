@@ -113,7 +113,7 @@ def discard(folder: str | Path, keys: str | Path | None = None) -> None:
         return
     with Lock(place):
         check_new(place, keys, instead=True)
-        _check_nobody_waits(place)
+        left = _left_unless_asked(place)
         for path in (place / KEYS, keys):
             if path is not None and os.path.lexists(path):
                 with KeyLock(path) as lock:
@@ -121,23 +121,23 @@ def discard(folder: str | Path, keys: str | Path | None = None) -> None:
         for below in (STATE, WEIGHTS):
             if (place / below).is_dir() and not (place / below).is_symlink():
                 sweep(place / below, ())
-        left: list[str] = []
-        with suppress(StoreError), Database.open(place / DATABASE, readonly=True) as db:
-            left = left_in(db, place)
         for name in (*RESULTS, *left, f"{DATABASE}-wal", f"{DATABASE}-shm", DATABASE):
             if os.path.lexists(place / name):
                 remove(place / name)
 
 
-def _check_nobody_waits(place: Path) -> None:
-    asked: list[Asked] = []
-    with suppress(StoreError), Database.open(place / DATABASE) as db:  # a damaged one can serve nothing
+def _left_unless_asked(place: Path) -> list[str]:
+    """What a run has left beside its results; raises where a request waits there."""
+    asked, left = list[Asked](), list[str]()
+    with suppress(StoreError), Database.open(place / DATABASE, readonly=True) as db:  # or damaged
         asked = [one for one in db.asked() if one.kind in REQUESTS and one.state in (WAITING, TAKEN)]
+        left = left_in(db, place)
     if asked:
         raise StoreError(
             f"{place} holds a run that is still to serve what was asked of it (request {asked[0].number}), "
             f"and is not written over: have it served first (unknot resume {place})"
         )
+    return left
 
 
 def _tidy(folder: Path) -> None:
