@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import torch
 from torch import Tensor
 
 Kernel = tuple[int, int] | None
@@ -12,7 +13,8 @@ Kernel = tuple[int, int] | None
 
 def diagonals(products: Sequence[Tensor], signs: Sequence[Tensor], kernels: Sequence[Kernel]) -> list[Tensor]:
     """|v·Hv|, averaged over the kernel axes of convolutions."""
-    found = [(hv * v).abs_() for hv, v in zip(products, signs, strict=True)]
+    found = torch._foreach_mul(list(products), list(signs))
+    torch._foreach_abs_(found)
     return [d if axes is None else _kernel_mean(d, axes) for d, axes in zip(found, kernels, strict=True)]
 
 

@@ -60,12 +60,15 @@ class AdaHessian(Optimizer):
         torch._foreach_mul_(mean, first)
         torch._foreach_add_(mean, gradients, alpha=1 - first)
         torch._foreach_mul_(square, second)
+        torch._foreach_addcmul_(square, curvatures, curvatures, value=1 - second)
         correction = math.sqrt(1 - second**step) ** self.hessian_power
-        for weight, m, s, diagonal in zip(parameters, mean, square, curvatures, strict=True):
-            s.addcmul_(diagonal, diagonal, value=1 - second)
-            bottom = (_power(s.sqrt(), self.hessian_power) / correction).add_(self.eps)
-            change = m / (1 - first**step) / bottom
-            weight.sub_(change.add_(weight, alpha=self.weight_decay), alpha=rate)
+        bottoms = [_power(root, self.hessian_power) for root in torch._foreach_sqrt(square)]
+        torch._foreach_div_(bottoms, correction)
+        torch._foreach_add_(bottoms, self.eps)
+        changes = torch._foreach_div(mean, 1 - first**step)
+        torch._foreach_div_(changes, bottoms)
+        torch._foreach_add_(changes, parameters, alpha=self.weight_decay)
+        torch._foreach_add_(parameters, changes, alpha=-rate)
 
     def states(self) -> int:
         return 2
