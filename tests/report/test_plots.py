@@ -350,6 +350,19 @@ def test_a_line_that_diverges_leaves_the_figure_so_that_the_others_can_be_read(v
     assert axes.get_ylim()[1] > 60.0
 
 
+def test_it_does_so_beside_a_threshold_however_far_it_diverges():
+    figure_of, style = plots.load_matplotlib()
+    with style:
+        axes = figure_of().subplots()
+        for values in ([440.0, 5.4e4], [456.0, 2.7e43]):
+            axes.plot(values)
+        axes.axhline(560.0)
+        plots._logarithmic(axes)
+    low, high = axes.get_ylim()
+    assert low == pytest.approx(0.9 * 440.0)
+    assert 1e3 < high < 1e5
+
+
 def test_an_axis_of_less_than_a_decade_has_several_ticks():
     figure_of, style = plots.load_matplotlib()
     with style:

@@ -223,7 +223,8 @@ def _logarithmic(axes: Any) -> None:
     axes.set_yscale("log")
     low, high = axes.get_ylim()
     if high / low > DIVERGED:
-        low = 0.9 * axes.dataLim.ymin  # not the axis': its margins grow with what diverges
+        # Not the axis' own: its margins grow with what diverges. `ymin` rounding may bring below 0.
+        low = 0.9 * axes.dataLim.minposy
         high = SHOWN * low
         axes.set_ylim(low, high)
     steps = (1.0, 2.0, 5.0) if high / low > FEW else tuple(range(1, 10))
@@ -286,12 +287,11 @@ def _bars(axes: Any, panels: Sequence[Shown], measure: str, looks: Mapping[str, 
         places = [(names.index(line["name"]) - (len(names) - 1) / 2) * width for line in lines]
         labels = [line["label"] for line in lines]
     if len(labels) > 4:  # too many to stand side by side
-        axes.set_xticks(places, labels, fontsize=7.5, rotation=30, ha="right", rotation_mode="anchor")
+        room, turned = 24, {"rotation": 30, "ha": "right", "rotation_mode": "anchor"}
     else:
-        room = max(8, 34 // len(labels))
-        axes.set_xticks(
-            places, [textwrap.fill(label, room, break_long_words=False) for label in labels], fontsize=7.5
-        )
+        room, turned = max(8, 34 // len(labels)), {}
+    wrapped = [textwrap.fill(label, room, break_long_words=False) for label in labels]
+    axes.set_xticks(places, wrapped, fontsize=7.5, **turned)
     margin = 0.6 if len(panels) > 1 else 0.45
     axes.set_xlim(-margin, len(panels) - 1 + margin)
     axes.tick_params(axis="x", length=0)
