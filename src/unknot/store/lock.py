@@ -141,7 +141,7 @@ def is_lock(path: Path) -> bool:
 
 def check_lock(path: Path) -> None:
     """Raise where a lock would be refused its place, for somebody's file lies there: nothing is made here."""
-    with told("look at", path), suppress(FileNotFoundError):
+    with told("look at", path), suppress(FileNotFoundError, NotADirectoryError):
         check_found(path, os.lstat(path))
         if not is_lock(path):
             raise StoreError(_of_others(path))
