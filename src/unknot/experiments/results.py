@@ -111,15 +111,16 @@ def write_files(
     try:
         place.mkdir(parents=True, exist_ok=True)
         home = place.resolve()
-        for name in write:
-            drafts[home / name] = files.begin(home / name, PRIVATE if private else 0o666)
-            write[name](drafts[home / name])
-        if private:
-            _make_way(drafts)
-        (home / [*write][-1]).unlink(missing_ok=True)
-        for path in [*drafts]:
-            files.put_in_place(drafts[path], path)
-            del drafts[path]
+        with files.drafting(home, write.keys()):
+            for name in write:
+                drafts[home / name] = files.begin(home / name, PRIVATE if private else 0o666)
+                write[name](drafts[home / name])
+            if private:
+                _make_way(drafts)
+            (home / [*write][-1]).unlink(missing_ok=True)
+            for path in [*drafts]:
+                files.put_in_place(drafts[path], path)
+                del drafts[path]
     except OSError as error:
         raise ConfigError(f"cannot write into {place}: {error.strerror or error}") from None
     finally:

@@ -7,6 +7,7 @@ Folders and files are opened without following symbolic links, so that what is d
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import re
 import secrets
@@ -189,6 +190,24 @@ def begin(path: Path, rights: int = 0o600) -> Path:
     with told("write", path), _folder(path.parent) as folder:
         os.close(os.open(part.name, _NEW, rights, dir_fd=folder))
     return part
+
+
+@contextmanager
+def drafting(folder: Path, names: Collection[str]) -> Iterator[None]:
+    """Within: what is begun in a `folder` is left alone by others who come to it by this.
+
+    Before that, where nobody else is at it, what was begun for `names` goes: who began it is gone.
+    """
+    with _folder(folder) as descriptor:
+        with suppress(OSError):  # others are at it, or the file system has no locks: it stays
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            for found in os.listdir(descriptor):
+                if whole_name(found) in names:
+                    with suppress(OSError):
+                        _remove(descriptor, found)
+        with suppress(OSError):
+            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        yield
 
 
 def put_in_place(part: Path, path: Path) -> None:
