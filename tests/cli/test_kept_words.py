@@ -206,7 +206,10 @@ def test_a_name_that_begins_with_a_hash_is_written_with_one_more_and_shown_so_to
     assert [one["request"] for one in shown(out)["requests"]] == [f"erase {n}" for n in names.values()]
     (listed,) = json.loads(call("runs", tmp_path, "--json").stdout)
     assert listed["lineage"] == shown(out)["lineage"] == list(names.values())
-    assert "erase Wien (client 3)." in call("forget", out, "--client", "#3").stdout
+    assert (
+        "erase Wien (client 3): that is asked for already"
+        in call("forget", out, "--client", "#3", code=2).stderr
+    )
     for wrong in ("#north", "####3", "3", "#"):
         told = call("forget", out, "--client", wrong, code=2).stderr.replace("\n", " ")
         assert f"Known: {', '.join(sorted(written.values()))}." in told, wrong
@@ -412,3 +415,18 @@ def test_a_path_that_is_read_is_told_without_detours(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path / "here")
     call("run", file, "--out", tmp_path / "run", "--quiet")
     assert f"reads {tmp_path / 'towns'}\n" in call("resume", tmp_path / "run").stderr
+
+
+def test_a_client_that_waits_to_be_forgotten_is_not_asked_for_twice(file, tmp_path):
+    out = tmp_path / "run"
+    call("run", file, "--out", out, "--quiet")
+    call("forget", out, "--client", 1)
+    told = call("forget", out, "--client", 1, code=2).stderr
+    assert told.startswith(
+        "error: erase client 1: that is asked for already, and still to be served (request 1)"
+    )
+    assert f"unknot show {out}" in told
+    assert told.count("\n") == 1
+    assert [one["state"] for one in shown(out)["requests"]] == ["waiting"]
+    call("resume", out, "--quiet")
+    assert [one["state"] for one in shown(out)["requests"]] == ["served"]

@@ -86,6 +86,15 @@ def test_results_alone_are_written_over_by_force_and_not_without(file, tmp_path)
     assert shown(out)["state"] == "finished"
 
 
+@pytest.mark.parametrize("how", [[], ["--no-keep"]])
+def test_a_folder_in_which_results_were_left_half_written_alone_is_taken_and_tidied(file, tmp_path, how):
+    half = tmp_path / "run" / ".part-record.json-0123456789abcdef.json"
+    half.parent.mkdir()
+    half.write_text("half")
+    call("run", file, "--out", tmp_path / "run", "--quiet", *how)
+    assert not half.exists()
+
+
 def test_what_others_put_into_a_runs_folder_later_outlives_erasures_and_force(file, tmp_path):
     out = tmp_path / "run"
     call("run", file, "--out", out, "--quiet")

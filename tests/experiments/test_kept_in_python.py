@@ -1,5 +1,6 @@
 """Which folders ``simulate(..., store=)`` takes, and what is written into them by whom."""
 
+import errno
 import os
 import stat
 from pathlib import Path
@@ -65,6 +66,42 @@ def test_what_is_no_folders_name_is_refused_by_the_name_of_the_argument(tmp_path
     with pytest.raises(ConfigError, match=r"^store is the folder in which the run is kept.*, not "):
         simulate(store)
     assert os.listdir(tmp_path) == []
+
+
+LONG = 300 * "a"
+
+
+@pytest.mark.parametrize(
+    ("store", "why"),
+    [
+        (LONG, "File name too long; give it a shorter name"),
+        (f"{LONG}/run", "File name too long; give it a shorter name"),
+        (f"new/{LONG}", "File name too long; give it a shorter name"),
+        ("/".join(30 * ["b" * 200]), "File name too long; give it a shorter name"),
+        ("file", "Not a directory; it must be a folder"),
+        ("file/run", "Not a directory; it must be a folder"),
+        ("run\0", "no file can be called so"),
+    ],
+)
+def test_a_folder_that_cannot_be_made_is_told_in_words(tmp_path, monkeypatch, store, why):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "file").write_text(WORK)
+    with pytest.raises(StoreError, match=f"cannot (look at|make the folder) .*{why}"):
+        simulate(store)
+    assert (tmp_path / "file").read_text() == WORK
+
+
+@pytest.mark.parametrize("call", ["lstat", "mkdir"])
+def test_a_folder_that_may_not_be_made_is_told_in_words(tmp_path, monkeypatch, call):
+    def denied(path, *given, **more):
+        if "mine" in str(path):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
+        return made(path, *given, **more)
+
+    made = getattr(os, call)
+    monkeypatch.setattr(os, call, denied)
+    with pytest.raises(StoreError, match="Permission denied; give the one who runs this the right to it"):
+        simulate(tmp_path / "mine")
 
 
 @pytest.mark.parametrize("file", ["before.safetensors", "below/before.safetensors", "../link/x.safetensors"])

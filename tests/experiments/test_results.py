@@ -17,6 +17,7 @@ from unknot.experiments import Experiment, results, run
 from unknot.experiments.results import FILES, check_folder, configuration, write_results
 from unknot.report.page import page
 from unknot.select.dqn import DQNSettings, Policy
+from unknot.store.files import drafting
 from unknot.unlearn.rfs import RFS
 
 TABLE = {
@@ -199,6 +200,28 @@ def test_results_have_the_rights_that_the_process_gives_or_are_their_owners_alon
     finally:
         os.umask(before)
     assert {(tmp_path / "run" / name).stat().st_mode & 0o777 for name in FILES} == {rights}
+
+
+HALF = [".part-record.json-0123456789abcdef.json", ".part-report.html-0123456789abcdef.html"]
+THEIRS = [".part-record.json-mine", ".part-notes.txt-0123456789abcdef.txt", "notes.txt"]
+
+
+def test_what_a_killed_process_left_half_written_goes_and_files_of_others_stay(done, tmp_path):
+    for name in (*HALF, *THEIRS):
+        (tmp_path / name).write_text("half")
+    (tmp_path / ".part-config.toml-0123456789abcdef.toml").mkdir()
+    write_results(*done, tmp_path, page)
+    left = {path.name for path in tmp_path.iterdir() if path.is_file()}
+    assert left == {*FILES, *THEIRS}
+
+
+def test_what_another_process_is_writing_there_just_then_stays(done, tmp_path):
+    with drafting(tmp_path, ()):
+        (tmp_path / HALF[0]).write_text("half")
+        write_results(*done, tmp_path, page)
+    assert (tmp_path / HALF[0]).exists()
+    write_results(*done, tmp_path, page)
+    assert not (tmp_path / HALF[0]).exists()
 
 
 def test_a_folder_may_be_named_by_a_link(done, tmp_path):

@@ -240,6 +240,55 @@ def test_more_rounds_that_who_asked_never_got_are_given_and_not_added_again(tmp_
     assert resumed(tmp_path / "run", 3)[0] == 4 + 3 + 3  # those were got: these are more
 
 
+def test_nothing_is_waited_for_between_the_word_that_they_are_given_and_their_return(tmp_path, monkeypatch):
+    """A reader of the database may be in the way for seconds then: who is killed meanwhile got nothing."""
+    over(tmp_path / "run", 4)
+    fed, emptying = again(tmp_path / "run"), keeping.RunKeeper._empty_rest
+
+    def gone(keeper, within=0.0):
+        if within and fed.over:
+            raise Gone
+        emptying(keeper, within)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(keeping.RunKeeper, "_empty_rest", gone)
+        with pytest.raises(Gone):
+            fed.resume(3)
+    fed.keeper.close()
+    assert resumed(tmp_path / "run", 3)[0] == 4 + 3
+
+
+def test_who_is_killed_as_they_are_returned_counts_as_who_got_them(tmp_path, monkeypatch):
+    """Nothing on the disk can tell the two apart: all that is written is written before."""
+    over(tmp_path / "run", 4)
+    ended = RunKeeper.ended
+
+    def gone(*given):
+        ended(*given)
+        raise Gone
+
+    with monkeypatch.context() as patch:
+        patch.setattr(RunKeeper, "ended", gone)
+        assert resumed(tmp_path / "run", 3) is None
+    fed = again(tmp_path / "run")
+    assert len(fed.resume().rounds) == 4 + 3  # so it can be counted, and asked for what is missing
+    fed.keeper.close()
+    assert resumed(tmp_path / "run", 3)[0] == 4 + 3 + 3
+
+
+def test_resume_with_a_number_ends_as_many_more_rounds_that_run_was_asked_for(tmp_path):
+    """But not those of the first run, which are the rule and no more than that."""
+    over(tmp_path / "run", 2)
+    fed = again(tmp_path / "run")
+    breaks_at(fed, 4)
+    with pytest.raises(Gone):
+        fed.run(3)
+    fed.keeper.close()
+    assert resumed(tmp_path / "run", 3)[0] == 2 + 3
+    broken_off(tmp_path / "first", 5)
+    assert resumed(tmp_path / "first", 5)[0] == 5 + 5
+
+
 def test_what_comes_before_they_are_asked_for_again_is_served_by_the_rule(tmp_path, monkeypatch):
     over(tmp_path / "run", 4)
     gone_before_it_returns(tmp_path / "run", 3, monkeypatch)

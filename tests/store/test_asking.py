@@ -11,6 +11,7 @@ from unknot.core.lineage import Lineage, Unit
 from unknot.core.requests import erase, join
 from unknot.core.written import Writer
 from unknot.federation import Federation
+from unknot.store import inbox
 from unknot.store import keeper as keeping
 from unknot.store.database import Database
 from unknot.store.entries import read_plain
@@ -167,6 +168,97 @@ def test_who_was_never_there_or_is_named_twice_is_refused_at_once_and_nothing_is
     with pytest.raises(RequestError, match=f"^{re.escape(why)}"):
         fed.inbox.put(request_)
     assert keeper.db.asked() == []
+    keeper.close()
+
+
+def asked_twice(folder, first, second):
+    """A run that nobody holds, of which the second is asked while the first waits."""
+    fed = build()
+    RunKeeper.create(fed, folder)
+    fed.run(1)
+    fed.keeper.close()
+    with Database.open(folder / DATABASE) as db:
+        for request in first:
+            leave(db, request, Keyring(folder / KEYS))
+        return leave(db, second, Keyring(folder / KEYS))
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ([erase(1)], erase(1)),
+        ([erase([1, 2])], erase(2)),
+        ([erase(1), erase(2)], erase([1, 2])),
+        ([erase(1)], erase({1: [0]})),
+        ([erase({1: [0, 1]})], erase({1: [1]})),
+        ([erase({1: [0]}), erase({1: [1]})], erase({1: [0, 1]})),
+    ],
+)
+def test_what_waits_to_be_erased_is_not_asked_for_again(tmp_path, first, second):
+    numbers = ", ".join(str(number + 1) for number in range(len(first)))
+    why = f"{second}: that is asked for already, and still to be served (request {numbers})"
+    with pytest.raises(RequestError, match=re.escape(why)):
+        asked_twice(tmp_path / "run", first, second)
+    with Database.open(tmp_path / "run" / DATABASE) as db:
+        assert len(db.asked()) == len(first)
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ([erase(1)], erase([1, 2])),
+        ([erase({1: [0]})], erase({1: [0, 1]})),
+        ([erase({1: [0]})], erase(1)),
+        ([join([1])], erase(1)),
+    ],
+)
+def test_what_asks_for_more_than_what_waits_is_taken(tmp_path, first, second):
+    assert asked_twice(tmp_path / "run", first, second) == 2
+
+
+def test_what_was_served_or_refused_stands_in_nobodys_way(tmp_path):
+    fed = build()
+    keeper = RunKeeper.create(fed, tmp_path / "run")
+    fed.run(1)
+    fed.inbox.put(erase({1: [0]}))
+    with Database.open(tmp_path / "run" / DATABASE) as db:
+        leave(db, erase({2: [99]}), keeper.keyring)
+        fed.run(1)
+        assert [asked.state for asked in db.asked()] == ["served", "refused"]
+        assert leave(db, erase({1: [0]}), keeper.keyring) == 3  # told when it is served: it was erased
+        assert leave(db, erase({2: [99]}), keeper.keyring) == 4
+    keeper.close()
+
+
+def test_what_waits_under_keys_that_are_not_there_is_told_when_it_is_served(tmp_path):
+    asked_twice(tmp_path / "run", [erase({1: [0]})], erase({2: [0]}))
+    with Database.open(tmp_path / "run" / DATABASE) as db:
+        assert leave(db, erase({1: [0]}), Keyring(tmp_path / "none")) == 3
+
+
+def test_two_who_ask_for_the_same_at_one_moment_are_told_apart_when_it_is_served(tmp_path, monkeypatch):
+    fed = build()
+    keeper = RunKeeper.create(fed, tmp_path / "run")
+    with monkeypatch.context() as patch:
+        patch.setattr(inbox, "_check_not_asked", lambda *_: None)  # neither sees what the other asks
+        tickets = [fed.inbox.put(erase(1)) for _ in range(2)]
+    fed.run(2)
+    assert [ticket.state for ticket in tickets] == ["served", "refused"]
+    keeper.close()
+
+
+def test_samples_that_a_client_never_had_are_refused_at_once_and_those_erased_before_are_not(tmp_path):
+    fed = build()
+    keeper = RunKeeper.create(fed, tmp_path / "run")
+    fed.run(1)
+    with pytest.raises(RequestError, match="client 1 holds no sample 99 "):
+        fed.inbox.put(erase({1: [0, 99]}))
+    assert keeper.db.asked() == []
+    fed.inbox.put(erase({1: [0]}))
+    fed.run(1)
+    ticket = fed.inbox.put(erase({1: [0, 1]}))
+    fed.run(1)
+    assert ticket.state == "served"
     keeper.close()
 
 

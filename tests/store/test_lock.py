@@ -84,6 +84,17 @@ def test_whatever_stands_in_it_the_refusal_is_clear(tmp_path, content):
             Lock(tmp_path).__enter__()
 
 
+@pytest.mark.parametrize(
+    "theirs",
+    [b"my work\n", b"{}", b"[" * 100_000, bytes(4096) + b"work", b'{"pid": 0, "host": "", "since": ""}'],
+)
+def test_a_file_that_no_lock_left_is_not_written_over(tmp_path, theirs):
+    (tmp_path / "lock").write_bytes(theirs)
+    with pytest.raises(StoreError, match=r"lock is not what a lock leaves.*remove it if it is nobody's"):
+        Lock(tmp_path).__enter__()
+    assert (tmp_path / "lock").read_bytes() == theirs
+
+
 def test_what_it_says_does_not_steer_a_terminal(tmp_path):
     with Lock(tmp_path):
         (tmp_path / "lock").write_text('{"pid": 1, "host": "\\u001b[2J", "since": "x"}')

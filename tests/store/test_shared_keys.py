@@ -14,6 +14,8 @@ from unknot.store import Keyring, files
 from unknot.store.folder import discard
 from unknot.store.keeper import RunKeeper
 from unknot.store.keyring import KeyLock
+from unknot.store.lock import is_lock
+from unknot.store.naming import KEYS
 
 
 @pytest.fixture
@@ -207,6 +209,28 @@ def test_keys_are_not_called_as_what_lies_beside_keys(tmp_path):
         with pytest.raises(StoreError, match="name another file"):
             RunKeeper.create(build(), tmp_path / "run", keys=tmp_path / name)
     assert not os.listdir(tmp_path)
+
+
+@pytest.mark.parametrize("make", [lambda path: path.write_text("my work\n"), os.mkfifo])
+def test_a_file_of_others_that_is_called_as_the_lock_of_keys_is_refused_before_anything_is_made(
+    tmp_path, make
+):
+    theirs = tmp_path / "mine" / f".lock-{KEYS}"
+    theirs.parent.mkdir()
+    make(theirs)
+    before = theirs.stat()
+    with pytest.raises(StoreError, match=r"\.lock-keys (is not|should be)"):
+        RunKeeper.create(build(), tmp_path / "run", keys=tmp_path / "mine" / KEYS)
+    assert os.listdir(tmp_path) == ["mine"]
+    assert os.listdir(tmp_path / "mine") == [theirs.name]
+    assert (theirs.stat().st_size, theirs.stat().st_mtime_ns) == (before.st_size, before.st_mtime_ns)
+
+
+@pytest.mark.parametrize("left", [b"", bytes(90)])
+def test_a_lock_of_keys_that_a_crash_left_without_a_word_is_taken(tmp_path, left):
+    (tmp_path / f".lock-{KEYS}").write_bytes(left)
+    RunKeeper.create(build(), tmp_path / "run", keys=tmp_path / KEYS).close()
+    assert is_lock(tmp_path / f".lock-{KEYS}")
 
 
 def test_the_keys_of_the_folder_may_be_named_and_moved_keys_in_it_are_refused(tmp_path):

@@ -139,6 +139,10 @@ def _ask(
     names = naming.shown_in(folder, keys)
     numbers = _numbers(folder, clients, keys, names, spare=kind == "erase" and samples is None)
     request = request_for(kind, numbers, samples)
+
+    def label(one: int) -> str:
+        return f"{names[one]} (client {one})" if one in names else f"client {one}"
+
     runner, again = holder(folder), naming.again_in(folder, keys)
     with Database.open(path) as db:
         idle, word = naming.over_in(db), standing_of(db)
@@ -148,8 +152,8 @@ def _ask(
             )
         if wait and runner is not None and idle:
             raise StoreError(f"{_idle(runner, folder, again)}; leave --wait out")
-        number = leave(db, request, naming.keyring_of(folder, keys), reason)
-    told = request.told(lambda one: f"{names[one]} (client {one})" if one in names else f"client {one}")
+        number = leave(db, request, naming.keyring_of(folder, keys), reason, label=label)
+    told = request.told(label)
     when = _idle(runner, folder, again) if runner and idle else _when(runner, folder, word, again)
     _tell(f"request {number}: {told}. {when[0].upper()}{when[1:]}")
     if wait:

@@ -20,6 +20,7 @@ from unknot.experiments.scenario import scenario
 from unknot.experiments.tables import from_anywhere
 from unknot.federation import History
 from unknot.store import files
+from unknot.store.files import check_name
 
 CONFIG, MODEL, REPORT, RECORD = "config.toml", "model.safetensors", "report.html", "record.json"
 FILES = (CONFIG, MODEL, REPORT, RECORD)
@@ -52,6 +53,7 @@ def check_folder(folder: str | Path, force: bool = False, files: Sequence[str] =
     `files` are those that it leaves; those of another run are written over only by `force`.
     """
     place = Path(folder)
+    check_name(place)
     held = [name for name in files if (place / name).exists()]
     if held and not force:
         raise ConfigError(
@@ -109,15 +111,16 @@ def write_files(
     try:
         place.mkdir(parents=True, exist_ok=True)
         home = place.resolve()
-        for name in write:
-            drafts[home / name] = files.begin(home / name, PRIVATE if private else 0o666)
-            write[name](drafts[home / name])
-        if private:
-            _make_way(drafts)
-        (home / [*write][-1]).unlink(missing_ok=True)
-        for path in [*drafts]:
-            files.put_in_place(drafts[path], path)
-            del drafts[path]
+        with files.drafting(home, write.keys()):
+            for name in write:
+                drafts[home / name] = files.begin(home / name, PRIVATE if private else 0o666)
+                write[name](drafts[home / name])
+            if private:
+                _make_way(drafts)
+            (home / [*write][-1]).unlink(missing_ok=True)
+            for path in [*drafts]:
+                files.put_in_place(drafts[path], path)
+                del drafts[path]
     except OSError as error:
         raise ConfigError(f"cannot write into {place}: {error.strerror or error}") from None
     finally:

@@ -12,6 +12,7 @@ from unknot.store.access import Access
 from unknot.store.rows import (
     HIGHEST,
     REFUSED,
+    REQUESTS,
     SERVED,
     START,
     TAKEN,
@@ -136,6 +137,11 @@ class Database(Access):
     def waiting(self) -> list[Asked]:
         """The requests that nobody has taken yet, in order."""
         return self._asked("WHERE state = ? ORDER BY number", WAITING)
+
+    def unserved(self) -> list[Asked]:
+        """The requests that are neither served nor refused, in order; words to a process are none."""
+        found = self._asked("WHERE state IN (?, ?) ORDER BY number", WAITING, TAKEN)
+        return [one for one in found if one.kind in REQUESTS]
 
     def request(self, number: int) -> Asked:
         """The request of that number."""

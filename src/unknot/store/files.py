@@ -7,6 +7,7 @@ Folders and files are opened without following symbolic links, so that what is d
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import re
 import secrets
@@ -59,6 +60,7 @@ _REMEDIES = {
     errno.EROFS: "the file system is read-only: mount it for writing, or copy the folder elsewhere",
     errno.EACCES: "give the one who runs this the right to it",
     errno.EPERM: "give the one who runs this the right to it",
+    errno.ENAMETOOLONG: "give it a shorter name",
     errno.ENOENT: "take it from a backup, or name the folder of a run",
     errno.ELOOP: "symbolic links are refused in the folder of a run: put the file itself there",
     errno.ENOTDIR: "it must be a folder, and no symbolic link: put the folder itself there",
@@ -98,11 +100,18 @@ def make_folder(path: Path) -> None:
             return
 
 
+def check_name(path: Path) -> None:
+    """Raise where nothing can be called so, or may be looked for there; in the way of it may be a file."""
+    with told("look at", path), suppress(FileNotFoundError, NotADirectoryError):
+        os.lstat(path)
+
+
 def check_ours(path: Path) -> None:
     """Whether a folder, if it is there, can be made ours alone: not if it is another user's, or shared.
 
     Nor if it is one that people live in: it would be closed to everybody else, with all that lies below it.
     """
+    check_name(path)
     if not os.path.lexists(path):
         return
     if what := _lived_in(path):
@@ -141,7 +150,9 @@ def make_folders(path: Path) -> None:
     """Make a folder, and those above it, each its owner's alone, unless they are there."""
     place = path.absolute()
     for one in (*reversed(place.parents), place):
-        if not one.is_dir():
+        with told("make the folder", one):
+            there = one.is_dir()
+        if not there:
             make_folder(one)
 
 
@@ -179,6 +190,24 @@ def begin(path: Path, rights: int = 0o600) -> Path:
     with told("write", path), _folder(path.parent) as folder:
         os.close(os.open(part.name, _NEW, rights, dir_fd=folder))
     return part
+
+
+@contextmanager
+def drafting(folder: Path, names: Collection[str]) -> Iterator[None]:
+    """Within: what is begun in a `folder` is left alone by others who come to it by this.
+
+    Before that, where nobody else is at it, what was begun for `names` goes: who began it is gone.
+    """
+    with _folder(folder) as descriptor:
+        with suppress(OSError):  # others are at it, or the file system has no locks: it stays
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            for found in os.listdir(descriptor):
+                if whole_name(found) in names:
+                    with suppress(OSError):
+                        _remove(descriptor, found)
+        with suppress(OSError):
+            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        yield
 
 
 def put_in_place(part: Path, path: Path) -> None:

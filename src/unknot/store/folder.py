@@ -17,7 +17,7 @@ from unknot.store.keyring import KeyLock, Keyring
 from unknot.store.lock import Lock
 from unknot.store.naming import DATABASE, KEYS, check_new, new_keyring, own_keyring
 from unknot.store.results import RESULTS, left_in
-from unknot.store.rows import REQUESTS, TAKEN, WAITING, Asked
+from unknot.store.rows import Asked
 from unknot.store.taking import holds_run
 from unknot.store.vault import WEIGHTS, Vault
 
@@ -130,7 +130,7 @@ def _left_unless_asked(place: Path) -> list[str]:
     """What a run has left beside its results; raises where a request waits there."""
     asked, left = list[Asked](), list[str]()
     with suppress(StoreError), Database.open(place / DATABASE, readonly=True) as db:  # or damaged
-        asked = [one for one in db.asked() if one.kind in REQUESTS and one.state in (WAITING, TAKEN)]
+        asked = db.unserved()
         left = left_in(db, place)
     if asked:
         raise StoreError(

@@ -5,12 +5,14 @@ from __future__ import annotations
 import getpass
 import threading
 import time
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable
+from contextlib import suppress
 from pathlib import Path
 
 from unknot.core.data import FederatedData
 from unknot.core.errors import RequestError, StoreError
-from unknot.core.requests import Erase, Join, Moment, Named, Request, Target, numbered
+from unknot.core.requests import Erase, Join, Label, Moment, Named, Request, Target, numbered
 from unknot.core.written import Reader, Unreadable, Writer
 from unknot.federation.events import Served
 from unknot.federation.letterbox import Letter, Letterbox, Ticket
@@ -22,8 +24,17 @@ from unknot.store.rows import REFUSED, SERVED, Asked
 from unknot.store.sample_ids import Hidden, Told, count, hide, show
 
 
-def leave(db: Database, request: Request, keyring: Keyring, reason: str = "", by: str | None = None) -> int:
+def leave(
+    db: Database,
+    request: Request,
+    keyring: Keyring,
+    reason: str = "",
+    by: str | None = None,
+    label: Label = numbered,
+) -> int:
     """Leave a request in a run's database; its number. It comes as soon as it is taken up.
+
+    An erasure that waits there already is refused, with clients called by `label`.
 
     The reason is sealed for the first client of the request (of an erasure, by number), and goes with it;
     of one that has no key it is not kept. No key is made here: the process that runs the run alone changes
@@ -37,6 +48,8 @@ def leave(db: Database, request: Request, keyring: Keyring, reason: str = "", by
     first, who = told[0][0], by or asker()
     with db.transaction():
         keys = Keyring(keyring.path)  # as they are now: while others write, a client may get a new one
+        if isinstance(request, Erase):
+            _check_not_asked(db, request, keys, label)
         if reason and not keys.holds(first):
             raise StoreError(f"there is no key of client {first} to seal the reason under: leave it out")
         sealed = keys.seal(first, reason.encode(), b"reason") if reason else b""
@@ -44,6 +57,31 @@ def leave(db: Database, request: Request, keyring: Keyring, reason: str = "", by
         db.append([("asked", plain({"request": number, "kind": kind, "by": who}))])
     db.bring_in()
     return number
+
+
+def _check_not_asked(db: Database, request: Erase, keyring: Keyring, label: Label) -> None:
+    """Refuse an erasure of which nothing is left beside those that are still to be served.
+
+    Ids of samples that cannot be read here are told when it is served.
+    """
+    whole, some, numbers = set[int](), defaultdict[int, set[int]](set), defaultdict[int, set[int]](set)
+    for asked in db.unserved():
+        with suppress(StoreError):  # what cannot be read is refused when it is taken up
+            for client, ids in hidden_of(asked)[0] if asked.kind == "erase" else ():
+                numbers[client].add(asked.number)
+                if ids is None:
+                    whole.add(client)
+                elif isinstance(ids, tuple) or keyring.holds(client):
+                    some[client].update(show(keyring, [(client, ids)])[0][1] or ())
+    for one in request.targets:
+        if one.client not in whole and (one.samples is None or not some[one.client].issuperset(one.samples)):
+            return
+    asking = sorted(set[int]().union(*(numbers[one.client] for one in request.targets)))
+    raise RequestError(
+        f"{request.told(label)}: that is asked for already, and still to be served (request "
+        f"{', '.join(map(str, asking))}). unknot show {db.path.parent} tells what becomes of it; ask again "
+        "if it is refused"
+    )
 
 
 def request_for(kind: str, numbers: Iterable[int], samples: list[int] | None) -> Erase | Join:
@@ -118,7 +156,10 @@ class StoredInbox(Letterbox):
         """Raises where the folder is another one by now."""
 
     def put(self, request: Request | Named) -> Ticket:
-        """Ask for something, from any thread. Raises `RequestError` where it names who was never there."""
+        """Ask for something, from any thread.
+
+        Raises `RequestError` where it names who, or what, was never there, or waits to be erased already.
+        """
         if not isinstance(request, Erase | Join | Named):
             raise RequestError(f"what is asked for is unknot.erase(...) or unknot.join(...), not {request!r}")
         if not request.at.now:
@@ -138,7 +179,7 @@ class StoredInbox(Letterbox):
         with self._lock:
             db = Database.open(self._path)
             try:
-                number = leave(db, made, self._keyring)
+                number = leave(db, made, self._keyring, label=self._data.label)
             finally:
                 db.close()
             self._tickets[number] = ticket = Ticket(number)
@@ -169,11 +210,22 @@ class StoredInbox(Letterbox):
         else:
             named, others = list(request.clients), ()
         for client in named:
-            if client in self._data or client in self._data.erased or client in others:
+            if client in self._data:
+                self._check_held(client, request)
+                continue
+            if client in self._data.erased or client in others:
                 continue
             what = "there is data of" if isinstance(request, Join) else "this federation has"
             asked = "join" if isinstance(request, Join) else "erase"
             raise RequestError(f"cannot {asked} {numbered(client)}: {what} {len(self._data)} clients")
+
+    def _check_held(self, client: int, request: Request) -> None:
+        """So are its samples; those that were erased before are left out when it is served."""
+        targets = request.targets if isinstance(request, Erase) else ()
+        before = self._data.reduced.get(client, frozenset())
+        for samples in (target.samples for target in targets if target.client == client):
+            if left := [sample for sample in samples or () if sample not in before]:
+                self._data.check_erasable(client, left)
 
     def take(self) -> list[Letter]:
         """Nothing: the keeper takes them from the database."""

@@ -311,12 +311,13 @@ class RunKeeper:
         """Note what is served at the end, for who looks at the folder; by numbers, not by names."""
         if history.model is None:
             return
+        self._empty_rest(erasing.PATIENCE)
         lineage = history.model.lineage.describe(numbered)
         body = plain({"model": history.model.digest(), "lineage": lineage})
         last, kept = self.db.last("ended"), self.db.last("checkpoint")
         if last is None or kept is None or last.number < kept.number:
+            # The last write: from here on who asked counts as who was given it.
             self.db.append([("ended", body)])
-        self._empty_rest(erasing.PATIENCE)
 
     # Checkpoints ---------------------------------------------------------------------------------------
 

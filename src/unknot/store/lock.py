@@ -72,6 +72,8 @@ class Lock:
                 check_found(self.path, os.fstat(descriptor))
                 if not _taken(descriptor):
                     raise StoreError(self._refusal(_noted(self.path)))
+                if not _is_note(os.pread(descriptor, _MOST + 1, 0)):
+                    raise StoreError(_of_others(self.path))
                 now = datetime.now(UTC).isoformat(timespec="seconds")
                 note = json.dumps({"pid": os.getpid(), "host": socket.gethostname(), "since": now})
                 os.ftruncate(descriptor, 0)
@@ -134,7 +136,15 @@ def holder(folder: str | Path) -> Holder | None:
 
 def is_lock(path: Path) -> bool:
     """Whether a file was left by a lock: it says who held it, or nothing yet."""
-    return not path.stat(follow_symlinks=False).st_size or _noted(path).pid > 0
+    return _is_note(_text(path))
+
+
+def check_lock(path: Path) -> None:
+    """Raise where a lock would be refused its place, for somebody's file lies there: nothing is made here."""
+    with told("look at", path), suppress(FileNotFoundError, NotADirectoryError):
+        check_found(path, os.lstat(path))
+        if not is_lock(path):
+            raise StoreError(_of_others(path))
 
 
 def was_held(folder: Path) -> bool:
@@ -157,10 +167,29 @@ def _taken(descriptor: int) -> bool:
             return True
 
 
+def _is_note(text: bytes) -> bool:
+    """Whether this is what a lock leaves; a crash of the machine may have left it empty, or zeros."""
+    return len(text) <= _MOST and (not text.strip(b"\0") or _read(text).pid > 0)
+
+
+def _of_others(path: Path) -> str:
+    return (
+        f"{path} is not what a lock leaves, and would be written over: move it away, or remove it if it is "
+        "nobody's"
+    )
+
+
 def _noted(path: Path) -> Holder:
     """What the holder wrote, as far as it can be read."""
+    return _read(_text(path))
+
+
+def _text(path: Path) -> bytes:
     with opened(path) as (descriptor, _), told("read", path):
-        text = os.pread(descriptor, _MOST, 0)
+        return os.pread(descriptor, _MOST + 1, 0)
+
+
+def _read(text: bytes) -> Holder:
     try:
         note = json.loads(text)
         found = Holder(note["pid"], note["host"], note["since"])

@@ -16,8 +16,8 @@ from unknot.core.registry import names_code
 from unknot.store import files
 from unknot.store.database import Database
 from unknot.store.entries import read_begun, read_named, read_plain
-from unknot.store.keyring import LOCK, Keyring, check_installed, place_of
-from unknot.store.lock import holder
+from unknot.store.keyring import LOCK, KeyLock, Keyring, check_installed, place_of
+from unknot.store.lock import check_lock, holder
 from unknot.store.rows import Entry, is_count
 from unknot.store.sealed import IDS, MARKS, opened
 from unknot.store.shown import one_line
@@ -312,6 +312,7 @@ def check_new(folder: str | Path, keys: str | Path | None = None, instead: bool 
         above = next(one for one in Path(keys).absolute().parents if os.path.lexists(one))
         if not above.is_dir() or not os.access(above, os.W_OK | os.X_OK):
             raise StoreError(f"cannot write the keys {keys}: {above} is no folder that you may write into")
+    check_lock(KeyLock(place if keys is None else keys).path)
 
 
 def _given(keys: str | Path) -> Path:

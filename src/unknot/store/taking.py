@@ -16,7 +16,7 @@ from unknot.core.errors import StoreError
 from unknot.store.access import application_of
 from unknot.store.checkpoint import STATE
 from unknot.store.connection import APPLICATION
-from unknot.store.files import check_plain, is_part, read_whole, told
+from unknot.store.files import check_plain, read_whole, told, whole_name
 from unknot.store.keyring import LOCK
 from unknot.store.lock import is_lock, was_held
 from unknot.store.naming import DATABASE, KEYS, RECORD
@@ -79,6 +79,8 @@ def _others(place: Path, over: Collection[str]) -> Iterator[str]:
         if stat.S_ISDIR(mode) and name in (STATE, WEIGHTS):
             yield from (f"{name}/{inner}" for inner in sorted(os.listdir(place / name)))
         elif not stat.S_ISREG(mode) or not (
-            is_part(name, DATABASE) or (name in _LOCKS and is_lock(place / name)) or name in over
+            whole_name(name) in (DATABASE, *RESULTS)
+            or (name in _LOCKS and is_lock(place / name))
+            or name in over
         ):
             yield name
