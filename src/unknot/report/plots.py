@@ -287,7 +287,7 @@ def _bars(axes: Any, panels: Sequence[Shown], measure: str, looks: Mapping[str, 
         places = [(names.index(line["name"]) - (len(names) - 1) / 2) * width for line in lines]
         labels = [line["label"] for line in lines]
     if len(labels) > 4:  # too many to stand side by side
-        room, turned = 24, {"rotation": 30, "ha": "right", "rotation_mode": "anchor"}
+        room, turned = 32, {"rotation": 30, "ha": "right", "rotation_mode": "anchor"}
     else:
         room, turned = max(8, 34 // len(labels)), {}
     wrapped = [textwrap.fill(label, room, break_long_words=False) for label in labels]
