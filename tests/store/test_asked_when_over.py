@@ -11,7 +11,7 @@ from unknot.store.folder import is_kept
 from unknot.store.inbox import leave
 from unknot.store.keeper import RunKeeper
 from unknot.store.keyring import Keyring
-from unknot.store.naming import DATABASE, KEYS
+from unknot.store.noted import DATABASE, KEYS
 from unknot.unlearn import RFS
 
 

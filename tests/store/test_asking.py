@@ -18,7 +18,7 @@ from unknot.store.entries import read_plain
 from unknot.store.inbox import leave, told_of
 from unknot.store.keeper import RunKeeper
 from unknot.store.keyring import Keyring
-from unknot.store.naming import DATABASE, KEYS
+from unknot.store.noted import DATABASE, KEYS
 from unknot.store.rows import Asked
 from unknot.unlearn import RFS
 

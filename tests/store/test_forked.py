@@ -18,7 +18,7 @@ from unknot.store.entries import plain
 from unknot.store.inbox import leave
 from unknot.store.keeper import RunKeeper
 from unknot.store.lock import holder
-from unknot.store.naming import DATABASE, KEYS
+from unknot.store.noted import DATABASE, KEYS
 
 pytestmark = pytest.mark.usefixtures("in_time")
 

@@ -13,7 +13,8 @@ from kept_runs import NAMES, build
 from unknot.core.requests import erase
 from unknot.store.keeper import RunKeeper
 from unknot.store.look import look
-from unknot.store.naming import begun, named_in, number_of
+from unknot.store.naming import named_in, number_of
+from unknot.store.noted import begun
 from unknot.store.taking import holds_run
 
 ASK = """

@@ -11,7 +11,9 @@ from unknot.core.requests import erase
 from unknot.store import Database, Keyring
 from unknot.store.inbox import leave
 from unknot.store.keeper import RunKeeper
-from unknot.store.naming import check_not_older, check_whole, erased_in, number_of
+from unknot.store.naming import number_of
+from unknot.store.noted import erased_in
+from unknot.store.own_keys import check_not_older, check_whole
 
 
 def put_back(folder, method="rfs", rounds=2, to_come=2, who=1):

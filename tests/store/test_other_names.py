@@ -14,7 +14,7 @@ from unknot.store.inbox import leave
 from unknot.store.keeper import RunKeeper
 from unknot.store.keyring import KeyLock
 from unknot.store.look import look
-from unknot.store.naming import DATABASE, KEYS
+from unknot.store.noted import DATABASE, KEYS
 
 pytest.importorskip("cryptography")
 pytestmark = pytest.mark.usefixtures("in_time")

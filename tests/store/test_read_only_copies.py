@@ -12,7 +12,7 @@ from unknot.core.requests import erase
 from unknot.store import Database, Keyring
 from unknot.store.inbox import leave
 from unknot.store.look import look
-from unknot.store.naming import DATABASE, KEYS
+from unknot.store.noted import DATABASE, KEYS
 from unknot.store.watching import Watching
 
 pytest.importorskip("cryptography")

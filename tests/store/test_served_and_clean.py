@@ -19,7 +19,7 @@ from unknot.store.folder import WEIGHTS
 from unknot.store.inbox import leave, outcome_of
 from unknot.store.keeper import RunKeeper
 from unknot.store.keyring import Keyring
-from unknot.store.naming import DATABASE, KEYS
+from unknot.store.noted import DATABASE, KEYS
 from unknot.unlearn import RFS
 
 

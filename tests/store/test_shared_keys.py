@@ -15,7 +15,7 @@ from unknot.store.folder import discard
 from unknot.store.keeper import RunKeeper
 from unknot.store.keyring import KeyLock
 from unknot.store.lock import is_lock
-from unknot.store.naming import KEYS
+from unknot.store.noted import KEYS
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from unknot.store.inbox import leave
 from unknot.store.keeper import RunKeeper
 from unknot.store.keyring import Keyring
 from unknot.store.look import look
-from unknot.store.naming import DATABASE, KEYS
+from unknot.store.noted import DATABASE, KEYS
 from unknot.unlearn import RFS
 
 pytestmark = pytest.mark.usefixtures("in_time")

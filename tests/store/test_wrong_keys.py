@@ -15,7 +15,8 @@ from unknot.store.folder import discard, is_kept
 from unknot.store.inbox import leave
 from unknot.store.keeper import RunKeeper
 from unknot.store.look import look
-from unknot.store.naming import check_whole, keyring_of, named_in
+from unknot.store.naming import named_in
+from unknot.store.own_keys import check_whole, keyring_of
 
 
 def kept(folder, keys=None, rounds=2, requests=()):

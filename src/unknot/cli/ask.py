@@ -85,7 +85,7 @@ def pause(folder: Folder) -> None:
 @app.command(epilog=PLAIN)
 def stop(folder: Folder) -> None:
     """Have a run end at its next step, kept, to be gone on with by unknot resume."""
-    from unknot.store.naming import again_in
+    from unknot.store.noted import again_in
 
     with errors_for_people():
         again = again_in(folder)
@@ -97,7 +97,7 @@ def _say(folder: Path, word: str, so: str) -> None:
     from unknot.store.database import Database
     from unknot.store.inbox import asker
     from unknot.store.lock import holder
-    from unknot.store.naming import database, over_in
+    from unknot.store.noted import database, over_in
     from unknot.store.words import rests
 
     with errors_for_people():
@@ -127,15 +127,15 @@ def _ask(
     keys: Path | None,
 ) -> None:
     from unknot.core.errors import StoreError
-    from unknot.store import naming
+    from unknot.store import naming, noted, own_keys
     from unknot.store.database import Database
     from unknot.store.inbox import leave, request_for
     from unknot.store.lock import holder
     from unknot.store.words import standing_of
 
     _check_text(reason)
-    path = naming.database(folder)
-    naming.check_asked(folder, keys)
+    path = noted.database(folder)
+    own_keys.check_asked(folder, keys)
     names = naming.shown_in(folder, keys)
     numbers = _numbers(folder, clients, keys, names, spare=kind == "erase" and samples is None)
     request = request_for(kind, numbers, samples)
@@ -143,16 +143,16 @@ def _ask(
     def label(one: int) -> str:
         return f"{names[one]} (client {one})" if one in names else f"client {one}"
 
-    runner, again = holder(folder), naming.again_in(folder, keys)
+    runner, again = holder(folder), noted.again_in(folder, keys)
     with Database.open(path) as db:
-        idle, word = naming.over_in(db), standing_of(db)
+        idle, word = noted.over_in(db), standing_of(db)
         if wait and runner is None:
             raise StoreError(
                 f"nobody runs {folder}, and nobody would serve it: leave --wait out, and then: {again}"
             )
         if wait and runner is not None and idle:
             raise StoreError(f"{_idle(runner, folder, again)}; leave --wait out")
-        number = leave(db, request, naming.keyring_of(folder, keys), reason, label=label)
+        number = leave(db, request, own_keys.keyring_of(folder, keys), reason, label=label)
     told = request.told(label)
     when = _idle(runner, folder, again) if runner and idle else _when(runner, folder, word, again)
     _tell(f"request {number}: {told}. {when[0].upper()}{when[1:]}")
@@ -234,19 +234,19 @@ def _when(runner: Holder | None, folder: Path, word: str, again: str) -> str:
 def _wait(folder: Path, number: int, keys: Path | None) -> None:
     """Until a request was served or refused, or nobody is left to do it; say what it came to."""
     from unknot.report.runs import STILL_READ
-    from unknot.store import inbox, naming
+    from unknot.store import inbox, noted
     from unknot.store.database import Database
     from unknot.store.lock import holder
     from unknot.store.wanted import outcome
     from unknot.store.words import standing_of
 
-    path, word, console, looks = naming.database(folder), "", side(), 0
+    path, word, console, looks = noted.database(folder), "", side(), 0
     with console.status("waiting until it is served"):
         while True:
             there = holder(folder) is not None  # before the look: what it did last is seen then
             with Database.open(path, readonly=True) as db:
                 before, word = word, standing_of(db) if there else ""
-                looks = looks + 1 if naming.over_in(db) else 0  # once: it may be about to go on for this
+                looks = looks + 1 if noted.over_in(db) else 0  # once: it may be about to go on for this
             if word and not before:
                 console.print(Text(f"{folder} is {word}: it is served once you say unknot resume {folder}"))
             asked = inbox.wait_for(path, number, timeout=1.0)
@@ -257,14 +257,14 @@ def _wait(folder: Path, number: int, keys: Path | None) -> None:
         place = "" if found.round is None else f" after round {found.round}, at {found.time:.1f} simulated s"
         gone = "; what was kept of it on the disk is gone" if asked.kind == "erase" else ""
         with Database.open(path, readonly=True) as db:
-            if not naming.emptied(db, number):
+            if not noted.emptied(db, number):
                 gone += f", but for old pages of run.db: {STILL_READ}"
         screen().print(Text(f"served{place}{gone}"), soft_wrap=True)
         return
     sealed = "why is sealed; name the keys with --keys" if asked.outcome else "why is not kept"
     why = f"refused: {found.refused or sealed}"
     if found.state != "refused":
-        why = f"the run ended before it was served. To have it served: {naming.again_in(folder, keys)}"
+        why = f"the run ended before it was served. To have it served: {noted.again_in(folder, keys)}"
     side().print(Text(why))
     raise typer.Exit(NOT_SERVED)
 

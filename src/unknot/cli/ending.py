@@ -53,7 +53,8 @@ class Asked:
         from unknot.store.database import Database
         from unknot.store.files import check_ours
         from unknot.store.lock import holder
-        from unknot.store.naming import DATABASE, again_in, check_new, over_in
+        from unknot.store.noted import DATABASE, again_in, over_in
+        from unknot.store.own_keys import check_new
         from unknot.store.taking import check_free, holds_run
 
         self.check_beside()
@@ -144,7 +145,7 @@ class Asked:
         from unknot.report.page import page
         from unknot.store.database import Database
         from unknot.store.folder import discard
-        from unknot.store.naming import DATABASE
+        from unknot.store.noted import DATABASE
         from unknot.store.results import note_left
 
         written = []
@@ -239,7 +240,7 @@ def _check_asked(folder: Path, keys: Path | None) -> None:
     """
     from unknot.core.errors import ConfigError, UnknotError
     from unknot.store.look import look
-    from unknot.store.naming import begun
+    from unknot.store.noted import begun
     from unknot.store.shown import one_line
 
     try:

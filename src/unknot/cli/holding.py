@@ -84,7 +84,7 @@ def held(fed: Federation, folder: Path, keys: Path | None = None, options: str =
     The folder is let go of at the end.
     """
     from unknot.core.errors import RunStopped
-    from unknot.store.naming import again_in
+    from unknot.store.noted import again_in
 
     keeper = fed.keeper
     assert keeper is not None

@@ -102,7 +102,7 @@ def _resume(
     from unknot.experiments import kept
     from unknot.report.progress import Live
     from unknot.store.look import FINISHED, look
-    from unknot.store.naming import again_in, begun, broken_off
+    from unknot.store.noted import again_in, begun, broken_off
     from unknot.store.shown import one_line
 
     live: Live | None = None
@@ -249,7 +249,7 @@ def _go(folder: Path, runner: Holder, given: Sequence[str]) -> None:
     from unknot.core.errors import StoreError
     from unknot.store.database import Database
     from unknot.store.inbox import asker
-    from unknot.store.naming import database
+    from unknot.store.noted import database
 
     if given:
         raise StoreError(
@@ -267,7 +267,7 @@ def _go(folder: Path, runner: Holder, given: Sequence[str]) -> None:
 
 def _kept(live: Live | None, before: int, folder: Path, keys: Path | None, options: str) -> str:
     """What there is of a run that was stopped, which had so many rounds before, and how to go on."""
-    from unknot.store.naming import again_in
+    from unknot.store.noted import again_in
 
     when, rounds = "", 0
     if live is not None and live.rounds:

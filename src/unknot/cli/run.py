@@ -171,7 +171,7 @@ def _run_kept(
 
 def _kept(live: Live | None, asked: Asked, trackers: list[Tracker]) -> str:
     """What there is of a run that was stopped, and how to go on."""
-    from unknot.store.naming import again_in
+    from unknot.store.noted import again_in
 
     rounds, seen = (0, 0) if live is None else (live.rounds, live.seen)
     text = f"after round {rounds}" if rounds else "before the first round was done"

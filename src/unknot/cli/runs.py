@@ -38,7 +38,7 @@ def runs(
     from unknot.core.errors import UnknotError
     from unknot.report.runs import table
     from unknot.store import look
-    from unknot.store.naming import DATABASE
+    from unknot.store.noted import DATABASE
 
     with errors_for_people():
         found: list[dict[str, Any]] = []

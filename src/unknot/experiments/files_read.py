@@ -55,7 +55,7 @@ def _below(path: Path) -> list[Path]:
 
     Folders of kept runs are left out: they change as their runs go on.
     """
-    from unknot.store.naming import DATABASE
+    from unknot.store.noted import DATABASE
 
     if path.is_dir():
         found: list[Path] = []

@@ -55,7 +55,8 @@ def held_in(folder: str | Path, keys: str | Path | None = None) -> Held:
     """That of the run in a folder, as far as there are keys to open it."""
     from unknot.store import sealed
     from unknot.store.database import Database
-    from unknot.store.naming import begun_in, database, keyring_of
+    from unknot.store.noted import begun_in, database
+    from unknot.store.own_keys import keyring_of
 
     with Database.open(database(folder), readonly=True) as db:
         parts = sealed.opened(db, keyring_of(folder, keys), sealed.PLACES)

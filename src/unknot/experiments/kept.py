@@ -109,7 +109,7 @@ def resume(
     known to be whole. `overrides` are for what trains it: ``engine.device="cuda"``.
     """
     from unknot.store.keeper import EVERY, RunKeeper
-    from unknot.store.naming import check_whole
+    from unknot.store.own_keys import check_whole
 
     check_whole(folder, keys)
     RunKeeper.finish_erasure(folder, keys)
@@ -173,7 +173,8 @@ def as_known(data: FederatedData, folder: str | Path) -> FederatedData:
     They are others where clients come of files, and those of somebody who was erased are gone by now.
     """
     from unknot.store.folder import is_kept
-    from unknot.store.naming import begun, named_in
+    from unknot.store.naming import named_in
+    from unknot.store.noted import begun
 
     if not data.names or not is_kept(Path(folder)) or not begun(folder).get("named"):
         return data
@@ -232,7 +233,8 @@ def experiment_of(
 
 def _noted(folder: str | Path, keys: str | Path | None) -> tuple[Mapping[str, Any], dict[int, str] | None]:
     """What was noted when a run was begun, and what its clients are called; None where they have no names."""
-    from unknot.store.naming import begun, named_in
+    from unknot.store.naming import named_in
+    from unknot.store.noted import begun
 
     noted = begun(folder)
     return noted, named_in(folder, keys) if noted.get("named") else None
@@ -283,7 +285,8 @@ def reads(folder: str | Path, keys: str | Path | None = None, own_code: bool = F
     They are the values of options whose type names `Path`. None of them is opened here; and the folder is
     found whole first. What names code that may not be imported is refused later, with all that it names.
     """
-    from unknot.store.naming import begun, check_whole
+    from unknot.store.noted import begun
+    from unknot.store.own_keys import check_whole
 
     check_whole(folder, keys)
     return list(dict.fromkeys(path for paths in _named(begun(folder), own_code).values() for path in paths))
@@ -337,7 +340,8 @@ def to_leave(
     says which numbers the erased ones had. Such a file is none to run again: a number may be another's now.
     """
     from unknot.store.database import Database
-    from unknot.store.naming import database, keyring_of
+    from unknot.store.noted import database
+    from unknot.store.own_keys import keyring_of
     from unknot.store.sample_ids import known, put_back
 
     noted, names = _noted(folder, keys)

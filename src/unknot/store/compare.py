@@ -16,7 +16,7 @@ from unknot.store.checkpoint import STATE, Checkpoint, Named
 from unknot.store.database import Database
 from unknot.store.entries import read_begun
 from unknot.store.files import told
-from unknot.store.naming import begun_in
+from unknot.store.noted import begun_in
 from unknot.store.shown import one_line
 
 if TYPE_CHECKING:

@@ -15,7 +15,8 @@ from unknot.store.database import Database
 from unknot.store.files import is_half, is_part, make_folder, remove, sweep, told
 from unknot.store.keyring import KeyLock, Keyring
 from unknot.store.lock import Lock
-from unknot.store.naming import DATABASE, KEYS, check_new, new_keyring, own_keyring
+from unknot.store.noted import DATABASE, KEYS
+from unknot.store.own_keys import check_new, new_keyring, own_keyring
 from unknot.store.results import RESULTS, left_in
 from unknot.store.rows import Asked
 from unknot.store.taking import holds_run

@@ -32,16 +32,8 @@ from unknot.store.erasing import EACH, Scrubbing
 from unknot.store.files import check_ours, make_folders, make_private, sweep
 from unknot.store.folder import RunFolder, discard
 from unknot.store.inbox import StoredInbox
-from unknot.store.naming import (
-    DATABASE,
-    EMPTIED,
-    check_new,
-    check_not_older,
-    emptied,
-    erased_in,
-    over_in,
-    unfinished,
-)
+from unknot.store.noted import DATABASE, EMPTIED, emptied, erased_in, over_in, unfinished
+from unknot.store.own_keys import check_new, check_not_older
 from unknot.store.post import Post
 from unknot.store.restoring import restore
 from unknot.store.rows import SERVED

@@ -21,20 +21,19 @@ from unknot.store.database import Database
 from unknot.store.entries import orders_of, read_named, read_plain, served_in
 from unknot.store.erasing import EACH, stays
 from unknot.store.lock import Holder, holder
-from unknot.store.naming import (
+from unknot.store.naming import client_names, shown_names
+from unknot.store.noted import (
     DATABASE,
     EMPTIED,
     KEYS,
     again,
     begun_in,
-    client_names,
     database,
     emptied,
-    keyring_of,
     removed_in,
-    shown_names,
     table_in,
 )
+from unknot.store.own_keys import keyring_of
 from unknot.store.results import RESULTS
 from unknot.store.rows import REFUSED, SERVED
 from unknot.store.shown import one_line

@@ -20,7 +20,7 @@ from unknot.store.entries import plain
 from unknot.store.erasing import leave_ids_out, sealed_for
 from unknot.store.inbox import body_of, hidden_of, request_of
 from unknot.store.keyring import Keyring
-from unknot.store.naming import again_in
+from unknot.store.noted import again_in
 from unknot.store.rows import REFUSED, REQUESTS, SERVED, TAKEN, Asked
 from unknot.store.sample_ids import hide
 

@@ -18,7 +18,7 @@ from unknot.store.database import Database
 from unknot.store.entries import read_named
 from unknot.store.folder import RunFolder, nothing_kept
 from unknot.store.inbox import told_of
-from unknot.store.naming import DATABASE, removed_in
+from unknot.store.noted import DATABASE, removed_in
 from unknot.store.rows import TAKEN, WAITING
 from unknot.store.sealed import IDS, MARKS, unpack_ids
 

@@ -19,7 +19,7 @@ from unknot.store.connection import APPLICATION
 from unknot.store.files import check_plain, read_whole, told, whole_name
 from unknot.store.keyring import LOCK
 from unknot.store.lock import is_lock, was_held
-from unknot.store.naming import DATABASE, KEYS, RECORD
+from unknot.store.noted import DATABASE, KEYS, RECORD
 from unknot.store.results import RESULTS
 from unknot.store.vault import WEIGHTS
 

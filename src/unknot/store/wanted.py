@@ -15,7 +15,9 @@ from unknot.store.database import Database
 from unknot.store.entries import read_at, read_plain
 from unknot.store.inbox import request_for, told_of
 from unknot.store.keyring import Keyring
-from unknot.store.naming import database, keyring_of, shown_names, table_in
+from unknot.store.naming import shown_names
+from unknot.store.noted import database, table_in
+from unknot.store.own_keys import keyring_of
 from unknot.store.rows import REFUSED, REQUESTS, Asked, Entry, is_count
 from unknot.store.shown import one_line
 

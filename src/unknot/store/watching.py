@@ -10,7 +10,8 @@ from unknot.store.database import Database
 from unknot.store.entries import read_event, read_named
 from unknot.store.lock import Holder, holder
 from unknot.store.look import FINISHED, RUNNING, STOPPED, Look, look
-from unknot.store.naming import database, shown_names
+from unknot.store.naming import shown_names
+from unknot.store.noted import database
 from unknot.store.rows import Asked, Entry
 
 FEW = 5
