@@ -1,7 +1,8 @@
-"""Write what the records show into ``docs/reproductions.md``: ``python scripts/verdicts.py``.
+"""Write what the records show into the pages about them: ``python scripts/verdicts.py``.
 
-A table a paper of what became of its claims, between the comments that name it; and every figure in the
-text that a comment behind it gives a source: ``83.7<!--exact-table1 mnist mmt first-->`` is the mean of that
+Into ``docs/results/README.md`` a table a paper of what was run. Into ``docs/reproductions.md`` one of what
+became of its claims, between the comments that name it; and every figure in the text that a comment
+behind it gives a source: ``83.7<!--exact-table1 mnist mmt first-->`` is the mean of that
 measure of that line in that panel of that page. Fields of what followed a request are named with its
 number, ``after.0.before``; a single seed's as ``by_seed.end.0``. Figures of the paper have ``<!--paper-->``,
 settings ``<!--set-->``.
@@ -19,11 +20,13 @@ from typing import Any
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "docs" / "results"
 PAGE = ROOT / "docs" / "reproductions.md"
+INDEX = RESULTS / "README.md"
 sys.path[:0] = [str(ROOT)]
 
 from benchmarks import parts  # noqa: E402
 from unknot import reproduce  # noqa: E402
 from unknot.report.verdicts import verdicts_table  # noqa: E402
+from unknot.reproduce import checking  # noqa: E402
 
 PAPERS = ("exact", "knot", "incentive")
 FIGURE = re.compile(r"(?P<number>\d[\d,]*(?:\.\d+)?)<!--(?P<source>[^>]+)-->")
@@ -47,6 +50,36 @@ def tables() -> dict[str, str]:
         )
         for paper in PAPERS
     }
+
+
+def indexes() -> dict[str, str]:
+    """What was run for each page of a paper, with how many seeds, and what was not."""
+    found = {paper: ["| page | of the paper | run |", "|---|---|---|"] for paper in PAPERS}
+    for asked in checking.pages(RESULTS):
+        name = asked.plan.name
+        link = f"[{name}]({asked.stem}.md)"
+        found[name.partition("-")[0]].append(f"| {link} | {shown(name)['figure']} | {_run(asked)} |")
+    return {paper: "\n".join(rows) for paper, rows in found.items()}
+
+
+def _run(asked: checking.Asked) -> str:
+    lacks = checking.check(asked)
+    panels = shown(asked.plan.name)["panels"]
+    if shown(asked.plan.name)["axis"] == "game":
+        return f"{lacks.runs} draws"
+    by_seeds: dict[int, list[str]] = {}
+    for panel in panels:
+        seeds = max((len(line["seeds"]) for line in panel["lines"]), default=0)
+        by_seeds.setdefault(seeds, []).append(panel["title"])
+    told = [
+        f"{'one seed' if seeds == 1 else f'{seeds} seeds'}: {' · '.join(titles)}"
+        for seeds, titles in sorted(by_seeds.items(), reverse=True)
+        if seeds
+    ]
+    told += [f"missing: {one}" for one in lacks.missing]
+    told += [f"of an earlier configuration: {' · '.join(lacks.earlier)}"] if lacks.earlier else []
+    told += [f"not run: {' · '.join(lacks.not_run)}"] if lacks.not_run else []
+    return "; ".join(told)
 
 
 def figure(source: str) -> float:
@@ -101,6 +134,7 @@ def unsourced(text: str) -> list[str]:
 
 
 if __name__ == "__main__":
+    parts.write(INDEX, **indexes())
     parts.write(PAGE, **tables())
     PAGE.write_text(refreshed(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
     for text in unsourced(PAGE.read_text(encoding="utf-8")):
