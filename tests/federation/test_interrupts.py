@@ -99,3 +99,71 @@ def test_words_that_an_observer_raised_before_an_erasure_are_kept_no_more():
     (aside,) = history.set_aside_observers
     assert aside.observer == "gossip"
     assert aside.error.startswith("ValueError (test_interrupts.py:")
+
+
+class Failing(RFS):
+    """Fails once, in one of its parts."""
+
+    def __init__(self, where, at=2):
+        super().__init__()
+        object.__setattr__(self, "_left", {where: at})
+
+    def _may_fail(self, where):
+        self._left[where] = self._left.get(where, 0) - 1
+        if self._left[where] == 0:
+            raise RuntimeError("a bad day")
+
+    def choose(self, desk, lane, idle, room):
+        found = super().choose(desk, lane, idle, room)
+        self._may_fail("choose")
+        return found
+
+    def jobs(self, desk, lane, client):
+        self._may_fail("jobs")
+        return super().jobs(desk, lane, client)
+
+    def absorb(self, desk, lane, updates):
+        super().absorb(desk, lane, updates)
+        self._may_fail("absorb")
+
+    def conclude(self, desk):
+        super().conclude(desk)
+        self._may_fail("conclude")
+
+    def forget(self, desk, request, touched):
+        self._may_fail("forget")
+        super().forget(desk, request, touched)
+
+
+@pytest.mark.parametrize(("where", "at"), [("choose", 2), ("jobs", 3), ("absorb", 2), ("conclude", 1)])
+def test_what_fails_in_the_middle_of_a_step_is_not_gone_on_from(where, at):
+    fed = toy_federation(Failing(where, at))
+    with pytest.raises(RuntimeError, match="a bad day"):
+        fed.run(5, requests=REQUESTS)
+    for again in (fed.resume, fed.step, lambda: fed.run(1)):
+        with pytest.raises(UnknotError, match="broken off in its middle"):
+            again()
+
+
+def test_a_metric_that_fails_once_a_request_was_served_is_not_gone_on_from(monkeypatch):
+    fed = toy_federation(RFS())
+    measured, seen = fed.work.scores_now, []
+
+    def fails_after():
+        if fed.state.data.erased and not seen:
+            seen.append(1)
+            raise RuntimeError("a bad day")
+        return measured()
+
+    monkeypatch.setattr(fed.work, "scores_now", fails_after)
+    with pytest.raises(RuntimeError, match="a bad day"):
+        fed.run(5, requests=REQUESTS)
+    with pytest.raises(UnknotError, match="broken off in its middle"):
+        fed.resume()
+
+
+def test_a_method_that_fails_to_forget_may_be_asked_again():
+    fed = toy_federation(Failing("forget", 1))
+    with pytest.raises(RuntimeError, match="a bad day"):
+        fed.run(5, requests=REQUESTS)
+    assert fed.resume().model.equal(toy_federation(RFS()).run(5, requests=REQUESTS).model)

@@ -9,7 +9,7 @@ from unknot.core.errors import ConfigError, ErasedDataError
 from unknot.core.requests import erase, join
 from unknot.experiments import Experiment
 from unknot.federation import Buffered, Clock, FedBuff, Pareto, Synchronous
-from unknot.unlearn import BMT, KNOT, MMT, RFS, FedCIO, FedEraser, Rapid
+from unknot.unlearn import BMT, FATS, KNOT, MMT, RFS, SISA, ExactFun, FedCIO, FedEraser, Rapid, Standalone
 
 SIZES = (5, 8, 3, 6, 7, 4, 9, 2, 6, 5, 7, 8)
 DATA = small_data(SIZES)
@@ -267,3 +267,9 @@ def test_clients_that_left_or_are_still_to_join_count_for_how_many_clusters_ther
     fed = toy_federation(method)
     fed.run(2, requests=[join(5, round=1), erase(1, round=1)])
     toy_federation(method, fed.state.data).run(1)
+
+
+@pytest.mark.parametrize("inner", [SISA(), FATS(), ExactFun(), Standalone(), FedCIO(), KNOT()])
+def test_a_method_that_lays_out_a_whole_federation_is_refused_in_a_cluster(inner):
+    with pytest.raises(ConfigError, match=f"retrain = '{inner.name}'.* rfs, rapid, bmt, mmt or federaser"):
+        KNOT(retrain=inner)

@@ -329,10 +329,10 @@ class Federation(View):
 
         The last step of a run happens to nobody: it is found that the run is over, and why.
         """
+        self._check_whole()
         stint, history = self._stint, self.history
         if stint is None or history is None or stint.stopped:
             raise UnknotError("there is nothing to go on with: call run, and steps come of it")
-        self._check_whole()
         started = time.perf_counter() if self._since is None else self._since
         self._take_in()
         rounds, served = len(history.rounds), len(history.served)
@@ -343,7 +343,8 @@ class Federation(View):
                 self._conclude(history, stint)
                 stint.answered = self._since is None  # who makes the steps sees that it was the last
             self.steps += 1
-        except Exception:  # of a method or an engine, which leaves what was before
+        except Exception:  # of an engine, or of a method that forgets, what was before is there still
+            self._broken = not self.state.whole
             raise
         except BaseException:
             self._broken = True
@@ -432,7 +433,8 @@ class Federation(View):
         self.state.now = max([self.state.now, *(lane.at for lane in self.lanes.values())])
         for name, lane in self.lanes.items():
             lane.ahead = max(0, lane.rounds - stint.goals.get(name, lane.rounds))
-        self.method.conclude(self.desk)
+        with self.state.midst():
+            self.method.conclude(self.desk)
 
     @property
     def model(self) -> Model:

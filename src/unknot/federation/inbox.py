@@ -27,7 +27,8 @@ class Waiting:
 
     An erasure that was `tried` and failed is the first of all that is due. Once it is `begun`, the erased
     data is out of reach; the method may still fail to repair what it spoilt (the lanes that are `touched`).
-    `left` is what had not been erased before, `idle` says that no model here had a part in it.
+    `left` is what had not been erased before; the method is told of those of it who were `members`, or where
+    nobody was, of all. `idle` says that no model here had a part in it.
     """
 
     request: Request
@@ -37,6 +38,7 @@ class Waiting:
     begun: bool = False
     idle: bool = False
     left: Erase | None = None
+    members: tuple[int, ...] = ()
     touched: list[Lane] = field(default_factory=list)
     purged: int = 0
     visits: list[Trip] = field(default_factory=list)

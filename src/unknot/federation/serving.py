@@ -67,26 +67,27 @@ class Serving(View):
         still = {flight for lane in self.lanes.values() for flight in lane.flights}
         trips = [lane.trip(flight, state.now) for lane, flight in flying if flight not in still]
         told = request.told(label)
-        return Served(
-            request=told if clients else f"{told}{NOTHING_LEFT}",
-            kind="erase" if isinstance(request, Erase) else "join",
-            clients=ClientsInOrder(clients).called(self.data.names),
-            time=state.now / SECOND,
-            round=waiting.round,
-            place=place,
-            restarted=tuple(state.restarted),
-            cancelled=tuple(sorted(trip.client for trip in trips)),
-            purged=waiting.purged,
-            before=waiting.before,
-            after=self.work.scores_now(),
-            costs=self.costs,
-            trips=tuple(trips),
-            visits=tuple(waiting.visits),
-            lanes=waiting.lanes,
-            samples=counts(waiting.left),
-            entered=beyond(members_of(self.lanes), waiting.held),
-            left=beyond(waiting.held, members_of(self.lanes)),
-        )
+        with state.midst():  # a metric may fail, and what was asked has been done
+            return Served(
+                request=told if clients else f"{told}{NOTHING_LEFT}",
+                kind="erase" if isinstance(request, Erase) else "join",
+                clients=ClientsInOrder(clients).called(self.data.names),
+                time=state.now / SECOND,
+                round=waiting.round,
+                place=place,
+                restarted=tuple(state.restarted),
+                cancelled=tuple(sorted(trip.client for trip in trips)),
+                purged=waiting.purged,
+                before=waiting.before,
+                after=self.work.scores_now(),
+                costs=self.costs,
+                trips=tuple(trips),
+                visits=tuple(waiting.visits),
+                lanes=waiting.lanes,
+                samples=counts(waiting.left),
+                entered=beyond(members_of(self.lanes), waiting.held),
+                left=beyond(waiting.held, members_of(self.lanes)),
+            )
 
     def _forget(self, waiting: Waiting, request: Erase) -> tuple[int, ...]:
         """A last visit; close the door on the data, drop what carries it, have the method repair the rest."""
@@ -96,21 +97,25 @@ class Serving(View):
                 return ()
             waiting.tried = True
             self._say_farewell(waiting, left)
-            here = tuple(target for target in left.targets if target.client in self.state.members)
-            waiting.touched, waiting.purged = close(self.state, left.targets)
+            waiting.members = tuple(t.client for t in left.targets if t.client in self.state.members)
+            with self.state.midst():
+                waiting.touched, waiting.purged = close(self.state, left.targets)
             waiting.begun = True
-            waiting.left = replace(left, targets=here or left.targets)
-            waiting.idle = not (here or waiting.touched)
+            waiting.left = left
+            waiting.idle = not (waiting.members or waiting.touched)
             self.work.engine.wipe()
             self.work.scores.forget()
             self.uncovered.erased = True
         if self.work.history:  # also where this is tried again: an observer may have said something since
             self.work.history.forget()
         assert waiting.left is not None
+        targets = waiting.left.targets
         if not waiting.idle:
             touched = [lane for lane in waiting.touched if lane in self.lanes.values()]
-            waiting.purged += repair(self.state, self.work.method, waiting.left, touched, self.restart)
-        return tuple(target.client for target in waiting.left.targets)
+            known = tuple(target for target in targets if target.client in waiting.members)
+            request = replace(waiting.left, targets=known or targets)
+            waiting.purged += repair(self.state, self.work.method, request, touched, self.restart)
+        return tuple(target.client for target in targets)
 
     def _say_farewell(self, waiting: Waiting, request: Erase) -> None:
         before = len(self.work.apart)

@@ -75,9 +75,18 @@ class State:
         self.now = 0
         self.outside: Outside | None = None
         self.restarted: list[str] = []
+        self.whole = True
+        """Whether what fails now leaves what was before; see `midst`."""
         self._kept: Keepsakes | None = None
         self._changes = Changes()
         self.desk = Desk(self)
+
+    @contextmanager
+    def midst(self) -> Iterator[None]:
+        """Within: whoever fails leaves what is neither before nor after, and cannot be gone on from."""
+        before, self.whole = self.whole, False
+        yield
+        self.whole = before
 
     def _found(self, lineage: Lineage) -> Lineage:
         """Whose data shaped a start from another run, as it is to be taken here.

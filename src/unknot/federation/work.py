@@ -7,7 +7,7 @@ are due together are one call to the engine.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -110,6 +110,10 @@ class Work(View):
 
     def launch(self, lane: Lane) -> None:
         """Send the model to as many clients as the pace has room for."""
+        with self.state.midst():
+            self._launch(lane)
+
+    def _launch(self, lane: Lane) -> None:
         pool = self._pool(lane)
         if not len(pool):
             return
@@ -188,7 +192,18 @@ class Work(View):
         started = time.perf_counter()
         updates = self.engine.train(jobs, self.data) if jobs else []
         history.seconds["train"] += time.perf_counter() - started
-        position = 0
+        with self.state.midst():
+            self._take_in(lanes, landed, jobs, updates, history)
+
+    def _take_in(
+        self,
+        lanes: Sequence[Lane],
+        landed: Mapping[str, list[Flight]],
+        jobs: Sequence[Job],
+        updates: Sequence[Update],
+        history: History,
+    ) -> None:
+        now, position = self.state.now, 0  # a method may take its time with the first of them
         records: dict[str, Round] = {}
         for lane in lanes:
             lane.at = now

@@ -126,6 +126,11 @@ class KNOT(Clustered):
             raise ConfigError(
                 f'KNOT: restart = "{self.restart}" is for clusters that just train on: leave retrain out'
             )
+        if self.retrain is not None and type(self.retrain).open is not Method.open:
+            raise ConfigError(
+                f"KNOT: retrain = {self.retrain.name!r} lays out a whole federation, and cannot rule in one "
+                "cluster of it: take one that trains one model, such as rfs, rapid, bmt, mmt or federaser"
+            )
         if self.seats not in ("even", "members"):
             raise ConfigError(f"KNOT: seats is 'even' or 'members', not {self.seats!r}")
         if self.reassign not in ("keep", "without"):
