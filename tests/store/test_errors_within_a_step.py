@@ -39,7 +39,7 @@ def test_what_is_in_memory_is_not_gone_on_from_and_what_is_in_the_folder_is(tmp_
     fed = world(tmp_path / "run")
     with pytest.raises(RuntimeError, match="a bad day"):
         fed.run(4)
-    with pytest.raises(unknot.UnknotError, match="broken off in its middle.*goes on from its folder"):
+    with pytest.raises(unknot.UnknotError, match=r"broken off in its middle.*goes on from its folder"):
         fed.resume()
     fed.keeper.close()
     monkeypatch.setattr(BadDays, "at", None)
