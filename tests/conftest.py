@@ -3,6 +3,7 @@
 import gc
 from functools import cache
 
+import pytest
 import torch
 import typer.testing
 from hypothesis import settings
@@ -24,6 +25,16 @@ def _stored(file, names):
 digits.read_npz = lambda file, names: dict(_stored(file, tuple(names)))
 # So are the commands put together once, and not for each that is given: they hold nothing of a call.
 typer.testing._get_command = cache(typer.testing._get_command)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    """Neighbours stay together, and whoever is done first takes of the others': a module is set up once."""
+    if config.getvalue("dist") == "load":
+        from xdist.scheduler import WorkStealingScheduling
+
+        return WorkStealingScheduling(config, log)
+    return None
 
 
 def pytest_collection_finish():
