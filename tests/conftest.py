@@ -3,7 +3,9 @@
 import gc
 from functools import cache
 
+import pytest
 import torch
+import typer.testing
 from hypothesis import settings
 
 from unknot.data.files import read_npz
@@ -21,9 +23,22 @@ def _stored(file, names):
 
 # The digits are unpacked once; what is made of them, every time.
 digits.read_npz = lambda file, names: dict(_stored(file, tuple(names)))
+# So are the commands put together once, and not for each that is given: they hold nothing of a call.
+typer.testing._get_command = cache(typer.testing._get_command)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    """Neighbours stay together, and whoever is done first takes of the others': a module is set up once."""
+    if config.getvalue("dist") == "load":
+        from xdist.scheduler import WorkStealingScheduling
+
+        return WorkStealingScheduling(config, log)
+    return None
 
 
 def pytest_collection_finish():
     """What is there by now stays: looking through it for garbage, again and again, takes long."""
     gc.collect()
     gc.freeze()
+    gc.set_threshold(20_000, 20, 20)  # and what a test makes is mostly gone before it is looked for

@@ -11,6 +11,8 @@ import pytest
 from kept_commands import call, shown
 
 import unknot
+from unknot.core.errors import StoreError
+from unknot.store.naming import begun
 
 pytest.importorskip("cryptography")
 
@@ -32,6 +34,14 @@ def until(holds, seconds=60):
         time.sleep(0.1)
 
 
+def is_begun(folder):
+    """Its database is there before anything is in it."""
+    try:
+        return bool(begun(folder))
+    except StoreError:
+        return False
+
+
 @pytest.fixture
 def running(tmp_path):
     """A process that runs for long, and its folder."""
@@ -47,7 +57,8 @@ def running(tmp_path):
         env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": path},
     )
     try:
-        until(lambda: process.poll() is not None or ((out / "run.db").exists() and shown(out)["rounds"] > 1))
+        until(lambda: process.poll() is not None or is_begun(out))
+        until(lambda: process.poll() is not None or shown(out)["rounds"] > 1)
         assert process.poll() is None, process.communicate()
         yield process, out
     finally:

@@ -9,7 +9,7 @@ import textwrap
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 import pytest
@@ -474,6 +474,17 @@ def test_types_are_those_of_the_hints():
     assert type(made.count) is int
     with pytest.raises(ConfigError, match=r"it\.mode = 'c' is not one that there is\. Known: a, b"):
         filled(Typed, {"mode": "c"}, "it")
+
+
+@dataclass(frozen=True)
+class Early:
+    late: Late = None  # noqa: F821 - its class comes later
+
+
+def test_a_type_that_was_not_there_yet_is_found_once_it_is(monkeypatch):
+    assert options_of(Early)["late"].hint is Any
+    monkeypatch.setitem(globals(), "Late", Typed)
+    assert options_of(Early)["late"].hint is Typed
 
 
 # Whose an option is --------------------------------------------------------------------------------

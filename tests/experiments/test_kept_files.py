@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import unknot
+from events import heard_by
 from small_language_model import write_langid, write_model, write_sentiments, write_shakespeare
 from unknot.core import registry
 from unknot.core.errors import StoreError
@@ -33,25 +34,18 @@ LANGUAGE = {
     "train": {"optimizer": "sgd", "lr": 0.01},
     "federation": {"rounds": 1, "evaluate_on": ["test"]},
 }
-_opened: list[str] | None = None
-
-
-def _listen(event: str, args: tuple) -> None:
-    if event == "open" and _opened is not None and isinstance(args[0], str | bytes | Path):
-        _opened.append(str(Path(args[0].decode() if isinstance(args[0], bytes) else args[0]).absolute()))
-
-
-sys.addaudithook(_listen)
 
 
 def opened_by(work) -> set[Path]:
     """All files that are opened, whoever does."""
-    global _opened
-    _opened = []
-    try:
+    found: list[str] = []
+
+    def listen(event: str, args: tuple) -> None:
+        if event == "open" and isinstance(args[0], str | bytes | Path):
+            found.append(str(Path(args[0].decode() if isinstance(args[0], bytes) else args[0]).absolute()))
+
+    with heard_by(listen):
         work()
-    finally:
-        found, _opened = _opened, None
     return {Path(path) for path in found}
 
 

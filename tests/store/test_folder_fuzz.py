@@ -17,6 +17,7 @@ from kept_runs import REQUESTS, ROUNDS, build, fast_folder, remove_tree
 from spoilt_folders import BLIND, CANARY, KNOWING, state
 from typer.main import get_command
 
+from events import heard_by
 from unknot.cli import app
 from unknot.core.errors import StoreError, UnknotError
 from unknot.core.requests import erase
@@ -53,7 +54,6 @@ class Seen:
     """What was read, written and executed while it is looked at, by Python's own account of it."""
 
     def __init__(self) -> None:
-        self.on = False
         self.clear()
 
     def clear(self) -> None:
@@ -62,8 +62,6 @@ class Seen:
         self.executed: set[str] = set()
 
     def __call__(self, event: str, arguments: tuple) -> None:
-        if not self.on:
-            return
         if event == "open" and isinstance(arguments[0], str | bytes):
             flags = arguments[2] or 0
             writes = flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC)
@@ -78,15 +76,11 @@ class Seen:
     @contextlib.contextmanager
     def looking(self):
         self.clear()
-        self.on = True
-        try:
+        with heard_by(self):
             yield
-        finally:
-            self.on = False
 
 
 SEEN = Seen()
-sys.addaudithook(SEEN)
 
 
 def outside(paths: set[str], folder: Path) -> set[str]:

@@ -3,12 +3,12 @@
 import os
 import random
 import shutil
-import sys
 
 import pytest
 import torch
 from vaults import digests
 
+from events import heard_by
 from unknot.core.errors import StoreError
 from unknot.store import Database, Item, Keyring, Lock, Vault, digest_of, holder
 
@@ -121,20 +121,16 @@ def spoilt(content, draw):
 
 
 WATCHED = {"open", "os.remove", "os.rename", "os.link", "os.mkdir", "os.truncate", "sqlite3.connect"}
-touched: list[str] | None = None
-
-
-def watch(event, arguments):
-    if touched is not None and event in WATCHED and isinstance(arguments[0], str | bytes | os.PathLike):
-        touched.append(os.fsdecode(arguments[0]))
-
-
-sys.addaudithook(watch)
 
 
 def try_all(folder, contents, cases, seed, kinds):
     """Spoil one file at a time, read and write the folder; how often it was told, and of how many."""
-    global touched
+    touched: list[str] = []
+
+    def watch(event, arguments):
+        if event in WATCHED and isinstance(arguments[0], str | bytes | os.PathLike):
+            touched.append(os.fsdecode(arguments[0]))
+
     draw = random.Random(seed)
     lay(folder, contents)
     read(folder), write(folder)  # what is imported late is imported
@@ -146,14 +142,12 @@ def try_all(folder, contents, cases, seed, kinds):
         name = draw.choice([name for name in contents if name.startswith(kinds)])
         lay(folder, contents)
         (folder / name).write_bytes(spoilt(contents[name], draw))
-        touched = []
-        try:
+        touched.clear()
+        with heard_by(watch):
             seen = read(folder)
             if not case % 10:
                 write(folder)
-            paths = [path.removeprefix("file:") for path in touched]
-        finally:
-            touched = None
+        paths = [path.removeprefix("file:") for path in touched]
         assert paths
         assert not [path for path in paths if path.startswith("/") and not path.startswith(str(folder))]
         for key, value in seen.items():

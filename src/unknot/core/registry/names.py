@@ -64,6 +64,7 @@ class Registry(Generic[T]):
         self._of = of
         self._open = not home
         self._base: Any = None
+        self._kinds: frozenset[Any] = frozenset()  # the types of the base
         self._check = check
         self._given: int | None = None
         self._reserved: tuple[str, ...] = ("name",)
@@ -100,7 +101,7 @@ class Registry(Generic[T]):
         makes a `base` of it, anything that can be called will do. A test examines ours
         as others' are when they come: at every import it would take time.
         """
-        self._base = base
+        self._base, self._kinds = base, union(base)
         self._check = check or self._check
         self._calls = wrap is not None or "__call__" in _members(base)
         self._wrap = wrap
@@ -155,7 +156,7 @@ class Registry(Generic[T]):
         """Whether these types are what all of them are; asks for nothing that is not there yet."""
         if not self._open:
             return {_home(kind) for kind in kinds} == {self._of}
-        return self._base is not None and union(self._base) == kinds
+        return self._base is not None and self._kinds == kinds
 
     def names(self) -> tuple[str, ...]:
         """Every name there is: ours first, then what was added, then what installed packages bring."""

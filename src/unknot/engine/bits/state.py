@@ -126,6 +126,8 @@ def _parts(value: Any) -> list[Any]:
         return [str(value.dtype), tuple(value.shape), numbers.view(-1).view(torch.uint8).numpy().tobytes()]
     if isinstance(value, np.ndarray):
         return [str(value.dtype), value.shape, repr(value) if value.dtype.hasobject else value.tobytes()]
+    if isinstance(value, random.Random):
+        return [repr(value.getstate())]  # hundreds of numbers: as one text, and not each by itself
     if isinstance(value, GENERATORS):
         return [generator_state(value)]
     if isinstance(value, dict):
