@@ -41,4 +41,3 @@ def pytest_collection_finish():
     """What is there by now stays: looking through it for garbage, again and again, takes long."""
     gc.collect()
     gc.freeze()
-    gc.set_threshold(20_000, 20, 20)  # and what a test makes is mostly gone before it is looked for
