@@ -133,13 +133,22 @@ def test_ids_that_are_asked_from_outside_are_sealed_while_they_wait_and_once_the
     assert holding(out, IDS) == []
 
 
-def test_who_has_no_keys_leaves_ids_open_until_they_are_taken_up(file, ids, tmp_path):
+def test_who_has_no_keys_leaves_ids_open_until_they_are_taken_up_and_is_told(file, ids, tmp_path):
     out, keys = tmp_path / "run", tmp_path / "keys"
     call("run", file, "--out", out, "--quiet", "--set", "request=[]", "--keys", keys)
-    call("forget", out, "--client", "#0", "--samples", ids)
+    said = call("forget", out, "--client", "#0", "--samples", ids).stderr
+    assert f"they lie in the open in {out} until the run takes the request up; add --keys FILE" in said
     assert holding(out, IDS) == ["run.db"]
     call("resume", out, "--quiet", "--keys", keys)
     assert holding(out, IDS) == []
+
+
+@pytest.mark.parametrize("who", ["samples with keys", "a client without"])
+def test_who_leaves_no_id_open_is_told_nothing_of_it(file, ids, tmp_path, who):
+    out, keys = tmp_path / "run", tmp_path / "keys"
+    call("run", file, "--out", out, "--quiet", "--set", "request=[]", "--keys", keys)
+    more = ("--samples", ids, "--keys", keys) if who == "samples with keys" else ()
+    assert "in the open" not in call("forget", out, "--client", "#0", *more).stderr
 
 
 def test_a_folder_with_names_from_before_an_erasure_of_samples_is_refused_for_good(file, ids, tmp_path):
