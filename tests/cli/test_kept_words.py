@@ -388,6 +388,26 @@ def test_of_several_who_was_erased_before_is_left_out_and_that_is_said(file, tmp
     ]
 
 
+def test_of_several_by_name_one_that_was_erased_before_is_as_unknown_as_one_that_never_was(towns, tmp_path):
+    out = tmp_path / "run"
+    call("run", towns, "--out", out, "--quiet")
+    for unknown in (NAMES[0], "Nobody"):
+        told = call("forget", out, "--client", unknown, "--client", NAMES[1], code=2).stderr
+        assert f"there is no client {unknown!r} in {out} (never there, or erased" in told.replace("\n", " ")
+    assert [one["number"] for one in shown(out)["requests"]] == [None]
+    assert "left out" in call("forget", out, "--client", "#0", "--client", NAMES[1]).stderr
+
+
+def test_a_join_that_waits_is_not_asked_for_twice(file, tmp_path):
+    out = tmp_path / "run"
+    call("run", file, "--out", out, "--quiet", "--set", "request=[{join = 1, round = 9}]", code=3)
+    call("admit", out, "--client", 1)
+    told = call("admit", out, "--client", 1, code=2).stderr
+    assert told.startswith(
+        "error: join client 1: that is asked for already, and still to be served (request 1)"
+    )
+
+
 def test_a_folder_of_samples_is_refused_in_words(file, tmp_path):
     out = tmp_path / "run"
     call("run", file, "--out", out, "--quiet")

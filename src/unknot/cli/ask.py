@@ -36,7 +36,8 @@ Wait = Annotated[bool, typer.Option("--wait", help="Wait until it was served, an
 Reason = Annotated[
     str,
     typer.Option(
-        metavar="TEXT", help="Why; sealed under the key of one client that is named, and gone with it."
+        metavar="TEXT",
+        help="Why; sealed under the key of one client that is named, and gone with the first of them.",
     ),
 ]
 
