@@ -40,6 +40,8 @@ WARM = 5  # rounds
 PAIRS = 5
 """Of runs with a method that keeps a history: they are short."""
 CLIENTS, CLUSTERS = 10_000, 100
+CALLED = {"rfs": "RFS", "federaser": "FedEraser", "fats": "FATS", "exact-fun": "Exact-Fun"}
+"""Methods that keep a history, as the page calls them."""
 
 
 class Spent(NamedTuple):
@@ -216,6 +218,52 @@ def history(make: Callable[[], Method]) -> dict[str, Any]:
         "cpu_ratio": statistics.median(kept.cpu / plain.cpu for plain, kept in pairs),
         "pairs": pairs,
     }
+
+
+def rows(found: dict[str, Any]) -> list[str]:
+    """The table of the page on what a round, a checkpoint and the start cost, from a record."""
+    every = [found[name]["repeats"] for name in WORKLOADS]
+
+    def middle(repeats: list[dict[str, Any]], *path: str) -> list[float]:
+        pairs = []
+        for one in repeats:
+            for part in path:
+                one = one[part]
+            pairs.append(one)
+        return [statistics.median(pair[place] for pair in pairs) for place in (0, 1)]
+
+    ratios = [[one["ratio"] for one in repeats] for repeats in every]
+    times = [f"× {statistics.median(r):.2f} ({min(r):.2f} to {max(r):.2f})" for r in ratios]
+    work = [f"× {statistics.median(one['cpu_ratio'] for one in repeats):.2f}" for repeats in every]
+    checkpoints = [middle(repeats, "checkpoints_ms") for repeats in every]
+    starts = [middle(repeats, "once_ms", "begin") for repeats in every]
+    table = {
+        "": list(WORKLOADS),
+        "a round, with a folder against without: time": times,
+        "the same, processor time alone": work,
+        "a checkpoint, every 5 s: time (of it processor)": [f"{a:.0f} ms ({b:.0f})" for a, b in checkpoints],
+        "once, at the start: time (processor time, of both cores)": [
+            f"{a / 1000:.2f} s ({b / 1000:.2f})" for a, b in starts
+        ],
+    }
+    return _lines(table)
+
+
+def history_rows(found: dict[str, Any]) -> list[str]:
+    """The table of the page on methods that keep a history, the smallest folder first."""
+    table = {"": ["folder", "time", "processor time"]}
+    for name, one in sorted(found["histories"].items(), key=lambda pair: pair[1]["bytes"]):
+        size = one["bytes"] / 1e6
+        folder = f"{size:.1f} MB" if size < 10 else f"{size:.0f} MB"
+        table[CALLED[name]] = [folder, f"× {one['ratio']:.2f}", f"× {one['cpu_ratio']:.2f}"]
+    return _lines(table)
+
+
+def _lines(table: dict[str, list[str]]) -> list[str]:
+    """In Markdown, the first of the table as its head."""
+    found = [f"| {' | '.join([name, *cells])} |" for name, cells in table.items()]
+    head = found[0].replace("|  |", "| |", 1)
+    return [head, "|" + "---|" * head.count(" | ") + "---|", *found[1:]]
 
 
 def _size(folder: Path) -> int:

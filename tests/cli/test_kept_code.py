@@ -51,7 +51,9 @@ def test_own_code_runs_to_its_end_and_is_asked_for_at_resume(file, tmp_path):
     assert "names code, 'kept_code_of_ours:Mine'" in call("resume", out, "--rounds", 1, code=2).output
     told = call("resume", out, "--rounds", 1, "--own-code")
     assert f"reads {place}\n" in told.stderr
-    assert "reads" not in call("resume", out, "--rounds", 1, "--own-code", "--quiet").stderr
+    for silent in ("--quiet", "--json"):
+        told = call("resume", out, "--rounds", 1, "--own-code", silent)
+        assert "reads " not in told.stderr + told.stdout
 
 
 def test_how_a_run_that_names_code_is_gone_on_with_says_what_it_takes(file, tmp_path):

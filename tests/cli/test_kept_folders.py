@@ -217,6 +217,23 @@ def test_a_resumption_that_found_nothing_to_do_does_not_count(file, tmp_path):
     call("resume", out, "--rounds", "1", "--quiet")
     call("resume", out, "--quiet")
     assert shown(out)["resumed"] == 1
+    call("admit", out, "--client", "1")
+    call("resume", out, "--quiet", code=3)  # a member already: no step was taken
+    assert shown(out)["resumed"] == 1
+    call("forget", out, "--client", "1")
+    call("resume", out, "--quiet")
+    assert shown(out)["resumed"] == 2
+
+
+def test_folders_whose_names_begin_with_a_dot_are_not_looked_into(file, tmp_path):
+    base = tmp_path / "all"
+    call("run", file, "--out", base / "seen", "--quiet")
+    for hidden in (base / ".cache" / "run", base / ".run"):
+        shutil.copytree(base / "seen", hidden)
+    found = json.loads(call("runs", base, "--json").stdout)
+    assert [one["folder"] for one in found] == [str(base / "seen")]
+    found = json.loads(call("runs", base / ".cache", "--json").stdout)  # whoever names one means it
+    assert [one["folder"] for one in found] == [str(base / ".cache" / "run")]
 
 
 @pytest.mark.parametrize("call_of", ["scandir", "stat"])

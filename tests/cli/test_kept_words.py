@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 from support import ToyEngine, small_data, toy_federation
 from unknot.cli import app
 from unknot.report import runs as report
+from unknot.store.inbox import asker
 from unknot.store.keeper import RunKeeper
 from unknot.store.look import look
 from unknot.store.naming import named_in
@@ -386,6 +387,50 @@ def test_of_several_who_was_erased_before_is_left_out_and_that_is_said(file, tmp
         ([1], "served"),
         ([2], "served"),
     ]
+
+
+def test_of_several_by_name_one_that_was_erased_before_is_as_unknown_as_one_that_never_was(towns, tmp_path):
+    out = tmp_path / "run"
+    call("run", towns, "--out", out, "--quiet")
+    for unknown in (NAMES[0], "Nobody"):
+        told = call("forget", out, "--client", unknown, "--client", NAMES[1], code=2).stderr
+        assert f"there is no client {unknown!r} in {out} (never there, or erased" in told.replace("\n", " ")
+    assert [one["number"] for one in shown(out)["requests"]] == [None]
+    assert "left out" in call("forget", out, "--client", "#0", "--client", NAMES[1]).stderr
+
+
+def test_a_join_that_waits_is_not_asked_for_twice(file, tmp_path):
+    out = tmp_path / "run"
+    call("run", file, "--out", out, "--quiet", "--set", "request=[{join = 1, round = 9}]", code=3)
+    call("admit", out, "--client", 1)
+    told = call("admit", out, "--client", 1, code=2).stderr
+    assert told.startswith(
+        "error: join client 1: that is asked for already, and still to be served (request 1)"
+    )
+
+
+def test_who_asked_stays_as_the_name_of_the_user(file, tmp_path, monkeypatch):
+    out = tmp_path / "run"
+    call("run", file, "--out", out, "--quiet")
+    for client, user in ((1, "frieda"), (2, "max")):
+        monkeypatch.setenv("LOGNAME", user)
+        call("forget", out, "--client", client)
+    monkeypatch.setenv("LOGNAME", "somebody-else")
+    call("resume", out, "--quiet")
+    assert [(one["by"], one["state"]) for one in shown(out)["requests"]] == [
+        ("frieda", "served"),
+        ("max", "served"),
+    ]
+    assert "erase client 1; by frieda" in call("show", out).stdout
+
+
+@pytest.mark.parametrize("error", [OSError, KeyError])
+def test_who_asks_without_a_name_is_unknown(monkeypatch, error):
+    def nobody():
+        raise error("no such user")
+
+    monkeypatch.setattr("getpass.getuser", nobody)
+    assert asker() == "unknown"
 
 
 def test_a_folder_of_samples_is_refused_in_words(file, tmp_path):

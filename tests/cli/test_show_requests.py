@@ -1,5 +1,7 @@
 """``unknot show`` says of each request of the file what became of it, and of no other."""
 
+import json
+
 import pytest
 from kept_commands import FILE, NAMES, call, shown, write_towns
 
@@ -82,10 +84,10 @@ def of_file(out):
     return [(one["state"], one["round"]) for one in shown(out)["requests"] if one["number"] is None]
 
 
-def served_from_outside(out, *asked):
+def served_from_outside(out, *asked, code):
     for words in asked:
         call(*words[:1], out, *words[1:])
-    call("resume", out, "--quiet", "--rounds", "1", code=3)
+    call("resume", out, "--quiet", "--rounds", "1", code=code)
 
 
 def test_what_came_from_outside_and_was_erased_since_is_none_of_the_file(tmp_path):
@@ -94,10 +96,14 @@ def test_what_came_from_outside_and_was_erased_since_is_none_of_the_file(tmp_pat
     file.write_text(FILE + SAMPLES.format([first], 100) + JOIN.format(3, 100))
     call("run", file, "--out", out, "--quiet", code=3)
     ids.write_text(str(second))
-    served_from_outside(out, ("forget", "--client", "1", "--samples", ids), ("admit", "--client", "3"))
-    assert of_file(out) == [("waiting", None)] * 2
-    served_from_outside(out, ("forget", "--client", "1"), ("forget", "--client", "3"))
-    assert of_file(out) == [("waiting", None)] * 2
+    served_from_outside(
+        out, ("forget", "--client", "1", "--samples", ids), ("admit", "--client", "3"), code=3
+    )
+    assert of_file(out) == [("waiting", None), ("served", 3)]
+    served_from_outside(out, ("forget", "--client", "1"), ("forget", "--client", "3"), code=0)
+    found = shown(out)["requests"]
+    assert of_file(out) == [("served", found[4]["round"]), ("served", 3)]  # with those that did it
+    assert [one["order"] for one in found] == [None, None, 0, 1, 2, 3]
 
 
 def test_of_the_file_and_from_outside_each_keeps_its_own_moment_when_both_are_erased(tmp_path):
@@ -117,3 +123,32 @@ def test_of_the_file_and_from_outside_each_keeps_its_own_moment_when_both_are_er
     for name in ("round", "time", "served", "order"):
         assert [one[name] for one in before[:-1]] == [one[name] for one in after[:-1]], name
     assert [one["order"] for one in after] == [1, 0, 2, 3]
+
+
+@pytest.mark.parametrize(("kind", "command"), [("erase", "forget"), ("join", "admit")])
+def test_what_the_file_asks_for_later_may_be_asked_for_now_and_is_over_with_it(file, tmp_path, kind, command):
+    out = tmp_path / "run"
+    file.write_text(f"{FILE}[[request]]\n{kind} = [1, 2]\nround = 20\n")
+    call("run", file, "--out", out, "--quiet", code=3)
+    for client, code in ((1, 3), (2, 0)):  # something of it is left until both are
+        call(command, out, "--client", client)
+        call("resume", out, "--quiet", code=code)
+    own, first, last = shown(out)["requests"]
+    assert [own["state"], first["state"], last["state"]] == ["served"] * 3
+    assert (own["round"], own["time"]) == (last["round"], last["time"])
+    assert own["order"] is None
+    assert json.loads((out / "record.json").read_text())["unserved"] == []
+    call("resume", out, "--quiet", "--rounds", 12)
+    found = shown(out)["requests"]
+    assert [one["state"] for one in found] == ["served"] * 3
+    assert [one["order"] for one in found] == [2, 0, 1]
+
+
+def test_a_request_of_the_file_is_not_over_while_samples_alone_are_erased(file, tmp_path):
+    out, ids = tmp_path / "run", tmp_path / "ids"
+    ids.write_text("0")
+    file.write_text(f"{FILE}[[request]]\nerase = 1\nround = 20\n")
+    call("run", file, "--out", out, "--quiet", code=3)
+    call("forget", out, "--client", 1, "--samples", ids)
+    call("resume", out, "--quiet", code=3)
+    assert [one["state"] for one in shown(out)["requests"]] == ["waiting", "served"]

@@ -47,9 +47,37 @@ def test_texts_are_told_with_their_setting():
     assert {("", "data"), ("data", "y"), ("data.y", "z")} <= set(told)
 
 
-def test_a_text_that_has_a_name_is_found():
-    numbers = Numbers({0: "Graz", 7: "Zürich"})
-    assert numbers.within("Linz,graz")
-    assert numbers.within("ZU\u0308RICH-2")
-    assert not numbers.within("Linz")
-    assert not numbers.within("grazing")
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        *(
+            ("Graz", "Linz,graz"),
+            ("Zürich", "ZU\u0308RICH-2"),
+            ("Graz", "data_Graz/"),
+            ("Graz", "Graz2024/x.csv"),
+        ),
+        *(("Graz", "Graz_study"), ("Graz", "2024graz"), ("Graz", "GrazStudy"), ("Graz", "dataGraz")),
+        *(("McDonald", "dataMcDonald"), ("site1", "site1_a"), ("site 1", "the site 1b"), ("C++", "c++17")),
+        *(("12", "data_12"), ("12", "a/12.csv"), ("STRASSE", "straße-2"), ("McDonald", "mcdonald-2")),
+    ],
+)
+def test_a_text_that_has_a_name_is_found(name, text):
+    assert Numbers({0: "Wien", 7: name}).within(text)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        *(
+            ("Graz", "Linz"),
+            ("Graz", "grazing"),
+            ("Graz", "Bregraz_1"),
+            ("Graz", "GRAZING"),
+            ("Graz", "gra_z"),
+        ),
+        *(("site1", "site12"), ("1site", "21site"), ("Zürich", "zurich"), ("Zürich", "Züricher")),
+        *(("12", "512"), ("12", "0.125"), ("2", "conv2d"), ("2", "data2"), ("2", "2nd")),
+    ],
+)
+def test_what_is_inside_a_longer_word_or_number_is_no_name(name, text):
+    assert not Numbers({7: name}).within(text)

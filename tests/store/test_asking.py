@@ -192,9 +192,11 @@ def asked_twice(folder, first, second):
         ([erase(1)], erase({1: [0]})),
         ([erase({1: [0, 1]})], erase({1: [1]})),
         ([erase({1: [0]}), erase({1: [1]})], erase({1: [0, 1]})),
+        ([join([1])], join([1])),
+        ([join([1, 2]), join([3])], join([2, 3])),
     ],
 )
-def test_what_waits_to_be_erased_is_not_asked_for_again(tmp_path, first, second):
+def test_what_waits_to_be_served_is_not_asked_for_again(tmp_path, first, second):
     numbers = ", ".join(str(number + 1) for number in range(len(first)))
     why = f"{second}: that is asked for already, and still to be served (request {numbers})"
     with pytest.raises(RequestError, match=re.escape(why)):
@@ -210,10 +212,17 @@ def test_what_waits_to_be_erased_is_not_asked_for_again(tmp_path, first, second)
         ([erase({1: [0]})], erase({1: [0, 1]})),
         ([erase({1: [0]})], erase(1)),
         ([join([1])], erase(1)),
+        ([erase(1)], join([1])),
+        ([join([1])], join([2])),
     ],
 )
 def test_what_asks_for_more_than_what_waits_is_taken(tmp_path, first, second):
     assert asked_twice(tmp_path / "run", first, second) == 2
+
+
+def test_of_a_join_that_would_be_refused_it_is_said_who_waits_already(tmp_path):
+    with pytest.raises(RequestError, match=r"^join client 2: that is asked for already"):
+        asked_twice(tmp_path / "run", [join([2])], join([1, 2]))
 
 
 def test_what_was_served_or_refused_stands_in_nobodys_way(tmp_path):

@@ -230,6 +230,21 @@ def test_a_checkpoint_comes_every_five_seconds_as_the_page_says(tmp_path, monkey
     assert "every 5 seconds" in (Path(__file__).parents[2] / "docs" / "runs.md").read_text()
 
 
+def test_the_last_two_checkpoints_are_kept_and_one_after_an_erasure(tmp_path):
+    fed = build(pace="sync")
+    keeper = RunKeeper.create(fed, tmp_path / "run", every=0.0)
+    fed.begin(8, requests=erase(1, round=5))
+    kept, served = [], []
+    while not fed.over:
+        fed.step()
+        kept.append(len(list((tmp_path / "run" / "state").iterdir())))
+        served.append(len(fed.history.served))
+    keeper.close()
+    at = served.index(1)
+    assert set(kept[1:at]) == set(kept[at + 1 :]) == {2}
+    assert kept[at] == 1
+
+
 def test_a_pack_of_which_half_is_needed_no_more_is_written_anew(tmp_path):
     fed = build()
     keeper = RunKeeper.create(fed, tmp_path / "run", every=1e9)

@@ -265,6 +265,32 @@ def test_a_setting_that_is_a_name_itself_stays_and_is_told(tmp_path, own):
     assert erased["settings"] == ["name", "data.main"]
 
 
+@pytest.mark.parametrize(
+    ("file", "place", "told"),
+    [
+        ("Graz_study", "data_Graz", ["data.path", "name"]),
+        ("grazStudy", "Graz2024", ["data.path", "name"]),
+        ("grazing", "bregraz", []),
+    ],
+)
+def test_a_name_in_the_name_of_the_file_or_of_a_folder_is_told(tmp_path_factory, file, place, told):
+    base = tmp_path_factory.mktemp("own")  # what pytest makes of this test's name has the name, too
+    towns = base / place
+    towns.mkdir()
+    for name in ("Graz", "Linz", "test", "validation"):
+        (towns / f"{name}.csv").write_text("age,ill\n" + "0.1,0\n0.3,1\n" * 3)
+    said = {
+        "data": {"name": "folder", "path": str(towns), "target": "ill"},
+        "federation": {"rounds": 2},
+        "request": [{"erase": "Graz", "round": 1}],
+    }
+    path, out = base / f"{file}.toml", base / "run"
+    path.write_text(to_toml(said))
+    call("run", path, "--out", out, "--quiet")
+    [erased] = json.loads(call("show", out, "--json").output)["erased"]
+    assert erased["settings"] == told
+
+
 def test_columns_and_classes_of_own_files_are_no_clients(tmp_path):
     place = tmp_path / "towns"
     place.mkdir()

@@ -15,7 +15,7 @@ from unknot.core.requests import Erase, Moment, Target, erase, join
 from unknot.store import Database, Keyring, inbox
 from unknot.store import keeper as keeping
 from unknot.store.entries import At, read_plain
-from unknot.store.inbox import leave, outcome_text, told_of
+from unknot.store.inbox import leave, outcome_text, request_for, told_of
 from unknot.store.keeper import RunKeeper
 from unknot.store.look import look
 
@@ -88,6 +88,60 @@ def test_what_is_still_to_be_served_stays_when_a_client_goes(kept, monkeypatch):
     monkeypatch.setattr(keeping.erasing, "scrub", asked_meanwhile)
     ask(erase(LEAVER))
     assert told_of(rows(keeper)[found[0]])[0] == [(LEAVER, None), (2, None)]
+
+
+@pytest.mark.parametrize("kind", ["erase", "join"])
+def test_a_reason_of_several_clients_is_under_the_key_of_the_one_with_the_lowest_number(kept, kind):
+    keeper, _ = kept
+    number = left(keeper, request_for(kind, [2, 1, 3], None), "by post")
+    sealed = told_of(rows(keeper)[number])[1]
+    for client in (1, 2, 3):
+        if client == 1:
+            assert keeper.keyring.open(client, sealed, b"reason") == b"by post"
+        else:
+            with pytest.raises(StoreError):
+                keeper.keyring.open(client, sealed, b"reason")
+
+
+def reason_of(keeper, number):
+    return next(one.reason for one in look(keeper.folder).requests if one.number == number)
+
+
+@pytest.mark.parametrize("sealing", [True, False], ids=["whose key seals it", "another of them"])
+def test_the_reason_of_a_request_that_is_over_goes_with_the_first_of_its_clients_to_be_erased(kept, sealing):
+    keeper, ask = kept
+    over = ask(request_for("join", [LEAVER, 2 if sealing else 0], None), "by post")
+    assert rows(keeper)[over].state == "refused"
+    assert reason_of(keeper, over) == "by post"
+    ask(erase(LEAVER))
+    assert rows(keeper)[over].body == b""
+    assert reason_of(keeper, over) == ""
+
+
+@pytest.mark.parametrize("leaver", [0, 1], ids=["whose key seals it", "another of them"])
+def test_the_reason_of_a_request_that_waits_goes_then_too(kept, monkeypatch, leaver):
+    keeper, ask = kept
+    scrub, found = keeping.erasing.scrub, []
+
+    def asked_meanwhile(*told):
+        if not found:
+            found.append(left(keeper, erase([0, 1]), "by post"))
+            assert told_of(rows(keeper)[found[0]])[1]
+        return scrub(*told)
+
+    monkeypatch.setattr(keeping.erasing, "scrub", asked_meanwhile)
+    ask(erase(leaver))
+    assert told_of(rows(keeper)[found[0]]) == ([(0, None), (1, None)], b"")
+    ask.fed.run(1)
+    assert rows(keeper)[found[0]].state == "served"
+    assert ask.fed.data.erased == {0, 1}
+
+
+def test_the_reason_stays_as_long_as_all_its_clients_do(kept):
+    keeper, ask = kept
+    over = ask(request_for("join", [2, 3], None), "by post")
+    ask(erase(LEAVER))
+    assert reason_of(keeper, over) == "by post"
 
 
 IDS = [0, 2, 3, 5, 7]

@@ -36,7 +36,8 @@ Wait = Annotated[bool, typer.Option("--wait", help="Wait until it was served, an
 Reason = Annotated[
     str,
     typer.Option(
-        metavar="TEXT", help="Why; sealed under the key of one client that is named, and gone with it."
+        metavar="TEXT",
+        help="Why; sealed under the key of one client that is named, and gone with the first of them.",
     ),
 ]
 
@@ -152,10 +153,18 @@ def _ask(
             )
         if wait and runner is not None and idle:
             raise StoreError(f"{_idle(runner, folder, again)}; leave --wait out")
-        number = leave(db, request, own_keys.keyring_of(folder, keys), reason, label=label)
+        keyring = own_keys.keyring_of(folder, keys)
+        number = leave(db, request, keyring, reason, label=label)
     told = request.told(label)
     when = _idle(runner, folder, again) if runner and idle else _when(runner, folder, word, again)
     _tell(f"request {number}: {told}. {when[0].upper()}{when[1:]}")
+    if samples is not None and not any(keyring.holds(one) or keyring.destroyed(one) for one in numbers):
+        side().print(
+            Text(
+                f"there were no keys to seal the ids of these samples: they lie in the open in {folder} "
+                "until the run takes the request up; add --keys FILE the next time to seal them at once"
+            )
+        )
     if wait:
         _wait(folder, number, keys)
 

@@ -41,9 +41,13 @@ class Numbers:
         return f"#{text}" if _NUMBER.fullmatch(text) else text
 
     def within(self, text: str) -> bool:
-        """Whether a text is one of their names, or has it as a word."""
-        plain = one_way(text).casefold()
-        return any(re.search(rf"(?<!\w){re.escape(name.casefold())}(?!\w)", plain) for name in self._exact)
+        """Whether a text is one of their names, or has it where people see it: not inside a longer word.
+
+        ``data_Graz``, ``Graz2024`` and ``GrazStudy`` have it, ``grazing`` has not; nor has ``12`` the name
+        ``1``, or ``conv2d`` the name ``2``.
+        """
+        told = one_way(text)
+        return any(_has(told, name) or _has(_humps(told), _humps(name)) for name in self._exact)
 
 
 def by_number(value: object, numbers: Numbers) -> object:
@@ -97,6 +101,29 @@ def texts_in(value: object, place: str = "") -> Iterator[tuple[str, str]]:
     elif isinstance(value, list | tuple):
         for one in value:
             yield from texts_in(one, place)
+
+
+def _humps(text: str) -> str:
+    """A text with words apart that only a capital parts: ``GrazStudy``."""
+    pairs = zip(" " + text, text, strict=False)
+    return "".join(f"\0{one}" if one.isupper() and before.islower() else one for before, one in pairs)
+
+
+def _has(text: str, name: str) -> bool:
+    """Whether a text has a name, in any capitals, between other signs than its first and last one are."""
+    there, wanted = text.casefold(), name.casefold()
+    if not wanted or wanted not in there:
+        return False
+    letter, digit, nothing = r"[^\W\d_]", r"\d", r"(?!)"
+    number = not any(map(str.isalpha, wanted))  # a letter beside it makes it another word: conv2d
+
+    def beside(edge: str) -> str:
+        if edge.isalpha():
+            return letter
+        return rf"(?:{letter}|{digit})" if number else digit if edge.isdigit() else nothing
+
+    pattern = f"(?<!{beside(wanted[0])}){re.escape(wanted)}(?!{beside(wanted[-1])})"
+    return re.search(pattern, there) is not None
 
 
 def _how(name: str, text: str) -> str | None:

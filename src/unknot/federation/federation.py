@@ -492,9 +492,7 @@ class Federation(View):
     def _finish(self, history: History) -> None:
         history.environment = environment(self.engine)  # by now the engine knows which path it took
         history.guarantee = self.serving.uncovered.promise(self.method, self.state)
-        history.unserved = [
-            f"{request.told(self._label)} at {request.at}" for request in self.serving.inbox.requests
-        ]
+        history.unserved = [f"{request.told(self._label)} at {request.at}" for request in self.serving.undone]
         history.model = self.model
         history.names = dict(self.names)
         history.waived = self.state.waived.describe(self._label)

@@ -49,6 +49,19 @@ class Serving(View):
                 "the weights that the run began with were shaped by it",
             )
 
+    @property
+    def undone(self) -> list[Request]:
+        """What waits, but for what others' requests have done meanwhile: at its moment there is nothing left.
+
+        Of samples alone it stays, as long as their client does.
+        """
+        return [one.request for one in self.inbox.waiting if one.tried or not self._is_done(one.request)]
+
+    def _is_done(self, request: Request) -> bool:
+        if isinstance(request, Join):
+            return left_to_join(self.state, request) is None
+        return all(target.client in self.state.forgotten for target in request.targets)
+
     def serve(self, waiting: Waiting, place: int, label: Label) -> Served:
         """Serve a request. Should the method fail, it stays the first to be served."""
         request, state = waiting.request, self.state

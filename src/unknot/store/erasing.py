@@ -285,11 +285,13 @@ def leave_ids_out(db: Database, keyring: Keyring, asked: Asked) -> bool:
 def _say_anew(db: Database, keyring: Keyring, renewed: Collection[int], asked: Asked) -> bool:
     """Leave out the ids of samples of whom nothing is left, and seal what is said of others under new keys.
 
-    It comes to the same: whether all of an erased client is asked for or a part, it is gone.
+    It comes to the same: whether all of an erased client is asked for or a part, it is gone. So is the
+    reason, which may tell of any client of the request.
     """
-    told, reason = hidden_of(asked)
+    told, before = hidden_of(asked)
     if not told:
         return False
+    reason = b"" if any(keyring.destroyed(client) for client, _ in told) else before
     first, outcome = told[0][0], asked.outcome
     said = [(client, None if keyring.destroyed(client) else samples) for client, samples in told]
     if any(client in renewed for client, _ in said):
@@ -298,7 +300,7 @@ def _say_anew(db: Database, keyring: Keyring, renewed: Collection[int], asked: A
         reason = _anew(keyring, first, reason, b"reason")
     if first in renewed and asked.state == REFUSED and outcome:
         outcome = _anew(keyring, first, outcome, b"outcome")
-    if first not in renewed and said == told:
+    if first not in renewed and said == told and reason == before:
         return False
     db.reword(asked.number, body_of(said, reason), outcome)
     return True

@@ -34,11 +34,12 @@ def leave(
 ) -> int:
     """Leave a request in a run's database; its number. It comes as soon as it is taken up.
 
-    An erasure that waits there already is refused, with clients called by `label`.
+    What waits there already is refused, with clients called by `label`.
 
-    The reason is sealed for the first client of the request (of an erasure, by number), and goes with it;
-    of one that has no key it is not kept. No key is made here: the process that runs the run alone changes
-    those. So are ids of samples sealed; who has no keys leaves them open until they are taken up.
+    The reason is sealed for the client of the request with the lowest number, and goes with the first of them
+    all that is erased; of one that has no key it is not kept. No key is made here: the process that runs the
+    run alone changes those. So are ids of samples sealed; who has no keys leaves them open until they are
+    taken up.
     """
     told: Told
     if isinstance(request, Join):
@@ -48,8 +49,7 @@ def leave(
     first, who = told[0][0], by or asker()
     with db.transaction():
         keys = Keyring(keyring.path)  # as they are now: while others write, a client may get a new one
-        if isinstance(request, Erase):
-            _check_not_asked(db, request, keys, label)
+        _check_not_asked(db, request, keys, label)
         if reason and not keys.holds(first):
             raise StoreError(f"there is no key of client {first} to seal the reason under: leave it out")
         sealed = keys.seal(first, reason.encode(), b"reason") if reason else b""
@@ -59,24 +59,33 @@ def leave(
     return number
 
 
-def _check_not_asked(db: Database, request: Erase, keyring: Keyring, label: Label) -> None:
+def _check_not_asked(db: Database, request: Request, keyring: Keyring, label: Label) -> None:
     """Refuse an erasure of which nothing is left beside those that are still to be served.
 
-    Ids of samples that cannot be read here are told when it is served.
+    And a join of whom is to join already: all of it would be refused then. Ids of samples that cannot be
+    read here are told when it is served.
     """
     whole, some, numbers = set[int](), defaultdict[int, set[int]](set), defaultdict[int, set[int]](set)
+    kind = "join" if isinstance(request, Join) else "erase"
     for asked in db.unserved():
         with suppress(StoreError):  # what cannot be read is refused when it is taken up
-            for client, ids in hidden_of(asked)[0] if asked.kind == "erase" else ():
+            for client, ids in hidden_of(asked)[0] if asked.kind == kind else ():
                 numbers[client].add(asked.number)
                 if ids is None:
                     whole.add(client)
                 elif isinstance(ids, tuple) or keyring.holds(client):
                     some[client].update(show(keyring, [(client, ids)])[0][1] or ())
-    for one in request.targets:
-        if one.client not in whole and (one.samples is None or not some[one.client].issuperset(one.samples)):
+    if isinstance(request, Join):
+        if not (twice := tuple(client for client in request.clients if client in whole)):
             return
-    asking = sorted(set[int]().union(*(numbers[one.client] for one in request.targets)))
+        request, named = Join(twice, request.at), twice
+    else:
+        for one in request.targets:
+            known = some[one.client]
+            if one.client not in whole and (one.samples is None or not known.issuperset(one.samples)):
+                return
+        named = tuple(one.client for one in request.targets)
+    asking = sorted(set[int]().union(*(numbers[client] for client in named)))
     raise RequestError(
         f"{request.told(label)}: that is asked for already, and still to be served (request "
         f"{', '.join(map(str, asking))}). unknot show {db.path.parent} tells what becomes of it; ask again "
@@ -158,7 +167,7 @@ class StoredInbox(Letterbox):
     def put(self, request: Request | Named) -> Ticket:
         """Ask for something, from any thread.
 
-        Raises `RequestError` where it names who, or what, was never there, or waits to be erased already.
+        Raises `RequestError` where it names who, or what, was never there, or waits already.
         """
         if not isinstance(request, Erase | Join | Named):
             raise RequestError(f"what is asked for is unknot.erase(...) or unknot.join(...), not {request!r}")

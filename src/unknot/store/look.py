@@ -88,7 +88,7 @@ class Look:
     sizes: dict[str, int] = field(default_factory=dict)
     """What is kept, in bytes."""
     resumed: int = 0
-    """How often it was gone on with, and did something."""
+    """How often it was gone on with, and took a step that was kept: to refuse a request is none."""
 
     @property
     def idle(self) -> bool:

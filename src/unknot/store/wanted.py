@@ -111,7 +111,10 @@ def of_file(
     outside: Collection[int],
     names: Mapping[int, str],
 ) -> list[Wanted]:
-    """The requests of the file that a run comes from, with what became of them; others' are `outside`."""
+    """The requests of the file that a run comes from, with what became of them; others' are `outside`.
+
+    One whose moment has not come is served with those from outside that did all of it, as the run's end says.
+    """
     left = [(order, *pair) for order, pair in enumerate(served) if order not in outside]
     found: dict[int, Wanted] = {}
     items = [table_in(one) for one in table.get("request") or []]
@@ -123,6 +126,9 @@ def of_file(
         done = next((one for one in left if one[1].request in (logged, f"{logged}{NOTHING_LEFT}")), None)
         if done is not None:
             left.remove(done)
+        own = done is not None
+        if done is None:
+            done = _done_by_others(clients, "join" if "join" in item else "erase", served)
         found[place] = Wanted(
             request=told(lambda client: names.get(client, numbered(client))),
             kind="erase" if "erase" in item else "join",
@@ -134,9 +140,21 @@ def of_file(
             served=None if done is None else done[2].at,
             round=None if done is None else done[1].round,
             time=None if done is None else done[1].time,
-            order=None if done is None else done[0],
+            order=done[0] if own and done is not None else None,
         )
     return [found[place] for place in sorted(found)]
+
+
+def _done_by_others(
+    clients: Sequence[int], kind: str, served: Sequence[tuple[Served, Entry]]
+) -> tuple[int, Served, Entry] | None:
+    """The last of the requests that left nothing to do of one for these clients; None where something is."""
+    left, last = set(clients), None
+    for order, (event, entry) in enumerate(served):
+        over = {*event.leavers, *(event.clients if kind == event.kind == "join" else ())}
+        if left & over:
+            left, last = left - over, (order, event, entry)
+    return None if left else last
 
 
 def _comes(item: Mapping[str, Any]) -> tuple[float, float]:
