@@ -206,14 +206,22 @@ def test_a_name_that_begins_with_a_hash_is_written_with_one_more_and_shown_so_to
     assert [one["request"] for one in shown(out)["requests"]] == [f"erase {n}" for n in names.values()]
     (listed,) = json.loads(call("runs", tmp_path, "--json").stdout)
     assert listed["lineage"] == shown(out)["lineage"] == list(names.values())
-    assert (
-        "erase Wien (client 3): that is asked for already"
-        in call("forget", out, "--client", "#3", code=2).stderr
-    )
     for wrong in ("#north", "####3", "3", "#"):
         told = call("forget", out, "--client", wrong, code=2).stderr.replace("\n", " ")
         assert f"Known: {', '.join(sorted(written.values()))}." in told, wrong
         assert re.search("a name that begins with '#' is written with one more|a number is written", told)
+
+
+def test_a_number_that_somebody_else_there_is_called_by_is_refused_with_what_both_are_called(tmp_path):
+    out = tmp_path / "run"
+    in_python(out, names={0: "#1", 1: "Wien", 2: "#2", 3: "#9"}).keeper.close()
+    for command in ("forget", "admit"):
+        told = call(command, out, "--client", "#1", code=2).stderr.replace("\n", " ")
+        assert "who is called so is '##1', who has number 1 is 'Wien'" in told
+    assert "who has number 9 was erased, or never there" in call("forget", out, "--client", "#9", code=2).stderr
+    assert shown(out)["requests"] == []
+    assert "erase ##2 (client 2)." in call("forget", out, "--client", "#2").stdout  # both are one
+    assert "erase ##9 (client 3)." in call("forget", out, "--client", "#3").stdout
 
 
 def test_keys_that_are_missing_are_said_to_be_when_a_run_is_shown(tmp_path):
