@@ -218,7 +218,9 @@ def test_a_number_that_somebody_else_there_is_called_by_is_refused_with_what_bot
     for command in ("forget", "admit"):
         told = call(command, out, "--client", "#1", code=2).stderr.replace("\n", " ")
         assert "who is called so is '##1', who has number 1 is 'Wien'" in told
-    assert "who has number 9 was erased, or never there" in call("forget", out, "--client", "#9", code=2).stderr
+    assert (
+        "who has number 9 was erased, or never there" in call("forget", out, "--client", "#9", code=2).stderr
+    )
     assert shown(out)["requests"] == []
     assert "erase ##2 (client 2)." in call("forget", out, "--client", "#2").stdout  # both are one
     assert "erase ##9 (client 3)." in call("forget", out, "--client", "#3").stdout
@@ -264,6 +266,8 @@ def test_every_hint_names_keys_that_lie_apart(towns, tmp_path, monkeypatch):
     assert "keys kept apart" in call("show", out).stdout
     assert "keys kept apart" not in call("show", out, "--keys", keys).stdout
     assert again in call("forget", out, "--client", "#2").stdout
+    told = call("forget", out, "--client", "#3", "--reason", "by post", code=2).stderr
+    assert f"the keys of {out} are kept apart from it: add --keys FILE, or leave --reason out" in told
     told = call("forget", out, "--client", NAMES[2], code=2).stderr
     assert "names are sealed: add --keys FILE, or give the number that the client has in this run" in told
     assert not re.search("#[0-9]", told)  # it would be taken for the number that was looked for

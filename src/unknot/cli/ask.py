@@ -21,8 +21,10 @@ if TYPE_CHECKING:
 NOT_SERVED = 3
 STATUSES = (
     "Exit status: 0 all well; 2 an error; 3 with --wait: the run refused the request, or ended before it was "
-    "served; 130 stopped by Ctrl-C (the request stays)."
+    "served; 130 stopped by Ctrl-C (the request stays if its number was printed; unknot show says)."
 )
+LEFT = "the request stays if its number was printed; unknot show says whether it is there"
+"""What is said after Ctrl-C, which may come early."""
 Clients = Annotated[
     list[str],
     typer.Option(
@@ -54,9 +56,7 @@ def forget(
     keys: Keys = None,
 ) -> None:
     """Ask a run to forget clients, or samples of one: now if it runs, otherwise when it is gone on with."""
-    with errors_for_people(
-        lambda: "the request was left, if it was said so; unknot show says what became of it"
-    ):
+    with errors_for_people(lambda: LEFT):
         ids = None if samples is None else _ids(samples)
         _ask(folder, "erase", client, ids, reason, wait, keys)
 
@@ -66,9 +66,7 @@ def admit(
     folder: Folder, client: Clients, reason: Reason = "", wait: Wait = False, keys: Keys = None
 ) -> None:
     """Let clients of its data take part that do not yet, or were to join later."""
-    with errors_for_people(
-        lambda: "the request was left, if it was said so; unknot show says what became of it"
-    ):
+    with errors_for_people(lambda: LEFT):
         _ask(folder, "join", client, None, reason, wait, keys)
 
 
@@ -137,6 +135,11 @@ def _ask(
     path = noted.database(folder)
     own_keys.check_asked(folder, keys)
     names = naming.shown_in(folder, keys)
+    if reason and keys is None and noted.begun(folder).get("keys") is not None:
+        raise StoreError(
+            f"a reason is sealed, and the keys of {folder} are kept apart from it: add --keys FILE, or leave "
+            "--reason out"
+        )
     numbers = _numbers(folder, clients, keys, names, spare=kind == "erase" and samples is None)
     request = request_for(kind, numbers, samples)
 

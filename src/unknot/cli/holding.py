@@ -46,6 +46,10 @@ def _there(folder: Path) -> Path:
     with errors_for_people():
         if not os.path.lexists(folder):
             raise StoreError(f"{folder} holds no run: name the folder of one (unknot runs shows them)")
+        if folder.is_symlink():
+            raise StoreError(
+                f"{folder} is a symbolic link: name the folder itself, {os.path.realpath(folder)}"
+            )
     return folder
 
 

@@ -17,6 +17,8 @@ from unknot.store.rows import Entry, is_count
 from unknot.store.shown import one_line
 
 DATABASE, KEYS = "run.db", "keys"
+BESIDE = (KEYS, "state", "weights")
+"""What lies beside the database of a run, and in no folder of results alone."""
 RECORD = "record.json"
 """What every run leaves at its end, kept or not."""
 EMPTIED = "emptied"
@@ -28,6 +30,11 @@ def database(folder: str | Path) -> Path:
     path = Path(folder) / DATABASE
     if os.path.lexists(path):
         return path
+    if left := [name for name in BESIDE if os.path.lexists(Path(folder) / name)]:
+        raise StoreError(
+            f"{path} is missing, though other parts of a run are there ({', '.join(left)}): take it from a "
+            "backup; if no run was kept there, name another folder"
+        )
     if (Path(folder) / RECORD).exists():
         raise StoreError(
             f"{folder} holds results, but no run was kept there (--no-keep): name another folder"
