@@ -237,6 +237,28 @@ def test_keys_that_are_missing_are_said_to_be_when_a_run_is_shown(tmp_path):
     assert "keys 0 B" not in told
 
 
+def test_a_log_that_was_changed_is_said_to_be_where_a_run_is_shown_and_listed(file, tmp_path):
+    out = tmp_path / "run"
+    call("run", file, "--out", out, "--quiet")
+    assert shown(out)["log"] == "whole"
+    assert "whole: every entry fits the one before it" in call("show", out).stdout
+    with sqlite3.connect(out / "run.db") as changed:
+        changed.execute(
+            "UPDATE log SET body = x'00' WHERE number = (SELECT min(number) FROM log WHERE kind = 'event')"
+        )
+    changed.close()
+    said = re.compile(
+        "run.db: entry [0-9]+ of the log is damaged, or was changed: take the file from a backup"
+    )
+    assert said.search(shown(out)["log"])
+    assert said.search(json.loads(call("runs", tmp_path, "--json").stdout)[0]["log"])
+    for words in (["show", out], ["runs", tmp_path]):
+        told = " ".join(call(*words).stdout.split())
+        assert "not whole, so that nothing above is certain" in told
+        assert said.search(told)
+    assert said.search(call("resume", out, code=2).stderr)
+
+
 def test_where_they_have_none_both_ways_of_writing_a_number_do(tmp_path):
     out = tmp_path / "run"
     in_python(out).keeper.close()

@@ -56,6 +56,8 @@ class _Listed:
                 yield Text(one["folder"], style="bold", no_wrap=True, overflow="ignore")
                 yield Padding(Text(", ").join(Text.assemble(cell) for cell in told), (0, 0, 0, 2))
         yield from (Text(f"{one['folder']}: {one['error']}", style="red") for one in self._wrong)
+        for one in self._runs:
+            yield from (Text.assemble(f"{one['folder']}: its log is ", told) for told in _damaged(one))
 
     def _cells(self, one: Record) -> tuple[Text, ...]:
         state = Text(_word(one), style=STYLES.get(one["state"], ""))
@@ -84,6 +86,7 @@ def sheet(run: Record) -> RenderableType:
         row("erased", *map(_erased, run["erased"]), *_stays(run["erased"]))
     sizes = {what: count for what, count in run["sizes"].items() if what != "keys" or not _keyless(run)}
     row("kept", ", ".join(_kept(run, what, count) for what, count in sizes.items()), *_keyless(run))
+    row("log", *(_damaged(run) or ["whole: every entry fits the one before it"]))
     return rows
 
 
@@ -151,6 +154,13 @@ def _keyless(run: Record) -> list[Text]:
         f"keys missing: {run['folder']}/keys is not there, so that no name can be read, and the run cannot "
     )
     return [Text(f"{told}be gone on with: take it from its backup", style="red")]
+
+
+def _damaged(run: Record) -> list[Text]:
+    """What is said where the log does not fit together: all above may be untrue then."""
+    if run["log"] in (None, "whole"):
+        return []
+    return [Text(f"not whole, so that nothing above is certain: {run['log']}", style="red")]
 
 
 def _asked(run: Record) -> str:
