@@ -308,6 +308,21 @@ def test_the_folder_can_be_copied_from_a_narrow_list(file, tmp_path, monkeypatch
         assert out in result.stdout.split(), columns
 
 
+@pytest.mark.parametrize("columns", [60, 80, 95, 200])
+def test_runs_are_listed_readably_on_a_screen_of_any_width(file, tmp_path, monkeypatch, columns):
+    monkeypatch.chdir(tmp_path)
+    for out in ("runs/a", "runs/hospital-2"):
+        call("run", file, "--out", out, "--quiet")
+    call("forget", "runs/a", "--client", "1")
+    lines = CliRunner().invoke(app, ["runs"], env={"COLUMNS": str(columns)}).stdout.splitlines()
+    assert max(map(len, lines)) <= columns
+    assert len(lines) == {95: 4, 200: 3}.get(columns, 6)  # at 95 one state takes two
+    dates = [line for line in lines if re.search(r"\b20[0-9]{2}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}\b", line)]
+    assert len(dates) == 2
+    if columns > 80:
+        assert all(line.endswith(" kB") for line in dates)
+
+
 def test_a_finished_run_with_a_request_says_that_it_waits(file, tmp_path):
     out = tmp_path / "run"
     call("run", file, "--out", out, "--quiet")

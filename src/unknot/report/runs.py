@@ -22,6 +22,8 @@ STILL_READ = (
     "next checkpoint, end or resumption of the run"
 )
 """Of an erasure whose old pages lie beside the database for a while."""
+STATE, ANY = 15, 10_000
+"""Columns: for a run's state where there are few of them, and as many as it takes."""
 FEW = 12
 """So many clients of a lineage are named."""
 
@@ -39,29 +41,35 @@ class _Listed:
         self._wrong = [one for one in runs if "error" in one]
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        found = Table(box=None, pad_edge=False)
-        found.add_column("run", no_wrap=True)
-        for name in ("method", "state", "rounds", "requests", "last kept", "size"):
-            found.add_column(name)
-        for one in self._runs:
-            found.add_row(Text(one["folder"]), *self._cells(one))
-        for one in self._wrong:
-            found.add_row(Text(one["folder"]), "", Text("cannot be read", style="red"))
-        if found.__rich_measure__(console, options).minimum <= options.max_width:
-            yield found
+        for found in (self._table(), self._table(STATE)):
+            if found.__rich_measure__(console, options.update_width(ANY)).maximum <= options.max_width:
+                yield found
+                break
         else:
             for one in self._runs:
                 method, state, rounds, requests, kept, much = self._cells(one)
-                told = (method, state, f"{rounds} rounds", f"requests {requests}", f"kept {kept}", much)
                 yield Text(one["folder"], style="bold", no_wrap=True, overflow="ignore")
-                yield Padding(Text(", ").join(Text.assemble(cell) for cell in told), (0, 0, 0, 2))
+                asked, last = f"requests {requests}", f"kept {kept}"  # a line of their own: no date is cut
+                for told in ((method, state, f"{rounds} rounds"), (asked, last, much)):
+                    yield Padding(Text(", ").join(Text.assemble(cell) for cell in told), (0, 0, 0, 2))
         yield from (Text(f"{one['folder']}: {one['error']}", style="red") for one in self._wrong)
         for one in self._runs:
             yield from (Text.assemble(f"{one['folder']}: its log is ", told) for told in _damaged(one))
 
+    def _table(self, state: int | None = None) -> Table:
+        """All in one; what is said of their state within so many letters a line."""
+        found = Table(box=None, pad_edge=False)
+        for name in ("run", "method", "state", "rounds", "requests", "last kept", "size"):
+            found.add_column(name, max_width=state if name == "state" else None)
+        for one in self._runs:
+            found.add_row(Text(one["folder"]), *self._cells(one))
+        for one in self._wrong:
+            found.add_row(Text(one["folder"]), "", Text("cannot be read", style="red"))
+        return found
+
     def _cells(self, one: Record) -> tuple[Text, ...]:
         state = Text(_word(one), style=STYLES.get(one["state"], ""))
-        rest = (f"{one['rounds']:,}", _asked(one), when(one["kept"]), size(_all(one)))
+        rest = (f"{one['rounds']:,}", _asked(one), when(one["kept"], "minutes")[:16], size(_all(one)))
         return (Text(one["method"]), state, *map(Text, rest))
 
 
@@ -96,12 +104,12 @@ def standing(run: Record) -> str:
     return f"{_word(run)}, {rounds}, simulated {run['time']:.1f} s, requests {_asked(run)}"
 
 
-def when(at: str | None) -> str:
+def when(at: str | None, to: str = "seconds") -> str:
     """A moment in the reader's own time, with how far that is from UTC."""
     if at is None:
         return "never"
     try:
-        return datetime.fromisoformat(at).astimezone().isoformat(" ", "seconds")
+        return datetime.fromisoformat(at).astimezone().isoformat(" ", to)
     except ValueError:
         return at
 
