@@ -16,6 +16,7 @@ from support import ToyEngine, small_data, toy_federation
 from unknot.cli import app
 from unknot.report import runs as report
 from unknot.store.keeper import RunKeeper
+from unknot.store.lock import Lock
 from unknot.store.look import look
 from unknot.store.naming import named_in
 from unknot.unlearn import RFS
@@ -60,6 +61,26 @@ def test_a_run_that_is_over_is_finished_also_while_a_process_holds_it(tmp_path):
     fed.keeper.close()
 
 
+def test_a_command_that_writes_its_results_is_waited_for_and_no_notebook_is_spoken_of(file, tmp_path):
+    out = tmp_path / "run"
+    call("run", file, "--out", out, "--quiet")
+    with Lock(out):
+        ends = f"process {os.getpid()} has come to the end of {out}, and writes its results"
+        told = [call("resume", out, code=2).stderr]
+        assert f"{ends}: try again in a moment" in told[0]
+        told.append(call("forget", out, "--client", "1", "--wait", code=2).stderr)
+        told.append(call("forget", out, "--client", "1").stdout)
+        assert f"P{ends[1:]}. Once it has ended, to have it served: unknot resume {out}" in told[-1]
+        told.append(call("run", file, "--out", out, code=2).stderr)
+        assert "try again in a moment" in told[-1]
+        told += [call(*words).stdout for words in (["show", out], ["runs", tmp_path], ["watch", out])]
+        assert all(
+            f"finished, process {os.getpid()} writes its results, 1 request" in one for one in told[-3:]
+        )
+        assert f"to go on, once process {os.getpid()} has ended: unknot resume {out}" in told[-3]
+        assert not any("fed." in one or "idle" in one for one in told)
+
+
 @pytest.mark.parametrize(
     ("options", "named"),
     [
@@ -101,6 +122,7 @@ def test_a_paused_run_is_let_go_with_options_that_change_nothing_there(tmp_path)
     call("pause", out)
     call("resume", out, "--quiet", "--own-code", "--keys", out / "keys")
     assert [one["kind"] for one in shown(out)["requests"]] == ["pause", "go"]
+    assert "2: resume; by " in call("show", out).stdout  # as it was typed
     fed.keeper.close()
 
 
@@ -308,7 +330,7 @@ def test_the_folder_can_be_copied_from_a_narrow_list(file, tmp_path, monkeypatch
         assert out in result.stdout.split(), columns
 
 
-@pytest.mark.parametrize("columns", [60, 80, 95, 200])
+@pytest.mark.parametrize("columns", [60, 80, 100, 200])
 def test_runs_are_listed_readably_on_a_screen_of_any_width(file, tmp_path, monkeypatch, columns):
     monkeypatch.chdir(tmp_path)
     for out in ("runs/a", "runs/hospital-2"):
@@ -316,8 +338,10 @@ def test_runs_are_listed_readably_on_a_screen_of_any_width(file, tmp_path, monke
     call("forget", "runs/a", "--client", "1")
     lines = CliRunner().invoke(app, ["runs"], env={"COLUMNS": str(columns)}).stdout.splitlines()
     assert max(map(len, lines)) <= columns
-    assert len(lines) == {95: 4, 200: 3}.get(columns, 6)  # at 95 one state takes two
-    dates = [line for line in lines if re.search(r"\b20[0-9]{2}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}\b", line)]
+    assert len(lines) == {60: 7, 80: 6, 100: 4, 200: 3}[columns]  # of one, what waits may take two
+    dates = [
+        line for line in lines if re.search(r"\b20[0-9]{2}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}[+-]", line)
+    ]
     assert len(dates) == 2
     if columns > 80:
         assert all(line.endswith(" kB") for line in dates)
@@ -332,6 +356,19 @@ def test_a_finished_run_with_a_request_says_that_it_waits(file, tmp_path):
     assert "finished, 2 requests wait" in call("show", out).stdout
     call("resume", out, "--quiet")
     assert "wait" not in call("runs", tmp_path).stdout
+
+
+def test_a_stopped_run_with_requests_says_that_those_wait_which_resuming_serves(file, tmp_path, monkeypatch):
+    out = tmp_path / "run"
+    with monkeypatch.context() as patch:
+        break_off(patch, 3)
+        more = ("--set", "request=[{erase = 3, round = 2}]")
+        call("run", file, "--out", out, "--checkpoint", "0", *more, code=130)
+    assert "wait" not in call("runs", tmp_path).stdout  # what its file asks for comes by itself
+    for client in (0, 1):
+        call("forget", out, "--client", client)
+    for words in (["show", out], ["runs", tmp_path], ["watch", out]):
+        assert "stopped, 2 requests wait" in call(*words).stdout
 
 
 def test_what_was_removed_is_told_without_packs_and_zeros(file, tmp_path):
@@ -451,7 +488,7 @@ def test_times_have_their_zone_and_numbers_are_written_in_one_way(file, tmp_path
     assert moment.search(call("show", out).stdout)
     many = {**shown(out), "rounds": 4000}
     told = CliRunner().invoke(app, ["runs", str(out)], env={"COLUMNS": "300"}).stdout
-    assert re.search(r"\d\d:\d\d:\d\d[+-]\d\d:\d\d", told)
+    assert re.search(r"\d\d:\d\d[+-]\d\d:\d\d", told)
     with (console := Console(width=300)).capture() as printed:
         console.print(report.table([many]), report.sheet(many))
     assert printed.get().count("4,000") == 2

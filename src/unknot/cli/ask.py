@@ -105,8 +105,7 @@ def _say(folder: Path, word: str, so: str) -> None:
         with Database.open(path) as db:
             if over_in(db):
                 raise StoreError(
-                    f"process {held.pid} holds {folder} and is idle, for the run is over: there is nothing "
-                    f"to {word}"
+                    f"{folder} is over, though process {held.pid} still holds it: there is nothing to {word}"
                 )
             if word == "pause" and rests(db):
                 so = f"is paused already; go on with: unknot resume {folder}"
@@ -215,11 +214,17 @@ def _numbers(
 
 
 def _idle(runner: Holder, folder: Path, again: str) -> str:
-    """Of a run that is over, and still held, as by a notebook."""
+    """Of a run that is over, and still held: by a command that is at its end, or as by a notebook."""
+    from unknot.store.noted import of_command
+
+    if of_command(again):
+        return (
+            f"process {runner.pid} has come to the end of {folder}, and writes its results. Once it has "
+            f"ended, to have it served: {again}"
+        )
     return (
         f"process {runner.pid} holds {folder} and is idle: it is served when that process goes on (fed.run "
-        f"or fed.resume), or once it has let go (fed.keeper.close()), "
-        f"{'with ' if again.startswith('unknot ') else 'when you '}{again}"
+        f"or fed.resume), or once it has let go (fed.keeper.close()), when you {again}"
     )
 
 

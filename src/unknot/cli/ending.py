@@ -53,7 +53,7 @@ class Asked:
         from unknot.store.database import Database
         from unknot.store.files import check_ours
         from unknot.store.lock import holder
-        from unknot.store.noted import DATABASE, again_in, over_in
+        from unknot.store.noted import DATABASE, again_in, of_command, over_in
         from unknot.store.own_keys import check_new
         from unknot.store.taking import check_free, holds_run
 
@@ -74,7 +74,9 @@ class Asked:
             with Database.open(self.out / DATABASE, readonly=True) as db:
                 idle = over_in(db)
             does, first = "runs", f"stop it first: unknot stop {self.out}"
-            if idle:
+            if idle and of_command(again_in(self.out)):
+                does, first = "has come to the end of", "try again in a moment"
+            elif idle:
                 does, first = "holds", "let go of it there first (fed.keeper.close())"
             raise StoreError(
                 f"{self.out} holds a run that process {held.pid} on {held.host} {does}: name another folder, "

@@ -49,8 +49,8 @@ class _Listed:
             for one in self._runs:
                 method, state, rounds, requests, kept, much = self._cells(one)
                 yield Text(one["folder"], style="bold", no_wrap=True, overflow="ignore")
-                asked, last = f"requests {requests}", f"kept {kept}"  # a line of their own: no date is cut
-                for told in ((method, state, f"{rounds} rounds"), (asked, last, much)):
+                asked, last = f"requests {requests}", f"kept {kept}"  # in another line: no date is cut
+                for told in ((method, state, f"{rounds} rounds", asked), (last, much)):
                     yield Padding(Text(", ").join(Text.assemble(cell) for cell in told), (0, 0, 0, 2))
         yield from (Text(f"{one['folder']}: {one['error']}", style="red") for one in self._wrong)
         for one in self._runs:
@@ -69,7 +69,7 @@ class _Listed:
 
     def _cells(self, one: Record) -> tuple[Text, ...]:
         state = Text(_word(one), style=STYLES.get(one["state"], ""))
-        rest = (f"{one['rounds']:,}", _asked(one), when(one["kept"], "minutes")[:16], size(_all(one)))
+        rest = (f"{one['rounds']:,}", _asked(one), when(one["kept"], "minutes"), size(_all(one)))
         return (Text(one["method"]), state, *map(Text, rest))
 
 
@@ -115,16 +115,23 @@ def when(at: str | None, to: str = "seconds") -> str:
 
 
 def _word(run: Record) -> str:
-    """``running``; ``pausing`` until it is ``paused``; ``finished``, and who holds it or what waits then."""
+    """``running``; ``pausing`` until it is ``paused``; else who still holds it, and what waits."""
     if run["paused"] or run["pausing"]:
         return "paused" if run["paused"] else "pausing"
-    if run["state"] != "finished":
-        return str(run["state"])
+    if run["state"] == "running":
+        return "running"
     many, held = len(_waiting(run)), run["holder"]
-    parts = ["finished"]
-    parts += [f"held by process {held['pid']}"] if held else []
+    parts = [run["state"]]
+    if held:
+        pid = held["pid"]
+        parts.append(f"process {pid} writes its results" if _by_command(run) else f"held by process {pid}")
     parts += [f"{counted(many, 'request')} {'waits' if many == 1 else 'wait'}"] if many else []
     return ", ".join(parts)
+
+
+def _by_command(run: Record) -> bool:
+    """Whether a run is one of the command line: who holds it when it is over is about to end."""
+    return str(run["again"]).startswith("unknot ")
 
 
 def _waiting(run: Record) -> list[Record]:
@@ -141,6 +148,8 @@ def _state(run: Record) -> list[str | Text]:
         return [f"{word}{paused} ({standing} when last kept)", f"by process {who['pid']} on {who['host']}"]
     if state == "finished" and not _waiting(run):
         return [f"{word} ({run['stopped']}): {standing}"]
+    if who is not None and _by_command(run):
+        return [f"{word}: {standing}", f"to go on, once process {who['pid']} has ended: {run['again']}"]
     if who is not None:
         return [
             f"{word}: {standing}",

@@ -103,6 +103,21 @@ def over_in(db: Database) -> bool:
     )
 
 
+def of_command(again: str) -> bool:
+    """Whether a run is one of the command line, by how it is gone on with: no notebook holds it then."""
+    return again.startswith("unknot ")
+
+
+def held_idle(pid: int, folder: str | Path, again: str) -> str:
+    """What is said of a run that is over and still held: a command is at its end, a notebook may stay."""
+    if of_command(again):
+        return f"process {pid} has come to the end of {folder}, and writes its results: try again in a moment"
+    return (
+        f"process {pid} holds {folder} and is idle, for the run is over: if it is about to end, try again in "
+        "a moment; else go on with it there (fed.run or fed.resume), or let go of it (fed.keeper.close())"
+    )
+
+
 def broken_off(noted: Mapping[str, Any], folder: str | Path) -> str:
     """What is said of a run that has no checkpoint."""
     how = "with the same unknot run"
