@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import sqlite3
 import unicodedata
 from importlib.util import find_spec
@@ -369,6 +370,22 @@ def test_a_stopped_run_with_requests_says_that_those_wait_which_resuming_serves(
         call("forget", out, "--client", client)
     for words in (["show", out], ["runs", tmp_path], ["watch", out]):
         assert "stopped, 2 requests wait" in call(*words).stdout
+
+
+def test_a_folder_that_is_older_than_its_keys_is_refused_with_one_thing_to_do(tmp_path):
+    out, old = tmp_path / "run", tmp_path / "old"
+    call("run", write_towns(tmp_path, NAMES, 3), "--out", out, "--quiet")
+    shutil.copytree(out, old)
+    call("forget", out, "--client", NAMES[1])
+    call("resume", out, "--quiet")
+    shutil.copy(out / "keys", old / "keys")
+    for words in (["resume", old], ["forget", old, "--client", NAMES[2]], ["admit", old, "--client", "#1"]):
+        told = call(*words, code=2).stderr
+        assert "is older than its keys: it knows nothing of the erasure of client 1" in told
+        assert "Put a copy from after that erasure there, or begin the run anew, without the data of" in told
+        assert "unknot forget" not in told
+        assert "begun with" not in told
+    assert shown(old)["requests"] == []
 
 
 def test_what_was_removed_is_told_without_packs_and_zeros(file, tmp_path):

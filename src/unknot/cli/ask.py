@@ -124,7 +124,7 @@ def _ask(
     keys: Path | None,
 ) -> None:
     from unknot.core.errors import StoreError
-    from unknot.store import naming, noted, own_keys
+    from unknot.store import naming, noted, older, own_keys
     from unknot.store.database import Database
     from unknot.store.inbox import leave, request_for
     from unknot.store.lock import holder
@@ -147,6 +147,8 @@ def _ask(
 
     runner, again = holder(folder), noted.again_in(folder, keys)
     with Database.open(path) as db:
+        if runner is None:
+            older.check_named(db, own_keys.keyring_of(folder, keys), folder)
         idle, word = noted.over_in(db), standing_of(db)
         if wait and runner is None:
             raise StoreError(
