@@ -94,7 +94,7 @@ def sheet(run: Record) -> RenderableType:
         row("erased", *map(_erased, run["erased"]), *_stays(run["erased"]))
     sizes = {what: count for what, count in run["sizes"].items() if what != "keys" or not _keyless(run)}
     row("kept", ", ".join(_kept(run, what, count) for what, count in sizes.items()), *_keyless(run))
-    row("log", *(_damaged(run) or ["whole: every entry fits the one before it"]))
+    row("log", *(_damaged(run) or [Text("whole: every entry fits the one before it")]))
     return rows
 
 
