@@ -388,10 +388,26 @@ def test_a_folder_that_is_older_than_its_keys_is_refused_with_one_thing_to_do(tm
     assert shown(old)["requests"] == []
 
 
+@pytest.mark.parametrize("command", ["forget", "admit"])
+def test_ctrl_c_says_by_what_one_knows_whether_the_request_stays(file, tmp_path, monkeypatch, command):
+    from unknot.store import naming
+
+    def stopped(*_):
+        raise KeyboardInterrupt
+
+    out = tmp_path / "run"
+    call("run", file, "--out", out, "--quiet")
+    monkeypatch.setattr(naming, "shown_in", stopped)
+    so = "the request stays if its number was printed; unknot show says"
+    assert so in call(command, out, "--client", "1", code=130).stderr
+    assert so in " ".join(call(command, "--help").stdout.split())
+
+
 def test_what_was_removed_is_told_without_packs_and_zeros(file, tmp_path):
     out = tmp_path / "run"
     call("run", file, "--out", out, "--quiet", "--set", "request=[{erase = 1, round = 1}]")
     told = next(line for line in call("show", out).stdout.splitlines() if "; removed " in line)
+    assert "in which cluster" in call("show", out).stdout
     assert "pack" not in told
     assert " 0 " not in told.partition("; removed ")[2]
 
