@@ -97,6 +97,26 @@ def test_results_without_a_run_are_said_to_be_that(file, tmp_path):
         assert "holds results, but no run was kept there (--no-keep)" in told
 
 
+@pytest.mark.parametrize("left", ["keys", "state", "weights"])
+def test_a_run_whose_database_is_missing_is_told_to_take_it_from_a_backup(file, tmp_path, left):
+    out = tmp_path / "run"
+    call("run", file, "--out", out, "--quiet")
+    for one in out.iterdir():
+        if one.name not in (left, "record.json"):
+            shutil.rmtree(one) if one.is_dir() else one.unlink()
+    for command in ("show", "resume", "watch"):
+        told = call(command, out, code=2).stderr
+        assert f"{out / 'run.db'} is missing, though other parts of a run are there ({left}): take it" in told
+
+
+def test_a_link_to_a_runs_folder_is_said_to_be_one(file, tmp_path):
+    out, link = tmp_path / "run", tmp_path / "link"
+    call("run", file, "--out", out, "--quiet")
+    link.symlink_to(out)
+    for words in (["show", link], ["resume", link], ["forget", link, "--client", "1"]):
+        assert f"{link} is a symbolic link: name the folder itself, {out}" in call(*words, code=2).stderr
+
+
 @pytest.mark.parametrize("option", [["--keys", "kk"], ["--checkpoint", "1"]])
 def test_what_is_for_a_kept_run_is_refused_without_one(file, tmp_path, option):
     told = call("run", file, "--out", tmp_path / "run", "--no-keep", *option, code=2).stderr

@@ -229,8 +229,8 @@ def test_force_takes_a_run_away_unless_somebody_runs_it(file, tmp_path):
     call("run", file, "--out", out, "--quiet")
     assert f"to go on with it: unknot resume {out}" in call("run", file, "--out", out, code=2).output
     with Lock(out):
-        assert "let go of it there first" in call("run", file, "--out", out, "--force", code=2).output
-        assert "and is idle, for the run is over" in call("resume", out, code=2).output
+        assert "try again in a moment" in call("run", file, "--out", out, "--force", code=2).output
+        assert "and writes its results: try again" in call("resume", out, code=2).output
     first = shown(out)
     call("run", file, "--out", out, "--force", "--seed", "7", "--quiet")
     assert shown(out)["model"] != first["model"]

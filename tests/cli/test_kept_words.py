@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import sqlite3
 import unicodedata
 from importlib.util import find_spec
@@ -17,6 +18,7 @@ from unknot.cli import app
 from unknot.report import runs as report
 from unknot.store.inbox import asker
 from unknot.store.keeper import RunKeeper
+from unknot.store.lock import Lock
 from unknot.store.look import look
 from unknot.store.naming import named_in
 from unknot.unlearn import RFS
@@ -61,6 +63,26 @@ def test_a_run_that_is_over_is_finished_also_while_a_process_holds_it(tmp_path):
     fed.keeper.close()
 
 
+def test_a_command_that_writes_its_results_is_waited_for_and_no_notebook_is_spoken_of(file, tmp_path):
+    out = tmp_path / "run"
+    call("run", file, "--out", out, "--quiet")
+    with Lock(out):
+        ends = f"process {os.getpid()} has come to the end of {out}, and writes its results"
+        told = [call("resume", out, code=2).stderr]
+        assert f"{ends}: try again in a moment" in told[0]
+        told.append(call("forget", out, "--client", "1", "--wait", code=2).stderr)
+        told.append(call("forget", out, "--client", "1").stdout)
+        assert f"P{ends[1:]}. Once it has ended, to have it served: unknot resume {out}" in told[-1]
+        told.append(call("run", file, "--out", out, code=2).stderr)
+        assert "try again in a moment" in told[-1]
+        told += [call(*words).stdout for words in (["show", out], ["runs", tmp_path], ["watch", out])]
+        assert all(
+            f"finished, process {os.getpid()} writes its results, 1 request" in one for one in told[-3:]
+        )
+        assert f"to go on, once process {os.getpid()} has ended: unknot resume {out}" in told[-3]
+        assert not any("fed." in one or "idle" in one for one in told)
+
+
 @pytest.mark.parametrize(
     ("options", "named"),
     [
@@ -102,6 +124,7 @@ def test_a_paused_run_is_let_go_with_options_that_change_nothing_there(tmp_path)
     call("pause", out)
     call("resume", out, "--quiet", "--own-code", "--keys", out / "keys")
     assert [one["kind"] for one in shown(out)["requests"]] == ["pause", "go"]
+    assert "2: resume; by " in call("show", out).stdout  # as it was typed
     fed.keeper.close()
 
 
@@ -207,14 +230,24 @@ def test_a_name_that_begins_with_a_hash_is_written_with_one_more_and_shown_so_to
     assert [one["request"] for one in shown(out)["requests"]] == [f"erase {n}" for n in names.values()]
     (listed,) = json.loads(call("runs", tmp_path, "--json").stdout)
     assert listed["lineage"] == shown(out)["lineage"] == list(names.values())
-    assert (
-        "erase Wien (client 3): that is asked for already"
-        in call("forget", out, "--client", "#3", code=2).stderr
-    )
     for wrong in ("#north", "####3", "3", "#"):
         told = call("forget", out, "--client", wrong, code=2).stderr.replace("\n", " ")
         assert f"Known: {', '.join(sorted(written.values()))}." in told, wrong
         assert re.search("a name that begins with '#' is written with one more|a number is written", told)
+
+
+def test_a_number_that_somebody_else_there_is_called_by_is_refused_with_what_both_are_called(tmp_path):
+    out = tmp_path / "run"
+    in_python(out, names={0: "#1", 1: "Wien", 2: "#2", 3: "#9"}).keeper.close()
+    for command in ("forget", "admit"):
+        told = call(command, out, "--client", "#1", code=2).stderr.replace("\n", " ")
+        assert "who is called so is '##1', who has number 1 is 'Wien'" in told
+    assert (
+        "who has number 9 was erased, or never there" in call("forget", out, "--client", "#9", code=2).stderr
+    )
+    assert shown(out)["requests"] == []
+    assert "erase ##2 (client 2)." in call("forget", out, "--client", "#2").stdout  # both are one
+    assert "erase ##9 (client 3)." in call("forget", out, "--client", "#3").stdout
 
 
 def test_keys_that_are_missing_are_said_to_be_when_a_run_is_shown(tmp_path):
@@ -226,6 +259,28 @@ def test_keys_that_are_missing_are_said_to_be_when_a_run_is_shown(tmp_path):
     assert f"keys missing: {out / 'keys'} is not there, so that no name can be read" in told
     assert "cannot be gone on with: take it from its backup" in told
     assert "keys 0 B" not in told
+
+
+def test_a_log_that_was_changed_is_said_to_be_where_a_run_is_shown_and_listed(file, tmp_path):
+    out = tmp_path / "run"
+    call("run", file, "--out", out, "--quiet")
+    assert shown(out)["log"] == "whole"
+    assert "whole: every entry fits the one before it" in call("show", out).stdout
+    with sqlite3.connect(out / "run.db") as changed:
+        changed.execute(
+            "UPDATE log SET body = x'00' WHERE number = (SELECT min(number) FROM log WHERE kind = 'event')"
+        )
+    changed.close()
+    said = re.compile(
+        "run.db: entry [0-9]+ of the log is damaged, or was changed: take the file from a backup"
+    )
+    assert said.search(shown(out)["log"])
+    assert said.search(json.loads(call("runs", tmp_path, "--json").stdout)[0]["log"])
+    for words in (["show", out], ["runs", tmp_path]):
+        told = " ".join(call(*words).stdout.split())
+        assert "not whole, so that nothing above is certain" in told
+        assert said.search(told)
+    assert said.search(call("resume", out, code=2).stderr)
 
 
 def test_where_they_have_none_both_ways_of_writing_a_number_do(tmp_path):
@@ -257,6 +312,8 @@ def test_every_hint_names_keys_that_lie_apart(towns, tmp_path, monkeypatch):
     assert "keys kept apart" in call("show", out).stdout
     assert "keys kept apart" not in call("show", out, "--keys", keys).stdout
     assert again in call("forget", out, "--client", "#2").stdout
+    told = call("forget", out, "--client", "#3", "--reason", "by post", code=2).stderr
+    assert f"the keys of {out} are kept apart from it: add --keys FILE, or leave --reason out" in told
     told = call("forget", out, "--client", NAMES[2], code=2).stderr
     assert "names are sealed: add --keys FILE, or give the number that the client has in this run" in told
     assert not re.search("#[0-9]", told)  # it would be taken for the number that was looked for
@@ -275,6 +332,23 @@ def test_the_folder_can_be_copied_from_a_narrow_list(file, tmp_path, monkeypatch
         assert out in result.stdout.split(), columns
 
 
+@pytest.mark.parametrize("columns", [60, 80, 100, 200])
+def test_runs_are_listed_readably_on_a_screen_of_any_width(file, tmp_path, monkeypatch, columns):
+    monkeypatch.chdir(tmp_path)
+    for out in ("runs/a", "runs/hospital-2"):
+        call("run", file, "--out", out, "--quiet")
+    call("forget", "runs/a", "--client", "1")
+    lines = CliRunner().invoke(app, ["runs"], env={"COLUMNS": str(columns)}).stdout.splitlines()
+    assert max(map(len, lines)) <= columns
+    assert len(lines) == {60: 7, 80: 6, 100: 4, 200: 3}[columns]  # of one, what waits may take two
+    dates = [
+        line for line in lines if re.search(r"\b20[0-9]{2}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}[+-]", line)
+    ]
+    assert len(dates) == 2
+    if columns > 80:
+        assert all(line.endswith(" kB") for line in dates)
+
+
 def test_a_finished_run_with_a_request_says_that_it_waits(file, tmp_path):
     out = tmp_path / "run"
     call("run", file, "--out", out, "--quiet")
@@ -286,10 +360,55 @@ def test_a_finished_run_with_a_request_says_that_it_waits(file, tmp_path):
     assert "wait" not in call("runs", tmp_path).stdout
 
 
+def test_a_stopped_run_with_requests_says_that_those_wait_which_resuming_serves(file, tmp_path, monkeypatch):
+    out = tmp_path / "run"
+    with monkeypatch.context() as patch:
+        break_off(patch, 3)
+        more = ("--set", "request=[{erase = 3, round = 2}]")
+        call("run", file, "--out", out, "--checkpoint", "0", *more, code=130)
+    assert "wait" not in call("runs", tmp_path).stdout  # what its file asks for comes by itself
+    for client in (0, 1):
+        call("forget", out, "--client", client)
+    for words in (["show", out], ["runs", tmp_path], ["watch", out]):
+        assert "stopped, 2 requests wait" in call(*words).stdout
+
+
+def test_a_folder_that_is_older_than_its_keys_is_refused_with_one_thing_to_do(tmp_path):
+    out, old = tmp_path / "run", tmp_path / "old"
+    call("run", write_towns(tmp_path, NAMES, 3), "--out", out, "--quiet")
+    shutil.copytree(out, old)
+    call("forget", out, "--client", NAMES[1])
+    call("resume", out, "--quiet")
+    shutil.copy(out / "keys", old / "keys")
+    for words in (["resume", old], ["forget", old, "--client", NAMES[2]], ["admit", old, "--client", "#1"]):
+        told = call(*words, code=2).stderr
+        assert "is older than its keys: it knows nothing of the erasure of client 1" in told
+        assert "Put a copy from after that erasure there, or begin the run anew, without the data of" in told
+        assert "unknot forget" not in told
+        assert "begun with" not in told
+    assert shown(old)["requests"] == []
+
+
+@pytest.mark.parametrize("command", ["forget", "admit"])
+def test_ctrl_c_says_by_what_one_knows_whether_the_request_stays(file, tmp_path, monkeypatch, command):
+    from unknot.store import naming
+
+    def stopped(*_):
+        raise KeyboardInterrupt
+
+    out = tmp_path / "run"
+    call("run", file, "--out", out, "--quiet")
+    monkeypatch.setattr(naming, "shown_in", stopped)
+    so = "the request stays if its number was printed; unknot show says"
+    assert so in call(command, out, "--client", "1", code=130).stderr
+    assert so in " ".join(call(command, "--help").stdout.split())
+
+
 def test_what_was_removed_is_told_without_packs_and_zeros(file, tmp_path):
     out = tmp_path / "run"
     call("run", file, "--out", out, "--quiet", "--set", "request=[{erase = 1, round = 1}]")
     told = next(line for line in call("show", out).stdout.splitlines() if "; removed " in line)
+    assert "in which cluster" in call("show", out).stdout
     assert "pack" not in told
     assert " 0 " not in told.partition("; removed ")[2]
 
@@ -447,7 +566,7 @@ def test_times_have_their_zone_and_numbers_are_written_in_one_way(file, tmp_path
     assert moment.search(call("show", out).stdout)
     many = {**shown(out), "rounds": 4000}
     told = CliRunner().invoke(app, ["runs", str(out)], env={"COLUMNS": "300"}).stdout
-    assert re.search(r"\d\d:\d\d:\d\d[+-]\d\d:\d\d", told)
+    assert re.search(r"\d\d:\d\d[+-]\d\d:\d\d", told)
     with (console := Console(width=300)).capture() as printed:
         console.print(report.table([many]), report.sheet(many))
     assert printed.get().count("4,000") == 2

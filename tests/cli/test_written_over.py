@@ -20,6 +20,19 @@ def test_a_request_that_waits_is_not_dropped(file, tmp_path, how):
     call("run", file, "--out", out, "--force", "--quiet", *how)
 
 
+def test_who_was_erased_from_it_is_said(file, tmp_path):
+    out, ids = tmp_path / "run", tmp_path / "ids"
+    ids.write_text("[0]")
+    more = ("--set", "request=[{erase = 1, round = 1}]")
+    call("run", file, "--out", out, "--quiet", *more)
+    call("forget", out, "--client", "2", "--samples", ids)
+    call("resume", out, "--quiet")
+    told = call("run", file, "--out", out, "--force", "--quiet").stderr
+    assert "from the run that is written over, client 1 and samples of client 2 were erased" in told
+    assert "the new one trains on whatever data is there now" in told
+    assert call("run", file, "--out", out, "--force", "--quiet").stderr == ""
+
+
 def test_keys_that_lie_apart_and_stay_are_said(file, tmp_path):
     out, keys = tmp_path / "run", tmp_path / "keys.of.run"
     call("run", file, "--out", out, "--keys", keys, "--quiet")

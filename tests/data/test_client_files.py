@@ -148,6 +148,14 @@ def test_what_is_wrong_with_a_folder_is_said_with_the_file(what, tmp_path):
         unknot.folder(write(tmp_path / "towns", files), target="ill")
 
 
+@pytest.mark.parametrize("name", [" Graz", "Graz ", "Gr\naz"])
+def test_a_file_whose_name_is_no_clients_is_named(tmp_path, name):
+    folder = tables(tmp_path / "towns", **{name: TABLES["Graz"]})
+    with pytest.raises(DataError) as told:
+        unknot.folder(folder, target="ill")
+    assert str(told.value).startswith(f"{str(folder / f'{name}.csv')!r}: a client is called as its file is")
+
+
 def test_a_folder_that_is_not_there_is_named(tmp_path):
     with pytest.raises(DataError, match="towns: expected a folder with a file a client, found nothing"):
         unknot.folder(tmp_path / "towns", target="ill")

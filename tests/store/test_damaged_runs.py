@@ -104,6 +104,21 @@ def test_whatever_is_done_to_a_file_it_is_found_or_does_no_harm(broken_off, tmp_
     assert named > 15
 
 
+def test_checkpoints_that_are_missing_are_said_to_be_once_by_short_names(tmp_path):
+    folder = tmp_path / "run"
+    go(build(), folder, requests=())
+    with Database.open(folder / "run.db") as db:
+        last = [read_named(entry.body).state for entry in db.entries(kind="checkpoint")][:-3:-1]
+    assert sorted(path.stem for path in (folder / "state").iterdir()) == sorted(last)
+    for path in (folder / "state").iterdir():
+        path.unlink()
+    with pytest.raises(StoreError) as told:
+        go(build(), folder, requests=())
+    names = " and ".join(f"{state[:8]}….state" for state in last)
+    assert f"can be read: {names} are not in {folder / 'state'}: take state/ from a backup" in str(told.value)
+    assert last[0] not in str(told.value)
+
+
 @pytest.mark.parametrize("how", ["state", "state gone", "head of a pack", "pack", "pack gone"])
 def test_from_a_damaged_newest_checkpoint_it_goes_back_to_the_one_before(broken_off, tmp_path, how):
     run, expected = broken_off

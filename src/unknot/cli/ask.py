@@ -21,8 +21,10 @@ if TYPE_CHECKING:
 NOT_SERVED = 3
 STATUSES = (
     "Exit status: 0 all well; 2 an error; 3 with --wait: the run refused the request, or ended before it was "
-    "served; 130 stopped by Ctrl-C (the request stays)."
+    "served; 130 stopped by Ctrl-C (the request stays if its number was printed; unknot show says)."
 )
+LEFT = "the request stays if its number was printed; unknot show says whether it is there"
+"""What is said after Ctrl-C, which may come early."""
 Clients = Annotated[
     list[str],
     typer.Option(
@@ -55,9 +57,7 @@ def forget(
     keys: Keys = None,
 ) -> None:
     """Ask a run to forget clients, or samples of one: now if it runs, otherwise when it is gone on with."""
-    with errors_for_people(
-        lambda: "the request was left, if it was said so; unknot show says what became of it"
-    ):
+    with errors_for_people(lambda: LEFT):
         ids = None if samples is None else _ids(samples)
         _ask(folder, "erase", client, ids, reason, wait, keys)
 
@@ -67,9 +67,7 @@ def admit(
     folder: Folder, client: Clients, reason: Reason = "", wait: Wait = False, keys: Keys = None
 ) -> None:
     """Let clients of its data take part that do not yet, or were to join later."""
-    with errors_for_people(
-        lambda: "the request was left, if it was said so; unknot show says what became of it"
-    ):
+    with errors_for_people(lambda: LEFT):
         _ask(folder, "join", client, None, reason, wait, keys)
 
 
@@ -108,8 +106,7 @@ def _say(folder: Path, word: str, so: str) -> None:
         with Database.open(path) as db:
             if over_in(db):
                 raise StoreError(
-                    f"process {held.pid} holds {folder} and is idle, for the run is over: there is nothing "
-                    f"to {word}"
+                    f"{folder} is over, though process {held.pid} still holds it: there is nothing to {word}"
                 )
             if word == "pause" and rests(db):
                 so = f"is paused already; go on with: unknot resume {folder}"
@@ -128,7 +125,7 @@ def _ask(
     keys: Path | None,
 ) -> None:
     from unknot.core.errors import StoreError
-    from unknot.store import naming, noted, own_keys
+    from unknot.store import naming, noted, older, own_keys
     from unknot.store.database import Database
     from unknot.store.inbox import leave, request_for
     from unknot.store.lock import holder
@@ -138,6 +135,11 @@ def _ask(
     path = noted.database(folder)
     own_keys.check_asked(folder, keys)
     names = naming.shown_in(folder, keys)
+    if reason and keys is None and noted.begun(folder).get("keys") is not None:
+        raise StoreError(
+            f"a reason is sealed, and the keys of {folder} are kept apart from it: add --keys FILE, or leave "
+            "--reason out"
+        )
     numbers = _numbers(folder, clients, keys, names, spare=kind == "erase" and samples is None)
     request = request_for(kind, numbers, samples)
 
@@ -146,6 +148,8 @@ def _ask(
 
     runner, again = holder(folder), noted.again_in(folder, keys)
     with Database.open(path) as db:
+        if runner is None:
+            older.check_named(db, own_keys.keyring_of(folder, keys), folder)
         idle, word = noted.over_in(db), standing_of(db)
         if wait and runner is None:
             raise StoreError(
@@ -221,11 +225,17 @@ def _numbers(
 
 
 def _idle(runner: Holder, folder: Path, again: str) -> str:
-    """Of a run that is over, and still held, as by a notebook."""
+    """Of a run that is over, and still held: by a command that is at its end, or as by a notebook."""
+    from unknot.store.noted import of_command
+
+    if of_command(again):
+        return (
+            f"process {runner.pid} has come to the end of {folder}, and writes its results. Once it has "
+            f"ended, to have it served: {again}"
+        )
     return (
         f"process {runner.pid} holds {folder} and is idle: it is served when that process goes on (fed.run "
-        f"or fed.resume), or once it has let go (fed.keeper.close()), "
-        f"{'with ' if again.startswith('unknot ') else 'when you '}{again}"
+        f"or fed.resume), or once it has let go (fed.keeper.close()), when you {again}"
     )
 
 

@@ -53,7 +53,7 @@ class Asked:
         from unknot.store.database import Database
         from unknot.store.files import check_ours
         from unknot.store.lock import holder
-        from unknot.store.noted import DATABASE, again_in, over_in
+        from unknot.store.noted import DATABASE, again_in, of_command, over_in
         from unknot.store.own_keys import check_new
         from unknot.store.taking import check_free, holds_run
 
@@ -74,7 +74,9 @@ class Asked:
             with Database.open(self.out / DATABASE, readonly=True) as db:
                 idle = over_in(db)
             does, first = "runs", f"stop it first: unknot stop {self.out}"
-            if idle:
+            if idle and of_command(again_in(self.out)):
+                does, first = "has come to the end of", "try again in a moment"
+            elif idle:
                 does, first = "holds", "let go of it there first (fed.keeper.close())"
             raise StoreError(
                 f"{self.out} holds a run that process {held.pid} on {held.host} {does}: name another folder, "
@@ -236,11 +238,13 @@ def check_store(otherwise: str = "") -> None:
 def _check_asked(folder: Path, keys: Path | None) -> None:
     """A run is not written over as long as somebody waits for what was asked of it.
 
-    Keys that lie apart and are not named stay behind: that is said.
+    Keys that lie apart and are not named stay behind: that is said, and so is who was erased, for whose data
+    may still be there.
     """
     from unknot.core.errors import ConfigError, UnknotError
     from unknot.store.look import look
     from unknot.store.noted import begun
+    from unknot.store.older import listed
     from unknot.store.shown import one_line
 
     try:
@@ -254,6 +258,11 @@ def _check_asked(folder: Path, keys: Path | None) -> None:
             f"{more}): have it served first ({found.again}), or remove the folder yourself, and the requests "
             "with it"
         )
+    gone = {client for one in found.erased for client in one["whole"]}
+    parts = {client for one in found.erased for client in one["parts"]} - gone
+    if who := [*([listed(gone)] if gone else []), *([f"samples of {listed(parts)}"] if parts else [])]:
+        told = f"from the run that is written over, {' and '.join(who)} were erased: the new one trains on "
+        warn(f"{told}whatever data is there now")
     if keys is None and isinstance(apart, str) and os.path.lexists(apart):
         warn(f"the keys of the run that is written over lie apart, and stay: {one_line(apart)}; remove them")
 

@@ -14,7 +14,7 @@ import typer
 from rich.text import Text
 
 from unknot.cli.app import errors_for_people
-from unknot.cli.screen import side
+from unknot.cli.screen import aside, side
 from unknot.core.errors import StoreError
 
 if TYPE_CHECKING:
@@ -46,6 +46,10 @@ def _there(folder: Path) -> Path:
     with errors_for_people():
         if not os.path.lexists(folder):
             raise StoreError(f"{folder} holds no run: name the folder of one (unknot runs shows them)")
+        if folder.is_symlink():
+            raise StoreError(
+                f"{folder} is a symbolic link: name the folder itself, {os.path.realpath(folder)}"
+            )
     return folder
 
 
@@ -109,7 +113,7 @@ def _signals(keeper: Keeper) -> Iterator[None]:
             raise KeyboardInterrupt
         keeper.interrupted = True
         again = "; Ctrl-C again ends it at once" if number == signal.SIGINT else ""
-        side().print(Text(f"ending after this step, so that nothing is lost{again}"))
+        aside(Text(f"ending after this step, so that nothing is lost{again}"))
 
     before = {number: signal.signal(number, asked) for number in (signal.SIGINT, signal.SIGTERM)}
     try:

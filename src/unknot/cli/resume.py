@@ -102,7 +102,7 @@ def _resume(
     from unknot.experiments import kept
     from unknot.report.progress import Live
     from unknot.store.look import FINISHED, look
-    from unknot.store.noted import again_in, begun, broken_off
+    from unknot.store.noted import again_in, begun, broken_off, held_idle
     from unknot.store.shown import one_line
 
     live: Live | None = None
@@ -117,10 +117,7 @@ def _resume(
         if found.holder is not None and (found.paused or found.pausing):
             _go(folder, found.holder, given)
         if found.holder is not None and found.idle:
-            raise StoreError(
-                f"process {found.holder.pid} holds {folder} and is idle, for the run is over: go on with it "
-                "there (fed.run or fed.resume), or let go of it first (fed.keeper.close())"
-            )
+            raise StoreError(held_idle(found.holder.pid, folder, found.again))
         if found.kept is None and found.holder is None:
             raise StoreError(broken_off(begun(folder), folder))
         over = rounds is None and found.settled

@@ -47,7 +47,7 @@ def runs(
                 found.append({"folder": str(place), "error": closed})
                 continue
             try:
-                found.append(_told(look.look(place, for_people=not json_)))
+                found.append(_told(look.look(place, for_people=not json_, through=True)))
             except (UnknotError, OSError) as error:
                 if not (place / DATABASE).exists():  # taken away meanwhile
                     continue
@@ -67,7 +67,7 @@ def show(folder: Folder, json_: AsJson = False, keys: Keys = None) -> None:
     from unknot.store.look import look
 
     with errors_for_people():
-        found = _told(look(folder, keys, for_people=not json_))
+        found = _told(look(folder, keys, for_people=not json_, through=True))
         if json_:
             sys.stdout.write(json.dumps(found) + "\n")
         else:

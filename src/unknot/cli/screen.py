@@ -17,7 +17,8 @@ from contextlib import contextmanager, suppress
 from typing import Any, TextIO, cast
 
 from rich.console import Console, ConsoleOptions, RenderableType
-from rich.segment import Segment
+from rich.control import Control
+from rich.segment import ControlType, Segment
 from rich.text import Text
 
 GONE = 141
@@ -81,9 +82,20 @@ def side(quiet: bool = False) -> Console:
     return console
 
 
+def aside(text: Text) -> None:
+    """A line on stderr, also while a run goes on: a live line there gives way, and is drawn anew below it.
+
+    Not by the console of that line: a signal may come while it has its locks.
+    """
+    console = side()
+    live = console.is_terminal and not console.is_dumb_terminal
+    clear = Control(ControlType.CARRIAGE_RETURN, (ControlType.ERASE_IN_LINE, 2))
+    console.print(*([clear] if live else []), text)
+
+
 def warn(text: str, bad: bool = False) -> None:
     """A line on stderr; what is `bad` in red."""
-    side().print(Text.assemble(("warning: ", "bold red" if bad else "bold yellow"), text))
+    aside(Text.assemble(("warning: ", "bold red" if bad else "bold yellow"), text))
 
 
 @contextmanager

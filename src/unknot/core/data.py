@@ -538,11 +538,16 @@ def _whole(values: Tensor) -> bool:
     return values.untyped_storage().nbytes() == size and not is_mapped(values)
 
 
+def is_name(called: object) -> bool:
+    """Whether a client can be called so: a text in one line, without spaces around it."""
+    return isinstance(called, str) and called.isprintable() and called.strip() == called != ""
+
+
 def checked_names(names: Mapping[int, str]) -> dict[int, str]:
     """Names by number: texts in one line, written in one way, and no two alike."""
     found: dict[int, str] = {}
     for client, called in names.items():
-        if not isinstance(called, str) or not called.isprintable() or called.strip() != called or not called:
+        if not is_name(called):
             raise DataError(
                 f"the name of client {client} must be a text in one line that neither begins nor ends with "
                 f"a space, not {called!r}"

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from unknot.core.data import FederatedData
+from unknot.core.data import FederatedData, is_name
 from unknot.core.errors import ConfigError, DataError, nearest
 from unknot.data.files import read_npz, unreadable
 from unknot.data.own import clients
@@ -61,6 +61,11 @@ def folder(
         raise DataError(f"{place}: expected a file a client, {' or '.join(ENDINGS)}; found none")
     names: dict[str, Path] = {}
     for file in theirs:
+        if not is_name(file.stem):
+            raise DataError(
+                f"{str(file)!r}: a client is called as its file is, and a name is one line that neither "
+                f"begins nor ends with a space, unlike {file.stem!r}: rename the file"
+            )
         if file.stem in names:
             twins = f"{names[file.stem].name} and {file.name}"
             raise DataError(f"{place}: {twins} are of one client, {file.stem!r}; leave one of them")

@@ -22,6 +22,8 @@ STILL_READ = (
     "next checkpoint, end or resumption of the run"
 )
 """Of an erasure whose old pages lie beside the database for a while."""
+STATE, ANY = 15, 10_000
+"""Columns: for a run's state where there are few of them, and as many as it takes."""
 FEW = 12
 """So many clients of a lineage are named."""
 
@@ -39,27 +41,35 @@ class _Listed:
         self._wrong = [one for one in runs if "error" in one]
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        for found in (self._table(), self._table(STATE)):
+            if found.__rich_measure__(console, options.update_width(ANY)).maximum <= options.max_width:
+                yield found
+                break
+        else:
+            for one in self._runs:
+                method, state, rounds, requests, kept, much = self._cells(one)
+                yield Text(one["folder"], style="bold", no_wrap=True, overflow="ignore")
+                asked, last = f"requests {requests}", f"kept {kept}"  # in another line: no date is cut
+                for told in ((method, state, f"{rounds} rounds", asked), (last, much)):
+                    yield Padding(Text(", ").join(Text.assemble(cell) for cell in told), (0, 0, 0, 2))
+        yield from (Text(f"{one['folder']}: {one['error']}", style="red") for one in self._wrong)
+        for one in self._runs:
+            yield from (Text.assemble(f"{one['folder']}: its log is ", told) for told in _damaged(one))
+
+    def _table(self, state: int | None = None) -> Table:
+        """All in one; what is said of their state within so many letters a line."""
         found = Table(box=None, pad_edge=False)
-        found.add_column("run", no_wrap=True)
-        for name in ("method", "state", "rounds", "requests", "last kept", "size"):
-            found.add_column(name)
+        for name in ("run", "method", "state", "rounds", "requests", "last kept", "size"):
+            found.add_column(name, max_width=state if name == "state" else None)
         for one in self._runs:
             found.add_row(Text(one["folder"]), *self._cells(one))
         for one in self._wrong:
             found.add_row(Text(one["folder"]), "", Text("cannot be read", style="red"))
-        if found.__rich_measure__(console, options).minimum <= options.max_width:
-            yield found
-        else:
-            for one in self._runs:
-                method, state, rounds, requests, kept, much = self._cells(one)
-                told = (method, state, f"{rounds} rounds", f"requests {requests}", f"kept {kept}", much)
-                yield Text(one["folder"], style="bold", no_wrap=True, overflow="ignore")
-                yield Padding(Text(", ").join(Text.assemble(cell) for cell in told), (0, 0, 0, 2))
-        yield from (Text(f"{one['folder']}: {one['error']}", style="red") for one in self._wrong)
+        return found
 
     def _cells(self, one: Record) -> tuple[Text, ...]:
         state = Text(_word(one), style=STYLES.get(one["state"], ""))
-        rest = (f"{one['rounds']:,}", _asked(one), when(one["kept"]), size(_all(one)))
+        rest = (f"{one['rounds']:,}", _asked(one), when(one["kept"], "minutes"), size(_all(one)))
         return (Text(one["method"]), state, *map(Text, rest))
 
 
@@ -84,6 +94,7 @@ def sheet(run: Record) -> RenderableType:
         row("erased", *map(_erased, run["erased"]), *_stays(run["erased"]))
     sizes = {what: count for what, count in run["sizes"].items() if what != "keys" or not _keyless(run)}
     row("kept", ", ".join(_kept(run, what, count) for what, count in sizes.items()), *_keyless(run))
+    row("log", *(_damaged(run) or [Text("whole: every entry fits the one before it")]))
     return rows
 
 
@@ -93,27 +104,34 @@ def standing(run: Record) -> str:
     return f"{_word(run)}, {rounds}, simulated {run['time']:.1f} s, requests {_asked(run)}"
 
 
-def when(at: str | None) -> str:
+def when(at: str | None, to: str = "seconds") -> str:
     """A moment in the reader's own time, with how far that is from UTC."""
     if at is None:
         return "never"
     try:
-        return datetime.fromisoformat(at).astimezone().isoformat(" ", "seconds")
+        return datetime.fromisoformat(at).astimezone().isoformat(" ", to)
     except ValueError:
         return at
 
 
 def _word(run: Record) -> str:
-    """``running``; ``pausing`` until it is ``paused``; ``finished``, and who holds it or what waits then."""
+    """``running``; ``pausing`` until it is ``paused``; else who still holds it, and what waits."""
     if run["paused"] or run["pausing"]:
         return "paused" if run["paused"] else "pausing"
-    if run["state"] != "finished":
-        return str(run["state"])
+    if run["state"] == "running":
+        return "running"
     many, held = len(_waiting(run)), run["holder"]
-    parts = ["finished"]
-    parts += [f"held by process {held['pid']}"] if held else []
+    parts = [run["state"]]
+    if held:
+        pid = held["pid"]
+        parts.append(f"process {pid} writes its results" if _by_command(run) else f"held by process {pid}")
     parts += [f"{counted(many, 'request')} {'waits' if many == 1 else 'wait'}"] if many else []
     return ", ".join(parts)
+
+
+def _by_command(run: Record) -> bool:
+    """Whether a run is one of the command line: who holds it when it is over is about to end."""
+    return str(run["again"]).startswith("unknot ")
 
 
 def _waiting(run: Record) -> list[Record]:
@@ -130,6 +148,8 @@ def _state(run: Record) -> list[str | Text]:
         return [f"{word}{paused} ({standing} when last kept)", f"by process {who['pid']} on {who['host']}"]
     if state == "finished" and not _waiting(run):
         return [f"{word} ({run['stopped']}): {standing}"]
+    if who is not None and _by_command(run):
+        return [f"{word}: {standing}", f"to go on, once process {who['pid']} has ended: {run['again']}"]
     if who is not None:
         return [
             f"{word}: {standing}",
@@ -151,6 +171,13 @@ def _keyless(run: Record) -> list[Text]:
         f"keys missing: {run['folder']}/keys is not there, so that no name can be read, and the run cannot "
     )
     return [Text(f"{told}be gone on with: take it from its backup", style="red")]
+
+
+def _damaged(run: Record) -> list[Text]:
+    """What is said where the log does not fit together: all above may be untrue then."""
+    if run["log"] in (None, "whole"):
+        return []
+    return [Text(f"not whole, so that nothing above is certain: {run['log']}", style="red")]
 
 
 def _asked(run: Record) -> str:

@@ -200,7 +200,7 @@ def stays(erased: Mapping[str, Any], each: object = None, label: Label = numbere
         found += [
             "an erased client's number, when it was erased, and who asked: so that it stays erased (log, "
             "requests, checkpoint, keys, results)",
-            "when it was at work, in which lane, and how long, which tells about how many samples it had "
+            "when it was at work, in which cluster, and how long, which tells about how many samples it had "
             "(log, results)",
             "figures of the rounds that it was part of: mean training loss, costs, scores (log, results)",
             "what all data was like when the run was begun: samples in all, names of classes and of columns "

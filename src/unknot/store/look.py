@@ -9,7 +9,7 @@ import os
 import stat
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -42,6 +42,7 @@ from unknot.store.wanted import Wanted, of_file, of_inbox, refusal_in
 from unknot.store.words import PAUSED, PAUSING, WORDS, heard_since, standing
 
 RUNNING, STOPPED, FINISHED = "running", "stopped", "finished"
+WHOLE = "whole"
 RARE = ("resumed", "stopped", "erased", EMPTIED, "ended", "refused")
 """Entries of the log of which there are few."""
 TRIES = 3
@@ -89,6 +90,8 @@ class Look:
     """What is kept, in bytes."""
     resumed: int = 0
     """How often it was gone on with, and took a step that was kept: to refuse a request is none."""
+    log: str | None = None
+    """"whole" where every entry of the log fits the one before it, else what is wrong; None: not looked."""
 
     @property
     def idle(self) -> bool:
@@ -107,8 +110,12 @@ class Look:
         return [one for one in asked if one.state not in (SERVED, REFUSED)]
 
 
-def look(folder: str | Path, keys: str | Path | None = None, *, for_people: bool = True) -> Look:
+def look(
+    folder: str | Path, keys: str | Path | None = None, *, for_people: bool = True, through: bool = False
+) -> Look:
     """All that can be said of a run without running it; names where there are `keys` to open them.
+
+    The whole log is gone `through` on demand: what is wrong there is told, and not raised.
 
     `for_people` they are as they are typed into a command, and steer no terminal; else as they are. Its last
     checkpoint may be gone before it is read, where a process goes on with the run: then again.
@@ -118,7 +125,7 @@ def look(folder: str | Path, keys: str | Path | None = None, *, for_people: bool
             found = _look(folder, keys, shown_names if for_people else client_names)
             if not found.model_unknown or found.holder is None:
                 break
-        return found
+        return replace(found, log=_log(folder)) if through else found
     except UnknotError:
         raise
     except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
@@ -192,6 +199,16 @@ def _look(
         sizes=sizes(folder, keys),
         resumed=sum(before != after for before, after in pairwise(steps)),
     )
+
+
+def _log(folder: str | Path) -> str:
+    """Whether the log of a run fits together: ``whole``, or what is wrong."""
+    try:
+        with Database.open(database(folder), readonly=True) as db:
+            db.verify()
+    except StoreError as error:
+        return one_line(error)
+    return WHOLE
 
 
 def serves_at(folder: Path, named: Named | None) -> Serves:

@@ -70,6 +70,14 @@ def number_of(folder: str | Path, who: str, keys: str | Path | None = None) -> i
     digits = who.removeprefix("#")
     if digits.isascii() and digits.isdigit() and len(digits) < 19 and (who != digits or not named):
         number = int(digits)
+        if any(one_way(name) == one_way(who) for client, name in names.items() if client != number):
+            other = (
+                f"is {typed(one_line(names[number]))!r}" if number in names else "was erased, or never there"
+            )
+            raise RequestError(
+                f"{who!r} may be either of two clients of {folder}: who is called so is {typed(who)!r}, who "
+                f"has number {number} {other}: name the one that you mean so"
+            )
         if number in gone:
             raise AlreadyErased(f"client {number} was erased from {folder}: there is nothing left of it")
         if not there or number in there:

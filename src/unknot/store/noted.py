@@ -17,6 +17,8 @@ from unknot.store.rows import Entry, is_count
 from unknot.store.shown import one_line
 
 DATABASE, KEYS = "run.db", "keys"
+BESIDE = (KEYS, "state", "weights")
+"""What lies beside the database of a run, and in no folder of results alone."""
 RECORD = "record.json"
 """What every run leaves at its end, kept or not."""
 EMPTIED = "emptied"
@@ -28,6 +30,11 @@ def database(folder: str | Path) -> Path:
     path = Path(folder) / DATABASE
     if os.path.lexists(path):
         return path
+    if left := [name for name in BESIDE if os.path.lexists(Path(folder) / name)]:
+        raise StoreError(
+            f"{path} is missing, though other parts of a run are there ({', '.join(left)}): take it from a "
+            "backup; if no run was kept there, name another folder"
+        )
     if (Path(folder) / RECORD).exists():
         raise StoreError(
             f"{folder} holds results, but no run was kept there (--no-keep): name another folder"
@@ -93,6 +100,21 @@ def over_in(db: Database) -> bool:
         and ended is not None
         and ended.number > last.number
         and bool(read_named(last.body).stopped)
+    )
+
+
+def of_command(again: str) -> bool:
+    """Whether a run is one of the command line, by how it is gone on with: no notebook holds it then."""
+    return again.startswith("unknot ")
+
+
+def held_idle(pid: int, folder: str | Path, again: str) -> str:
+    """What is said of a run that is over and still held: a command is at its end, a notebook may stay."""
+    if of_command(again):
+        return f"process {pid} has come to the end of {folder}, and writes its results: try again in a moment"
+    return (
+        f"process {pid} holds {folder} and is idle, for the run is over: if it is about to end, try again in "
+        "a moment; else go on with it there (fed.run or fed.resume), or let go of it (fed.keeper.close())"
     )
 
 

@@ -6,7 +6,8 @@ models that several clients shaped lie in the open there, and the run would trai
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from unknot.core.errors import StoreError
@@ -17,7 +18,9 @@ from unknot.store.erasing import scrubbing_of
 from unknot.store.folder import RunFolder
 from unknot.store.inbox import leave, told_of
 from unknot.store.keyring import Keyring
+from unknot.store.noted import begun_in
 from unknot.store.rows import TAKEN, WAITING
+from unknot.store.sealed import MARKS
 
 if TYPE_CHECKING:
     from unknot.federation import Federation
@@ -32,6 +35,25 @@ def unknown(db: Database, keyring: Keyring) -> frozenset[int]:
     return keyring.gone - {client for one in told for client in one.whole}
 
 
+def check_named(db: Database, keyring: Keyring, folder: str | Path) -> None:
+    """Refuse what nobody could serve: a run of a file reads data by name, and names went with the keys."""
+    late = unknown(db, keyring)
+    if late & db.client_names().keys() and isinstance(begun_in(db, folder)[0].get("table"), Mapping):
+        raise StoreError(_refused(folder, late))
+
+
+def _refused(folder: str | Path, late: Collection[int], why: str = "") -> str:
+    return (
+        f"{_older(folder, late)}, and without the keys that were destroyed then it cannot be gone on with"
+        f"{why}. Put a copy from after that erasure there, or begin the run anew, without the data of "
+        f"{listed(late)}"
+    )
+
+
+def _older(folder: str | Path, late: Collection[int]) -> str:
+    return f"{folder} is older than its keys: it knows nothing of the erasure of {listed(late)}"
+
+
 def go_on(
     place: RunFolder, fed: Federation, late: Collection[int], restore: Callable[[Federation], None]
 ) -> None:
@@ -39,19 +61,18 @@ def go_on(
 
     Where the folder cannot be read without the keys that are gone, it is said why, and what to do.
     """
-    who = listed(late)
-    older = f"{place.path} is older than its keys: it knows nothing of the erasure of {who}"
+    older = _older(place.path, late)
     place.said.append(f"{older}, as a copy that was put back does not; it comes again, before anything else")
+    marked = place.db.sealed(MARKS)
+    if any(client in marked and client not in fed.data for client in late):  # not to be given back either
+        raise StoreError(_refused(place.path, late))
     try:
         restore(fed)
         newest = place.db.last("checkpoint")
         if newest is None or read_named(newest.body).step != fed.steps:
             raise StoreError("; ".join(["its last checkpoint cannot be read", *place.said[1:]]))
     except StoreError as error:
-        raise StoreError(
-            f"{older}, and without the keys that were destroyed then it cannot be gone on with ({error}). "
-            f"Put a copy from after that erasure there, or begin the run anew, without the data of {who}"
-        ) from None
+        raise StoreError(_refused(place.path, late, f" ({error})")) from None
     asked = {
         client
         for one in place.db.asked()

@@ -51,9 +51,10 @@ def own_keyring(db: Database, folder: str | Path, keys: str | Path | None = None
     found, mark = Keyring(path), noted.get("mark")
     if found.mark != mark:
         known = mark[:16].hex() if isinstance(mark, bytes) else "none"
+        own = apart or "name its own with --keys, or put them back from their backup"
         raise StoreError(
-            f"{path} has the keys of another run (mark {found.mark.hex()}), not those of {folder} (mark "
-            f"{known}); {apart or 'name its own with --keys, or put them back from their backup'}"
+            f"{path} has the keys of another run, not those of {folder}: the marks that a run and its keys "
+            f"share are {found.mark.hex()} and {known}; {own}"
         )
     old = {c for written, clients in renewed if found.written < written for c in clients if found.holds(c)}
     if old:

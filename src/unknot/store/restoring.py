@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -12,10 +13,11 @@ from unknot.federation import form
 from unknot.federation.asked import Ids
 from unknot.federation.describe import describe
 from unknot.store import sealed
-from unknot.store.checkpoint import Checkpoint, Named, check_marks
+from unknot.store.checkpoint import STATE, Checkpoint, Named, check_marks
 from unknot.store.compare import check_model, check_setup, differences, lost_end, lost_requests
 from unknot.store.database import Database
 from unknot.store.entries import read_named
+from unknot.store.files import inside
 from unknot.store.folder import RunFolder, nothing_kept
 from unknot.store.inbox import told_of
 from unknot.store.noted import DATABASE, removed_in
@@ -26,6 +28,9 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from unknot.federation import Federation
+
+KEPT = 2
+"""So many checkpoints are in a folder: the last ones."""
 
 
 @dataclass(frozen=True)
@@ -99,7 +104,13 @@ def _last_whole(
             return named, found, {digest: place.vault.get(digest) for digest in found.tensors}, troubles
         except StoreError as error:
             troubles.append(str(error))
-    raise StoreError(f"no checkpoint of {place.path} can be read: {'; '.join([*said[:1], *troubles[:3]])}")
+    state, last = place.path / STATE, checkpoints[: -KEPT - 1 : -1]  # of all before, the log has names alone
+    gone = [named for named in last if not os.path.lexists(inside(state, f"{named.state}.state"))]
+    told = [why for named, why in zip(last, troubles, strict=False) if named not in gone]
+    if gone:
+        names = " and ".join(f"{named.state[:8]}….state" for named in gone)
+        told.append(f"{names} {'are' if len(gone) > 1 else 'is'} not in {state}: take state/ from a backup")
+    raise StoreError(f"no checkpoint of {place.path} can be read: {'; '.join([*said[:1], *told])}")
 
 
 def _asked_and_partly(db: Database) -> tuple[set[int], set[int]]:

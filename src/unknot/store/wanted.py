@@ -69,13 +69,13 @@ def of_inbox(
 ) -> Wanted:
     """A request, and what became of it; `kind` is why it was refused, where there is no key to read more."""
     told, reason = told_of(asked) if asked.kind in REQUESTS else ([], b"")
-    what = asked.kind
+    what = "resume" if asked.kind == "go" else asked.kind  # as it was typed
     if told:
 
         def label(client: int) -> str:
             return names.get(client, f"client {client}")
 
-        made = Erase(tuple(Target(*one) for one in told), Moment()) if what == "erase" else None
+        made = Erase(tuple(Target(*one) for one in told), Moment()) if asked.kind == "erase" else None
         what = made.told(label) if made else Join(tuple(c for c, _ in told), Moment()).told(label)
     elif asked.kind in REQUESTS:
         what = f"{asked.kind} …"
