@@ -12,7 +12,7 @@ from kept_commands import call, shown
 
 import unknot
 from unknot.core.errors import StoreError
-from unknot.store.naming import begun
+from unknot.store.noted import begun
 
 pytest.importorskip("cryptography")
 
