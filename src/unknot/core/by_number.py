@@ -47,7 +47,10 @@ class Numbers:
         ``1``, or ``conv2d`` the name ``2``.
         """
         told = one_way(text)
-        return any(_has(told, name) or _has(_humps(told), _humps(name)) for name in self._exact)
+        plain, humped = told.casefold(), _humps(told).casefold()  # once: there may be thousands of names
+        return any(
+            _has(plain, name.casefold()) or _has(humped, _humps(name).casefold()) for name in self._exact
+        )
 
 
 def by_number(value: object, numbers: Numbers) -> object:
@@ -109,9 +112,8 @@ def _humps(text: str) -> str:
     return "".join(f"\0{one}" if one.isupper() and before.islower() else one for before, one in pairs)
 
 
-def _has(text: str, name: str) -> bool:
-    """Whether a text has a name, in any capitals, between other signs than its first and last one are."""
-    there, wanted = text.casefold(), name.casefold()
+def _has(there: str, wanted: str) -> bool:
+    """Whether a text has a name between other signs than its first and last one are."""
     if not wanted or wanted not in there:
         return False
     letter, digit, nothing = r"[^\W\d_]", r"\d", r"(?!)"

@@ -126,8 +126,8 @@ class Serving(View):
         if not waiting.idle:
             touched = [lane for lane in waiting.touched if lane in self.lanes.values()]
             known = tuple(target for target in targets if target.client in waiting.members)
-            request = replace(waiting.left, targets=known or targets)
-            waiting.purged += repair(self.state, self.work.method, request, touched, self.restart)
+            asked = replace(waiting.left, targets=known or targets)
+            waiting.purged += repair(self.state, self.work.method, asked, touched, self.restart)
         return tuple(target.client for target in targets)
 
     def _say_farewell(self, waiting: Waiting, request: Erase) -> None:
