@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cached_property
 
 from unknot.core.ids import one_way
 
@@ -47,10 +48,12 @@ class Numbers:
         ``1``, or ``conv2d`` the name ``2``.
         """
         told = one_way(text)
-        plain, humped = told.casefold(), _humps(told).casefold()  # once: there may be thousands of names
-        return any(
-            _has(plain, name.casefold()) or _has(humped, _humps(name).casefold()) for name in self._exact
-        )
+        plain, humped = told.casefold(), _humps(told).casefold()
+        return any(_has(plain, name) or _has(humped, parted) for name, parted in self._looked_for)
+
+    @cached_property
+    def _looked_for(self) -> list[tuple[str, str]]:
+        return [(name.casefold(), _humps(name).casefold()) for name in self._exact]
 
 
 def by_number(value: object, numbers: Numbers) -> object:
