@@ -167,3 +167,50 @@ def test_a_method_that_fails_to_forget_may_be_asked_again():
     with pytest.raises(RuntimeError, match="a bad day"):
         fed.run(5, requests=REQUESTS)
     assert fed.resume().model.equal(toy_federation(RFS()).run(5, requests=REQUESTS).model)
+
+
+class Catching(RFS):
+    """Something fails within it, and it goes on all the same."""
+
+    state = None
+
+    def forget(self, desk, request, touched):
+        try:
+            with type(self).state.midst():
+                raise ValueError("caught")
+        except ValueError:
+            super().forget(desk, request, touched)
+
+
+def test_what_a_method_caught_itself_is_no_later_steps_end():
+    def fail():
+        raise UnknotError("out of order")
+
+    fed = toy_federation(Catching(), engine=Pressing(fail, at=4))
+    Catching.state = fed.state
+    with pytest.raises(UnknotError, match="out of order"):
+        fed.run(5, requests=REQUESTS)
+    assert fed.resume().model.equal(toy_federation(RFS()).run(5, requests=REQUESTS).model)
+
+
+class Spoilt(RFS):
+    """The first time it leaves a model that has what it was to forget, and rounds that nobody trained."""
+
+    tried = False
+
+    def forget(self, desk, request, touched):
+        if type(self).tried:
+            return super().forget(desk, request, touched)
+        type(self).tried = True
+        for lane in touched:
+            lane.rounds += 7
+        return None
+
+
+def test_what_a_method_left_that_failed_the_check_is_put_back_before_it_is_asked_again():
+    fed = toy_federation(Spoilt())
+    with pytest.raises(UnknotError, match=r"after .* forgot"):
+        fed.run(5, requests=REQUESTS)
+    again, whole = fed.resume(), toy_federation(RFS()).run(5, requests=REQUESTS)
+    assert again.model.equal(whole.model)
+    assert len(again.rounds) == len(whole.rounds)

@@ -49,3 +49,42 @@ def test_what_is_in_memory_is_not_gone_on_from_and_what_is_in_the_folder_is(tmp_
     assert len(history.rounds) == len(whole.history.rounds)
     again.keeper.close()
     whole.keeper.close()
+
+
+class Forgetful(unknot.RFS):
+    """Retraining that fails to forget, as long as it is to."""
+
+    def forget(self, desk, request, touched):
+        if BadDays.at:
+            raise RuntimeError("a bad day")
+        super().forget(desk, request, touched)
+
+
+@pytest.mark.parametrize("what", [1, {1: [0, 3]}])
+def test_a_method_that_failed_to_forget_is_asked_again_from_the_folder_and_not_from_memory(
+    tmp_path, monkeypatch, what
+):
+    """A second try in one process would be kept with data that is gone and a model that has it."""
+
+    def built(name):
+        return unknot.simulate("mlp", DATA, Forgetful(), store=tmp_path / name)
+
+    requests = [unknot.erase(what, round=2)]
+    whole = built("whole")
+    whole.run(4, requests=requests)
+    monkeypatch.setattr(BadDays, "at", 1)
+    fed = built("run")
+    with pytest.raises(RuntimeError, match="a bad day"):
+        fed.run(4, requests=requests)
+    for _ in range(2):
+        with pytest.raises(unknot.UnknotError, match="broken off in its middle"):
+            fed.resume()
+    fed.keeper.close()
+    monkeypatch.setattr(BadDays, "at", None)
+    again = built("run")
+    history = again.resume()
+    assert [one.kind for one in history.served] == ["erase"]
+    assert history.model.digest() == whole.model.digest()
+    assert history.rounds[-1].costs == whole.history.rounds[-1].costs
+    again.keeper.close()
+    whole.keeper.close()

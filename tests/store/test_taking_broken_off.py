@@ -3,7 +3,7 @@
 import pytest
 from kept_runs import build
 
-from unknot.core.errors import StoreError
+from unknot.core.errors import RequestError, StoreError
 from unknot.core.requests import erase, join
 from unknot.store import Database, erasing
 from unknot.store.keeper import RunKeeper
@@ -95,11 +95,13 @@ def test_a_ticket_is_closed_when_the_disk_is_clean_at_last(kept, monkeypatch):
     assert ticket.wait(0)
 
 
-def test_a_number_is_a_number_whoever_is_called_so(tmp_path):
+def test_a_number_is_nobodys_name_and_refused_where_it_is_anothers(tmp_path):
     fed = build(data=build().data.replaced(names={c: f"#{c + 1}" for c in range(8)}))
     RunKeeper.create(fed, tmp_path / "run")
     fed.run(1)
-    assert [number_of(tmp_path / "run", who) for who in ("#1", "##1")] == [1, 0]
+    assert [number_of(tmp_path / "run", who) for who in ("#0", "##1")] == [0, 0]
+    with pytest.raises(RequestError, match="##1"):
+        number_of(tmp_path / "run", "#1")
     fed.keeper.close()
 
 

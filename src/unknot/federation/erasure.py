@@ -105,14 +105,13 @@ def repair(
             begin_anew(state, method, start)
             touched = list(state.lanes.values())  # a method may change what comes after a request
         method.forget(state.desk, request, touched)
-    purged = state.memo.purge()
-    for lane in state.lanes.values():
-        for node in lane.nodes.values():
-            state.ledger.check(node.weights, f"keep node {node.name!r} after {method.name} forgot")
-        for flight in lane.flights:
-            for job in flight.jobs:
-                state.ledger.check(job, f"keep {state.data.label(flight.client)} in flight")
-    return purged
+        for lane in state.lanes.values():
+            for node in lane.nodes.values():
+                state.ledger.check(node.weights, f"keep node {node.name!r} after {method.name} forgot")
+            for flight in lane.flights:
+                for job in flight.jobs:
+                    state.ledger.check(job, f"keep {state.data.label(flight.client)} in flight")
+    return state.memo.purge()
 
 
 def begin_anew(state: State, method: Method, start: Weights) -> None:

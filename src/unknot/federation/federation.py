@@ -8,7 +8,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, Unpack
 
@@ -336,6 +336,7 @@ class Federation(View):
         started = time.perf_counter() if self._since is None else self._since
         self._take_in()
         rounds, served = len(history.rounds), len(history.served)
+        self.state.whole = True  # a method may have caught what failed in the last one
         try:
             with no_garbage_search():
                 stint.stopped = self._turn(history, stint)
@@ -343,7 +344,7 @@ class Federation(View):
                 self._conclude(history, stint)
                 stint.answered = self._since is None  # who makes the steps sees that it was the last
             self.steps += 1
-        except Exception:  # of an engine, or of a method that forgets, what was before is there still
+        except Exception:  # of an engine that trains, or a method that forgets: what was before may be there
             self._broken = not self.state.whole
             raise
         except BaseException:
@@ -371,10 +372,12 @@ class Federation(View):
     def _check_whole(self) -> None:
         """Refuse to go on from the middle of a step."""
         if self._broken:
-            where = ", which goes on from its folder" if self.keeper else ""
+            how = "build the federation again"
+            if self.keeper is not None:
+                how = f"call fed.keeper.close() and {how}, which goes on from its folder"
             raise UnknotError(
                 "the last step was broken off in its middle, and what is in memory is neither what was before"
-                f" it nor what comes after: build the federation again{where}"
+                f" it nor what comes after: {how}"
             )
 
     def _take_in(self) -> None:
@@ -409,7 +412,9 @@ class Federation(View):
         if (due := self.serving.inbox.next_due(self.state, stint.goals)) is not None:
             if self.keeper is not None and isinstance(due[0].request, Erase):
                 self.keeper.erasing(self, due[0].request)
-            self._serve_due(*due, history)
+            # What is kept is gone on with from its folder: what a try that failed has taken is not there.
+            with self.state.midst() if self.keeper is not None else nullcontext():
+                self._serve_due(*due, history)
             return ""
         return advance(self.work, self.serving.inbox, stint, history)
 
