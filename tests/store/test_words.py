@@ -16,6 +16,7 @@ from unknot.store.keeper import RunKeeper
 from unknot.store.keyring import Keyring
 from unknot.store.look import look
 from unknot.store.noted import DATABASE, KEYS
+from unknot.store.words import rests
 from unknot.unlearn import RFS
 
 pytestmark = pytest.mark.usefixtures("in_time")
@@ -99,6 +100,24 @@ def test_every_order_of_three_words_ends_as_said_one_after_the_other(tmp_path, m
     assert (end, after in ("", "pausing")) == (expected, True)
     late = words[len(before) + 1 :]  # said to a process that has stopped: waits for nobody
     assert (after == "pausing") == (late[-1:] == ("pause",))
+
+
+def test_a_paused_run_rests_until_a_word_other_than_pause_waits(tmp_path, monkeypatch):
+    folder, seen, left = tmp_path / "run", [], ["pause", "pause", "go"]
+    fed = build()
+    keeper = RunKeeper.create(fed, folder)
+    say(folder, "pause")
+
+    def sleep(seconds):
+        while left:
+            say(folder, left.pop(0))
+            with Database.open(folder / DATABASE, readonly=True) as db:
+                seen.append(rests(db))
+
+    monkeypatch.setattr(post.time, "sleep", sleep)
+    fed.run(2)
+    keeper.close()
+    assert seen == [True, True, False]
 
 
 def test_requests_that_came_around_a_pause_are_served_in_their_order(tmp_path, monkeypatch):

@@ -19,8 +19,8 @@ def standing_of(db: Database) -> str:
 
 
 def rests(db: Database) -> bool:
-    """Whether a run that is held is paused, and no word waits that would change it."""
-    return standing_of(db) == PAUSED and not any(one.kind in WORDS for one in db.waiting())
+    """Whether a run that is held is paused, and no word waits that would change it: another pause does not."""
+    return standing_of(db) == PAUSED and not any(one.kind in ("go", "stop") for one in db.waiting())
 
 
 def heard_since(db: Database, entry: int) -> set[int]:
