@@ -4,8 +4,10 @@ Into ``docs/results/README.md`` a table a paper of what was run. Into ``docs/rep
 became of its claims, between the comments that name it; and every figure in the text that a comment
 behind it gives a source: ``83.7<!--exact-table1 mnist mmt first-->`` is the mean of that
 measure of that line in that panel of that page. Fields of what followed a request are named with its
-number, ``after.0.before``; a single seed's as ``by_seed.end.0``. Figures of the paper have ``<!--paper-->``,
-settings ``<!--set-->``.
+number, ``after.0.before``; a single seed's as ``by_seed.end.0``. Published figures are those beside the
+page's own, ``<!--paper knot-fig6a shakespeare knot-->``, or ``<!--paper-->`` where no page has them; settings
+are a panel's target or its request's moment, ``<!--set knot-fig4 mnist target.0-->`` or ``request``, or the
+bound of a page's claims, ``<!--set incentive-fig4d within-->``.
 """
 
 from __future__ import annotations
@@ -84,7 +86,10 @@ def _run(asked: checking.Asked) -> str:
 
 def figure(source: str) -> float:
     """The value that a comment names."""
-    name, panel, line, field = source.split()
+    first, *rest = source.split()
+    if first in ("set", "paper"):
+        return (_setting if first == "set" else _published)(*rest)
+    name, (panel, line, field) = first, rest
     found = _named(_named(shown(name)["panels"], panel)["lines"], line)
     choices = found.get("choices", {})  # games have neither
     value: Any = found.get("measures", {}).get(field) or choices.get(field)
@@ -99,6 +104,28 @@ def figure(source: str) -> float:
     return float(value) * (100 if percent and quality else 1)
 
 
+def _setting(name: str, *where: str) -> float:
+    """A panel's target or the moment of its first request; within how many points claims call it the same."""
+    if where == ("within",):
+        bounds = {one for claim in shown(name)["verdicts"] for one in WITHIN.findall(claim["says"])}
+        (bound,) = bounds
+        return float(bound)
+    panel, (kind, *place) = _named(shown(name)["panels"], where[0]), where[1].split(".")
+    if kind == "request":
+        (moment,) = {line["after"][0]["time"] for line in panel["lines"] if line["seeds"]}
+        return float(moment)
+    if kind != "target":
+        raise LookupError(f"a setting is request, target.0 or within, not {kind}")
+    return float(panel["thresholds"][int(*place)]) * (100 if panel["metric"] == "accuracy" else 1)
+
+
+def _published(name: str, panel: str, line: str) -> float:
+    """The number in what a page shows as published beside a line of its own."""
+    (number,) = re.findall(r"\d[\d.]*", _named(shown(name)["panels"], panel)["published"][line])
+    return float(number)
+
+
+WITHIN = re.compile(r"within (\d+) points")
 QUALITIES = ("first", "recovering", "end", "final", "before", "rise", "aggregated")
 
 
@@ -114,7 +141,7 @@ def refreshed(text: str) -> str:
 
     def put(found: re.Match[str]) -> str:
         number, source = found["number"], found["source"].strip()
-        if source in ("paper", "set"):
+        if source == "paper":
             return found[0]
         digits = len(number.partition(".")[2])
         return f"{figure(source):,.{digits}f}<!--{found['source']}-->"

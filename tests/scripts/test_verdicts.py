@@ -22,6 +22,25 @@ def test_every_figure_in_the_text_is_that_of_its_record():
     assert len(verdicts.FIGURE.findall(PAGE)) > 20
 
 
+@pytest.mark.parametrize(
+    ("source", "is_so"),
+    [
+        ("set knot-fig4 mnist target.0", "90"),
+        ("set knot-fig4 mnist request", "140"),
+        ("set incentive-fig4d within", "3"),
+        ("paper knot-table2 cifar10 federaser", "2"),
+    ],
+)
+def test_settings_and_published_figures_in_the_text_are_the_pages_own(source, is_so):
+    assert f"<!--{source}-->" in PAGE
+    assert verdicts.refreshed(f"7<!--{source}-->") == f"{is_so}<!--{source}-->"
+
+
+def test_hardly_any_published_figure_is_on_no_page():
+    assert len(re.findall("<!--paper-->", PAGE)) <= 2
+    assert "<!--set-->" not in PAGE
+
+
 def test_no_figure_of_what_was_found_comes_without_its_record():
     assert verdicts.unsourced(PAGE) == []
 

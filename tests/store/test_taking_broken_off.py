@@ -102,6 +102,9 @@ def test_a_number_is_nobodys_name_and_refused_where_it_is_anothers(tmp_path):
     assert [number_of(tmp_path / "run", who) for who in ("#0", "##1")] == [0, 0]
     with pytest.raises(RequestError, match="##1"):
         number_of(tmp_path / "run", "#1")
+    for who in ("#00", "#01", "#08"):
+        with pytest.raises(RequestError, match=f"there is no client '{who}'"):
+            number_of(tmp_path / "run", who)
     fed.keeper.close()
 
 

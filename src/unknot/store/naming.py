@@ -68,7 +68,7 @@ def number_of(folder: str | Path, who: str, keys: str | Path | None = None) -> i
         if one_way(typed(name)) == one_way(who):
             return client
     digits = who.removeprefix("#")
-    if digits.isascii() and digits.isdigit() and len(digits) < 19 and (who != digits or not named):
+    if is_number(digits) and (who != digits or not named):
         number = int(digits)
         if any(one_way(name) == one_way(who) for client, name in names.items() if client != number):
             other = (
@@ -90,10 +90,15 @@ def number_of(folder: str | Path, who: str, keys: str | Path | None = None) -> i
             f"who {who!r} is in {folder} cannot be said, for names are sealed: add --keys FILE, or give the "
             "number that the client has in this run, written '#N'"
         )
-    more = f"; a number is written '#{digits}'" if digits.isascii() and digits.isdigit() else ""
+    more = f"; a number is written '#{digits}'" if is_number(digits) else ""
     if who.startswith("#"):
         more = "; a name that begins with '#' is written with one more '#' in front"
     raise RequestError(
         f"there is no client {who!r} in {folder} (never there, or erased: names of erased clients are not "
         f"kept){more}.{nearest(who, (typed(one_line(name)) for name in names.values()))}"
     )
+
+
+def is_number(text: str) -> bool:
+    """Whether it is a number as one is written: ``00`` is none, for somebody may be called so."""
+    return text.isascii() and text.isdigit() and len(text) < 19 and text == str(int(text))

@@ -19,7 +19,7 @@ def standing_of(db: Database) -> str:
 
 
 def rests(db: Database) -> bool:
-    """Whether a run that is held is paused, and no word waits that would change it: another pause does not."""
+    """Whether a run that is held is paused, and no word waits that would change it (a pause would not)."""
     return standing_of(db) == PAUSED and not any(one.kind in ("go", "stop") for one in db.waiting())
 
 

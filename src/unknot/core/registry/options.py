@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import inspect
+import types
 import typing
 import weakref
 from dataclasses import dataclass, field
@@ -75,20 +76,21 @@ def is_function(thing: object) -> bool:
 def _hints(thing: Any) -> tuple[dict[str, Any], set[str]]:
     """What types its parameters have, as far as they can be found out, and which have a value a client."""
     of = thing.func if isinstance(thing, functools.partial) else thing
-    if (known := _KNOWN.get(of) if isinstance(of, type) else None) is not None:
+    lasting = isinstance(of, type | types.FunctionType)
+    if (known := _KNOWN.get(of) if lasting else None) is not None:
         return known
     try:
         marked = typing.get_type_hints(of, include_extras=True)
         found = typing.get_type_hints(of), {name for name, hint in marked.items() if _is_each(hint)}
     except Exception:  # a name that is imported for type checkers alone, say: then nothing is converted
         return {}, set()
-    if isinstance(of, type):
+    if lasting:
         _KNOWN[of] = found
     return found
 
 
-# Of classes: annotations are texts, and to evaluate them is most of what reading a file takes.
-_KNOWN: weakref.WeakKeyDictionary[type, tuple[dict[str, Any], set[str]]] = weakref.WeakKeyDictionary()
+# Annotations are texts, and to evaluate them is most of what reading a file takes.
+_KNOWN: weakref.WeakKeyDictionary[Any, tuple[dict[str, Any], set[str]]] = weakref.WeakKeyDictionary()
 
 
 def _is_each(hint: Any) -> bool:
