@@ -152,3 +152,12 @@ def test_a_request_of_the_file_is_not_over_while_samples_alone_are_erased(file, 
     call("forget", out, "--client", 1, "--samples", ids)
     call("resume", out, "--quiet", code=3)
     assert [one["state"] for one in shown(out)["requests"]] == ["waiting", "served"]
+
+
+def test_of_two_requests_in_the_same_words_the_one_whose_moment_came_is_served(tmp_path):
+    file, out = tmp_path / "f.toml", tmp_path / "run"
+    first, second = ids_of_one(file)
+    timed = SAMPLES.format([first], 0).replace("round = 0", "time = 1e6")
+    file.write_text(FILE + timed + SAMPLES.format([second], 2))
+    call("run", file, "--out", out, "--quiet", code=3)
+    assert of_file(out) == [("waiting", None), ("served", 2)]

@@ -156,3 +156,26 @@ def test_what_was_refused_before_a_crash_is_not_refused_again(tmp_path):
     told = [read_plain(entry.body) for entry in keeper.db.entries(kind="refused")]
     assert told == [{"request": number, "kind": "a member already"}]
     keeper.close()
+
+
+def test_where_the_run_is_over_at_that_moment_what_was_taken_later_is_taken_up_at_once(tmp_path):
+    folder = tmp_path / "run"
+    fed = build()
+    keeper = RunKeeper.create(fed, folder, every=1e9)
+    fed.run(3, requests=[join([7], round=99)])
+    fed.begin(8)
+    fed.step()
+    ask(keeper, join([7]))
+    for _ in range(3):
+        fed.step()
+    keeper.place.close()  # killed
+    with Database.open(folder / "run.db", readonly=True) as db:
+        spoil(folder / "state" / f"{read_named(db.last('checkpoint').body).state}.state")
+    fed = build()
+    keeper = RunKeeper.go_on(fed, folder)
+    assert "what it was asked to do after that" in keeper.said[-1]
+    assert [served.request for served in fed.resume().served] == ["join client 7"]
+    assert 7 in fed.members
+    ask(keeper, erase(1))
+    assert [served.request for served in fed.resume().served] == ["join client 7", "erase client 1"]
+    keeper.close()

@@ -10,7 +10,7 @@ import pytest
 from store_crashes import at_every_point
 
 from unknot.core.errors import StoreError
-from unknot.store import Database
+from unknot.store import Database, access
 
 
 @pytest.fixture
@@ -356,6 +356,25 @@ def test_files_beside_it_that_lead_elsewhere_are_refused(tmp_path, database, suf
     with pytest.raises(StoreError, match=f"run.db{suffix}"):
         Database.open(tmp_path / "run.db")
     assert (tmp_path / "theirs").read_bytes() == b"theirs"
+
+
+@pytest.mark.parametrize("suffix", ["-wal", "-shm"])
+def test_a_file_beside_it_that_is_gone_at_the_second_look_is_no_damage(
+    tmp_path, database, suffix, monkeypatch
+):
+    """SQLite takes them away with the last who has the database open, at any moment."""
+    database.close()
+    beside, there = tmp_path / f"run.db{suffix}", os.path.lexists
+
+    def look(path, alone=False, check=access.check_plain):
+        if path == beside:
+            monkeypatch.setattr(os.path, "lexists", there)
+        check(path, alone)
+
+    monkeypatch.setattr(access, "check_plain", look)
+    for readonly in (True, False):
+        monkeypatch.setattr(os.path, "lexists", lambda path: path == beside or there(path))
+        Database.open(tmp_path / "run.db", readonly).close()
 
 
 def test_an_interrupt_at_any_moment_of_a_transaction_leaves_none_open(database):

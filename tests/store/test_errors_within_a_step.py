@@ -88,3 +88,32 @@ def test_a_method_that_failed_to_forget_is_asked_again_from_the_folder_and_not_f
     assert history.rounds[-1].costs == whole.history.rounds[-1].costs
     again.keeper.close()
     whole.keeper.close()
+
+
+def test_an_engine_that_failed_to_train_is_asked_again_from_the_folder(tmp_path, monkeypatch):
+    """What has been sent out by then is not kept: a request that came before the second try would find it."""
+
+    def built(name):
+        return unknot.simulate("mlp", DATA, unknot.RFS(), pace=unknot.Synchronous(4), store=tmp_path / name)
+
+    whole = built("whole")
+    whole.run(4)
+    fed = built("run")
+    train = type(fed.engine).train
+
+    def fails(engine, jobs, data):
+        monkeypatch.setattr(type(fed.engine), "train", train)
+        raise RuntimeError("out of memory")
+
+    fed.begin(4)
+    fed.step()
+    monkeypatch.setattr(type(fed.engine), "train", fails)
+    with pytest.raises(RuntimeError, match="out of memory"):
+        fed.resume()
+    with pytest.raises(unknot.UnknotError, match=r"broken off in its middle.*goes on from its folder"):
+        fed.resume()
+    fed.keeper.close()
+    again = built("run")
+    assert again.resume().model.digest() == whole.model.digest()
+    again.keeper.close()
+    whole.keeper.close()

@@ -11,6 +11,7 @@ from unknot.core.errors import StoreError
 from unknot.core.requests import erase, join
 from unknot.store import Database, files
 from unknot.store import keeper as keeping
+from unknot.store.entries import read_named
 from unknot.store.inbox import leave
 from unknot.store.keeper import RunKeeper
 
@@ -150,3 +151,22 @@ def logged(folder):
     with Database.open(folder / "run.db", readonly=True) as db:
         removed = [len(list(db.entries(kind=kind))) for kind in ("scrubbing", "erased")]
         return [entry.body for entry in db.entries(kind="event")], removed
+
+
+def test_what_a_later_run_was_asked_is_kept_before_anything_of_it_happens_also_at_the_second_try(
+    kept, monkeypatch
+):
+    fed, keeper, engine = kept
+    fed.run(2)
+    failing_once(monkeypatch, keeping.RunKeeper, "checkpoint")
+    with pytest.raises(StoreError, match="the disk is full"):
+        fed.run(4, requests=[erase(1, round=5)])
+    engine.look = lambda: read_named(keeper.db.last("checkpoint").body).stopped
+    fed.step()
+    assert engine.found == [""]
+    keeper.place.close()  # killed
+    again = build()
+    keeper = RunKeeper.go_on(again, keeper.folder)
+    assert [str(request) for request in again.pending] == ["erase client 1"]
+    assert [served.request for served in again.resume().served] == ["erase client 1"]
+    keeper.close()

@@ -161,6 +161,7 @@ class Federation(View):
         **parts: Unpack[LengthParts],
     ) -> None:
         """Check what ``run`` is asked, and put it down: `step`, or `resume`, makes it happen."""
+        self._check_whole()
         self._check_over()
         length = Length.of(rounds, parts)
         asked = [requests] if isinstance(requests, Erase | Join | Named) else requests
@@ -375,9 +376,10 @@ class Federation(View):
             how = "build the federation again"
             if self.keeper is not None:
                 how = f"call fed.keeper.close() and {how}, which goes on from its folder"
+            what = "its beginning" if self.history is None else "the last step"
             raise UnknotError(
-                "the last step was broken off in its middle, and what is in memory is neither what was before"
-                f" it nor what comes after: {how}"
+                f"{what} was broken off in its middle, and what is in memory is neither what was before it "
+                f"nor what comes after: {how}"
             )
 
     def _take_in(self) -> None:
@@ -409,14 +411,18 @@ class Federation(View):
 
     def _turn(self, history: History, stint: Stint) -> str:
         """Serve what is due, or let the loop go on; why, if that is the end."""
-        if (due := self.serving.inbox.next_due(self.state, stint.goals)) is not None:
-            if self.keeper is not None and isinstance(due[0].request, Erase):
-                self.keeper.erasing(self, due[0].request)
-            # What is kept is gone on with from its folder: what a try that failed has taken is not there.
-            with self.state.midst() if self.keeper is not None else nullcontext():
+        due = self.serving.inbox.next_due(self.state, stint.goals)
+        if due is not None and self.keeper is not None and isinstance(due[0].request, Erase):
+            self.keeper.erasing(self, due[0].request)
+        # What is kept is gone on with from its folder, where nothing is of a step that failed.
+        with self.state.midst() if self.keeper is not None else nullcontext():
+            if due is not None:
+                self.work.launched.clear()
                 self._serve_due(*due, history)
-            return ""
-        return advance(self.work, self.serving.inbox, stint, history)
+                return ""
+            stopped = advance(self.work, self.serving.inbox, stint, history)
+            self.work.launched.clear()
+            return stopped
 
     def _serve_due(self, waiting: Waiting, moment: int, history: History) -> None:
         """Serve a request whose moment has come."""
@@ -481,7 +487,9 @@ class Federation(View):
 
     def _open(self, members: set[int]) -> History:
         self.state.members = set(members)
+        self._broken = True  # who fails to open has trained, maybe, and would a second time
         self.method.open(self.desk)
+        self._broken = False
         if not self.method.aggregates and not isinstance(self.state.aggregate, FedAvg):
             raise ConfigError(f"{self.method.name} puts updates together itself: leave aggregate out")
         promise = self.serving.uncovered.promise(self.method, self.state)

@@ -41,6 +41,8 @@ class Waiting:
     members: tuple[int, ...] = ()
     touched: list[Lane] = field(default_factory=list)
     purged: int = 0
+    trips: list[Trip] = field(default_factory=list)
+    """Of those who were called back for it."""
     visits: list[Trip] = field(default_factory=list)
     """What its clients did at their last visit."""
     lanes: tuple[str, ...] = ()

@@ -16,6 +16,7 @@ from collections.abc import Mapping, Sequence
 from unknot.federation.clock import SECOND
 from unknot.federation.history import NOBODY_LEFT, History
 from unknot.federation.inbox import Inbox, concerned_by
+from unknot.federation.lanes import Lane
 from unknot.federation.stint import Stint
 from unknot.federation.work import Work
 
@@ -35,7 +36,7 @@ def advance(work: Work, inbox: Inbox, stint: Stint, history: History) -> str:
     halted = inbox.halted(state, goals)
     active = [lane for lane in active if lane.name not in halted]
     for lane in active:
-        work.launch(lane)
+        _launch_once(work, lane)
     ready = {lane.name: lane.ready for lane in active if lane.flights}
     wakes = inbox.wakes()
     if not ready and not wakes:
@@ -45,9 +46,13 @@ def advance(work: Work, inbox: Inbox, stint: Stint, history: History) -> str:
     if limit is not None and at > limit:
         state.now = max(state.now, limit)
         return "seconds"
-    state.now = at
+    before, state.now = state.now, at
     if at not in wakes:
-        work.absorb([lanes[name] for name, due_at in ready.items() if due_at == at], history)
+        try:
+            work.absorb([lanes[name] for name, due_at in ready.items() if due_at == at], history)
+        except BaseException:  # an engine that failed may be asked again: nothing has happened yet
+            state.now = before
+            raise
     return ""
 
 
@@ -67,7 +72,13 @@ def _led_on(
     found: dict[str, int] = {}
     for lane in work.state.lanes.values():
         if lane.name in concerned - busy and lane.at < asked:
-            work.launch(lane)
+            _launch_once(work, lane)
             if lane.flights and lane.ready < asked:
                 found[lane.name] = lane.ready
     return found
+
+
+def _launch_once(work: Work, lane: Lane) -> None:
+    if lane.name not in work.launched:
+        work.launch(lane)
+        work.launched.add(lane.name)

@@ -76,9 +76,11 @@ class Serving(View):
         flying = [(lane, flight) for lane in self.lanes.values() for flight in lane.flights]
         state.restarted.clear()
         self.work.forget_members()
-        clients = self._forget(waiting, request) if isinstance(request, Erase) else self._admit(request)
-        still = {flight for lane in self.lanes.values() for flight in lane.flights}
-        trips = [lane.trip(flight, state.now) for lane, flight in flying if flight not in still]
+        try:
+            clients = self._forget(waiting, request) if isinstance(request, Erase) else self._admit(request)
+        finally:  # who was called back was, also where the method failed after that
+            still = {flight for lane in self.lanes.values() for flight in lane.flights}
+            waiting.trips += [lane.trip(flight, state.now) for lane, flight in flying if flight not in still]
         told = request.told(label)
         with state.midst():  # a metric may fail, and what was asked has been done
             return Served(
@@ -89,12 +91,12 @@ class Serving(View):
                 round=waiting.round,
                 place=place,
                 restarted=tuple(state.restarted),
-                cancelled=tuple(sorted(trip.client for trip in trips)),
+                cancelled=tuple(sorted(trip.client for trip in waiting.trips)),
                 purged=waiting.purged,
                 before=waiting.before,
                 after=self.work.scores_now(),
                 costs=self.costs,
-                trips=tuple(trips),
+                trips=tuple(waiting.trips),
                 visits=tuple(waiting.visits),
                 lanes=waiting.lanes,
                 samples=counts(waiting.left),
@@ -113,12 +115,12 @@ class Serving(View):
             waiting.members = tuple(t.client for t in left.targets if t.client in self.state.members)
             with self.state.midst():
                 waiting.touched, waiting.purged = close(self.state, left.targets)
-            waiting.begun = True
-            waiting.left = left
-            waiting.idle = not (waiting.members or waiting.touched)
-            self.work.engine.wipe()
-            self.work.scores.forget()
-            self.uncovered.erased = True
+                waiting.begun = True
+                waiting.left = left
+                waiting.idle = not (waiting.members or waiting.touched)
+                self.work.engine.wipe()
+                self.work.scores.forget()
+                self.uncovered.erased = True
         if self.work.history:  # also where this is tried again: an observer may have said something since
             self.work.history.forget()
         assert waiting.left is not None

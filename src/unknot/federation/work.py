@@ -56,6 +56,8 @@ class Work(View):
         self.apart: list[Trip] = []
         """What clients did beside the rounds."""
         self._metric, self._every, self.observers = metric, every, observers
+        self.launched: set[str] = set()
+        """The lanes whose clients were sent out in this step: tried again, it finds them out."""
         self._pools: dict[str, NDArray[np.int64]] = {}
         state.outside = Outside(self._train_apart, self._train_alone, self._validate, self._distill)
 
@@ -125,6 +127,8 @@ class Work(View):
         if room < 1:
             return
         idle = _without(pool, lane.flying) if lane.flights else pool
+        if not len(idle):
+            return
         chosen = list(self.method.choose(self.desk, lane, idle, room))
         self._check_chosen(lane, chosen, idle)
         self.method.send_out(self.desk, lane, chosen)

@@ -176,9 +176,14 @@ def check_files(path: Path, readonly: bool = False) -> None:
     """
     for suffix in ("", "-wal", "-shm"):
         beside = path.with_name(path.name + suffix)
-        if not suffix or os.path.lexists(beside):
-            written = not readonly or (suffix == "-shm" and os.access(beside, os.W_OK))
+        if suffix and not os.path.lexists(beside):
+            continue
+        written = not readonly or (suffix == "-shm" and os.access(beside, os.W_OK))
+        try:
             check_plain(beside, alone=written)
+        except StoreError:
+            if not suffix or os.path.lexists(beside):
+                raise  # else SQLite has just taken it away, with the last who had it open
 
 
 def application_of(path: Path) -> int | None:

@@ -223,9 +223,15 @@ class RunKeeper:
         if fed._stint is not None and found.named == found.newest and over_in(self.db):
             fed._stint.answered = True
         self.unkept.go_on(fed, found)
-        self.post.go_on(found.named, found.newest, [waiting.asked for waiting in fed.serving.inbox.waiting])
+        pending = [waiting.asked for waiting in fed.serving.inbox.waiting]
+        self.post.go_on(found.named, found.newest, pending, fed.over)
         self._open, self._stint = [(found.named, frozenset(found.kept.tensors))], fed._stint
         self.said += found.said
+        if fed.over and not found.newest.stopped:
+            self.said.append(
+                "what it was asked to do after that, with the requests that came with it, was in that "
+                "checkpoint alone: ask for it again"
+            )
         here = noted(fed)["environment"]
         self.db.append([("resumed", plain({"step": fed.steps, "said": self.said, "environment": here}))])
         self._attach(fed)
@@ -245,8 +251,8 @@ class RunKeeper:
         if self._unfinished:
             self._finish_scrubbing()
         if fed._stint is not self._stint:  # what run(...) was asked must not be lost
-            self._stint = fed._stint
             self.checkpoint(fed)
+            self._stint = fed._stint
         return self.post.take(fed.steps, partial(self.checkpoint, fed))
 
     def _end_if_asked(self) -> None:

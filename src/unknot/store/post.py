@@ -21,13 +21,12 @@ from unknot.store.erasing import leave_ids_out, sealed_for
 from unknot.store.inbox import body_of, hidden_of, request_of
 from unknot.store.keyring import Keyring
 from unknot.store.noted import again_in
-from unknot.store.rows import REFUSED, REQUESTS, SERVED, TAKEN, Asked
+from unknot.store.rows import REFUSED, REQUESTS, SERVED, TAKEN, WAITING, Asked
 from unknot.store.sample_ids import hide
 
 Keep = Callable[[], None]
 PAUSED = 0.2
 """Seconds between two looks into the inbox of a run that waits."""
-"""What is asked of the federation; the other kinds are words to the process that runs it."""
 
 
 class Post:
@@ -36,26 +35,25 @@ class Post:
     def __init__(self, folder: Path, db: Database, keyring: Keyring, check: Callable[[], None]) -> None:
         self._folder, self._db, self._keyring, self._check = folder, db, keyring, check
         self.letters = 0
-        """The number of the last one that was taken up."""
+        """The number of the last request that was taken up: all that came before it were, too."""
         self.refused: list[int] = []
         """The numbers of the requests that this process refused."""
         self._again: list[Asked] = []
         self._until = 0  # what is new comes no sooner than at the step that the log knows of
         self._look = True
-        self._hurried = False  # whether what is new comes with what is taken up again
         self._broken_off: int | None = None  # the last letter before a taking that did not come to its end
 
-    def go_on(self, named: Named, newest: Named, pending: Collection[int | None]) -> None:
+    def go_on(self, named: Named, newest: Named, pending: Collection[int | None], over: bool) -> None:
         """Take up again what was taken after the checkpoint that is gone on from, or never became `pending`.
 
-        What was said to a process that is gone (pause, stop, go) is not for this one.
+        What was said to a process that is gone (pause, stop, go) is not for this one. A run that is `over`
+        there comes to no later step by itself: what was taken at one is taken up at once.
         """
         self.letters, self._until = named.letters, newest.step
-        self._again = [
-            a
-            for a in self._db.asked()
-            if a.step is not None and (a.number > named.letters or _is_lost(a, pending))
-        ]
+        taken = (a for a in self._db.asked() if a.kind in REQUESTS and a.state not in (WAITING, REFUSED))
+        self._again = [a for a in taken if a.number > named.letters or _is_lost(a, pending)]
+        if over:
+            self.hurry()
         for asked in self._db.waiting():
             if asked.kind not in REQUESTS:
                 self._db.take(asked.number, named.step)
@@ -64,7 +62,6 @@ class Post:
     def hurry(self) -> None:
         """All that was asked comes before the next step, also what was taken up at a later one."""
         self._again, self._until = [replace(asked, step=0) for asked in self._again], 0
-        self._hurried = True
 
     def take(self, step: int, keep: Keep) -> Sequence[Letter]:
         """What is to be taken up before this step; `keep` writes a checkpoint, where the run is held.
@@ -87,12 +84,12 @@ class Post:
         again = [asked for asked in self._again if (asked.step or 0) <= step]
         self._again = [asked for asked in self._again if asked not in again]
         found = [letter for asked in again if (letter := self._letter(asked)) is not None]
-        if (again and not self._hurried) or self._again or step < self._until:
+        if self._again or step < self._until:
             return found
         self._look |= self._db.changed()
         if self._look:
             self._take_new(found, step, keep)
-            self._look = self._hurried = False
+            self._look = False
         return found
 
     def asked(self) -> bool:
@@ -127,11 +124,9 @@ class Post:
             if asked.kind in REQUESTS:
                 if (letter := self._letter(asked)) is not None:
                     found.append(letter)
-                continue
-            self.letters = max(self.letters, asked.number)
-            if asked.kind == "stop":
+            elif asked.kind == "stop":
                 self._stop(step, found, keep)
-            if asked.kind == "pause":
+            elif asked.kind == "pause":
                 self._wait(step, found, keep)
 
     def _accept(self, asked: Asked, step: int) -> None:
@@ -156,8 +151,6 @@ class Post:
 
     def _letter(self, asked: Asked) -> Letter | None:
         self.letters = max(self.letters, asked.number)
-        if asked.kind not in REQUESTS:
-            return None
         try:
             return Letter(asked.number, request_of(asked, self._keyring))
         except UnknotError as error:
@@ -166,8 +159,6 @@ class Post:
 
     def _stop(self, step: int, found: list[Letter], keep: Keep) -> None:
         self._hold(found, keep)
-        numbers = {letter.number for letter in found}
-        self._again = [asked for asked in self._db.asked() if asked.number in numbers]
         self._db.append([("stopped", plain({"step": step}))])
         raise RunStopped(f"{self._folder} was asked to stop, and has. To go on: {again_in(self._folder)}")
 

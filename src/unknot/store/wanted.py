@@ -10,6 +10,7 @@ from typing import Any
 
 from unknot.core.errors import StoreError, UnknotError
 from unknot.core.requests import Erase, Join, Label, Moment, Target, numbered
+from unknot.federation.clock import SECOND
 from unknot.federation.events import NOTHING_LEFT, Served
 from unknot.store.database import Database
 from unknot.store.entries import read_at, read_plain
@@ -122,8 +123,8 @@ def of_file(
         if (made := _written(item)) is None:
             continue
         clients, told = made
-        logged = told(numbered)
-        done = next((one for one in left if one[1].request in (logged, f"{logged}{NOTHING_LEFT}")), None)
+        words = (told(numbered), f"{told(numbered)}{NOTHING_LEFT}")
+        done = next((one for one in left if one[1].request in words and _had_come(item, one[1])), None)
         if done is not None:
             left.remove(done)
         own = done is not None
@@ -161,6 +162,14 @@ def _comes(item: Mapping[str, Any]) -> tuple[float, float]:
     """When a request of a file comes: by its round, or by its time."""
     at = Moment(item.get("round"), item.get("time"))
     return at.round or 0, at.time or 0.0
+
+
+def _had_come(item: Mapping[str, Any], served: Served) -> bool:
+    """Whether the moment of a request of a file had come when that was served."""
+    at = Moment(item.get("round"), item.get("time"))
+    if at.time is not None:
+        return round(served.time * SECOND) >= round(at.time * SECOND)
+    return served.round >= (at.round or 0)
 
 
 def _written(item: Mapping[str, Any]) -> tuple[list[int], Callable[[Label], str]] | None:
