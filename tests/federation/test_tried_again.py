@@ -108,6 +108,22 @@ def test_an_erasure_does_not_count_as_served_where_the_engine_could_not_be_wiped
         fed.resume()
 
 
+def test_a_request_that_could_not_be_looked_at_is_not_lost_by_going_on_without_it(monkeypatch):
+    fed = toy_federation(RFS())
+    fed.run(1)
+    fed.inbox.put(erase(1))
+
+    def fails(*_, **__):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(fed.serving, "check", fails)
+        with pytest.raises(KeyboardInterrupt):
+            fed.resume()
+    with pytest.raises(UnknotError, match="broken off in its middle"):
+        fed.resume()
+
+
 def test_a_method_that_failed_to_open_does_not_open_twice():
     class Opens(KNOT):
         def open(self, desk):

@@ -4,7 +4,7 @@ import pytest
 from kept_runs import build
 
 from support import ToyEngine
-from unknot.core.errors import RunStopped
+from unknot.core.errors import RunStopped, StoreError
 from unknot.core.requests import erase, join
 from unknot.store import post
 from unknot.store.database import Database
@@ -20,6 +20,10 @@ LATER = join([7], round=99)
 
 class Gone(BaseException):
     """The process is gone."""
+
+
+def die(*_):
+    raise Gone
 
 
 @pytest.fixture(autouse=True)
@@ -68,9 +72,6 @@ def resumed(folder, engine=None, *rounds):
 
 def is_killed(folder, step, kept):
     """Gone on with, kept at a step, and killed at another."""
-
-    def die():
-        raise Gone
 
     fed = build("rfs", "sync")
     keeper = RunKeeper.go_on(fed, folder)
@@ -160,3 +161,33 @@ def test_requests_are_served_in_the_order_in_which_they_came_whatever_was_said_b
     _, history = resumed(folder)
     told = ["erase client 2", "erase 1 sample of client 4", "erase client 1", "erase 1 sample of client 5"]
     assert [served.request for served in history.served] == told
+
+
+def test_what_waits_already_is_not_taken_twice_where_a_refusal_failed_and_the_run_was_paused(
+    tmp_path, monkeypatch
+):
+    folder = tmp_path / "run"
+    fed = build("rfs", "sync")
+    keeper = RunKeeper.create(fed, folder)
+    fed.begin(8, requests=LATER)
+    fed.step()
+    say(folder, join([0]), erase(1))
+    done = Database.done
+
+    def full(*told):
+        monkeypatch.setattr(Database, "done", done)
+        raise StoreError("the disk is full")
+
+    monkeypatch.setattr(Database, "done", full)
+    with pytest.raises(StoreError, match="the disk is full"):
+        fed.step()
+    say(folder, "pause")
+    monkeypatch.setattr(post.time, "sleep", die)
+    with pytest.raises(Gone):
+        fed.step()
+    keeper.place.close()
+    monkeypatch.undo()
+    _, history = resumed(folder)
+    assert [served.request for served in history.served] == ["erase client 1"]
+    with Database.open(folder / DATABASE, readonly=True) as db:
+        assert [asked.state for asked in db.asked()] == ["refused", "served", "served"]

@@ -387,6 +387,7 @@ class Federation(View):
         letters = [*self.inbox.take(), *(self.keeper.letters(self) if self.keeper else ())]
         self._close_tickets()
         failed: BaseException | None = None
+        self._broken = True  # who is broken off here has letters that nobody else has
         for letter in letters:
             try:
                 new = [arrived(letter.request, self.data, self.state.now / SECOND)]
@@ -400,6 +401,7 @@ class Federation(View):
                     failed = failed or stopped
             else:
                 self.serving.inbox.put(new, letter.number)
+        self._broken = False
         if failed is not None:
             raise failed
 

@@ -41,6 +41,7 @@ class Post:
         self._again: list[Asked] = []
         self._until = 0  # what is new comes no sooner than at the step that the log knows of
         self._look = True
+        self._before = 0  # what `letters` was when this step's began to be taken up
         self._broken_off: int | None = None  # the last letter before a taking that did not come to its end
 
     def go_on(self, named: Named, newest: Named, pending: Collection[int | None], over: bool) -> None:
@@ -73,11 +74,11 @@ class Post:
             new = (a for a in self._db.asked() if a.number > self._broken_off and a.number not in known)
             self._again += [asked for asked in new if _is_lost(asked, ())]
             self._broken_off = None
-        letters, before = self.letters, list(self._again)
+        self._before, again = self.letters, list(self._again)
         try:
             return self._take(step, keep)
         except BaseException:
-            self.letters, self._again, self._broken_off = letters, before, letters
+            self.letters, self._again, self._broken_off = self._before, again, self._before
             raise
 
     def _take(self, step: int, keep: Keep) -> Sequence[Letter]:
@@ -125,9 +126,9 @@ class Post:
                 if (letter := self._letter(asked)) is not None:
                     found.append(letter)
             elif asked.kind == "stop":
-                self._stop(step, found, keep)
+                self._stop(step, keep)
             elif asked.kind == "pause":
-                self._wait(step, found, keep)
+                self._wait(step, keep)
 
     def _accept(self, asked: Asked, step: int) -> None:
         """It is taken up; a word is served with that."""
@@ -157,22 +158,23 @@ class Post:
             self.refuse(asked.number, str(error))
             return None
 
-    def _stop(self, step: int, found: list[Letter], keep: Keep) -> None:
-        self._hold(found, keep)
+    def _stop(self, step: int, keep: Keep) -> None:
+        self._hold(keep)
         self._db.append([("stopped", plain({"step": step}))])
         raise RunStopped(f"{self._folder} was asked to stop, and has. To go on: {again_in(self._folder)}")
 
-    def _hold(self, found: list[Letter], keep: Keep) -> None:
+    def _hold(self, keep: Keep) -> None:
         """Keep what is, without what was taken at this step: that is taken again when the run goes on."""
-        self.letters = min([letter.number for letter in found], default=self.letters + 1) - 1
-        keep()
-
-    def _wait(self, step: int, found: list[Letter], keep: Keep) -> None:
-        """Until the word go, or stop; words are taken in their order, requests wait for their turn."""
-        taken = self.letters
+        taken, self.letters = self.letters, self._before
         try:
-            self._hold(found, keep)
+            keep()
+        finally:
             self.letters = taken
+
+    def _wait(self, step: int, keep: Keep) -> None:
+        """Until the word go, or stop; words are taken in their order, requests wait for their turn."""
+        try:
+            self._hold(keep)
             logging.getLogger(__name__).warning(
                 "%s is paused, and kept; it goes on with: unknot resume %s", self._folder, self._folder
             )
@@ -188,7 +190,7 @@ class Post:
             raise
         self._accept(word, step)
         if word.kind == "stop":
-            self._stop(step, found, keep)
+            self._stop(step, keep)
 
     def _word(self) -> Asked | None:
         return next((one for one in self._db.waiting() if one.kind not in REQUESTS), None)
