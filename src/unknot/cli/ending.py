@@ -253,9 +253,10 @@ def _check_asked(folder: Path, keys: Path | None) -> None:
         return
     if waiting := [f"request {one.number}: {one.request}" for one in found.unserved]:
         more = f" and {len(waiting) - 3} more" if len(waiting) > 3 else ""
+        first = f"have it served first ({found.again})" if found.again else found.keys_wrong
         raise ConfigError(
             f"{folder} holds a run that is still to serve what was asked of it ({'; '.join(waiting[:3])}"
-            f"{more}): have it served first ({found.again}), or remove the folder yourself, and the requests "
+            f"{more}): {first}, or remove the folder yourself, and the requests "
             "with it"
         )
     gone = {client for one in found.erased for client in one["whole"]}

@@ -117,7 +117,7 @@ def _resume(
         if found.holder is not None and (found.paused or found.pausing):
             _go(folder, found.holder, given)
         if found.holder is not None and found.idle:
-            raise StoreError(held_idle(found.holder.pid, folder, found.again))
+            raise StoreError(held_idle(found.holder.pid, folder, again_in(folder, asked.keys)))
         if found.kept is None and found.holder is None:
             raise StoreError(broken_off(begun(folder), folder))
         over = rounds is None and found.settled
