@@ -31,6 +31,7 @@ from unknot.store.noted import (
     begun_in,
     database,
     emptied,
+    missing,
     removed_in,
     table_in,
 )
@@ -38,6 +39,7 @@ from unknot.store.own_keys import keyring_of
 from unknot.store.results import RESULTS
 from unknot.store.rows import REFUSED, SERVED
 from unknot.store.shown import one_line
+from unknot.store.taking import lost_run
 from unknot.store.vault import WEIGHTS
 from unknot.store.wanted import Wanted, of_file, of_inbox, refusal_in
 from unknot.store.words import PAUSED, PAUSING, WORDS, heard_since, standing
@@ -229,7 +231,8 @@ def serves_at(folder: Path, named: Named | None) -> Serves:
 def runs(folder: str | Path, deep: int = 4) -> list[tuple[Path, str]]:
     """The folders of runs in and below a folder, a few levels deep; no symbolic link is followed.
 
-    With each of what may not be looked into, which may hold runs, why that is; else with nothing.
+    With each that has lost its database, or may not be looked into and may hold runs, why that is; else with
+    nothing.
     """
     place = Path(folder)
     if place.exists() and not place.is_dir():
@@ -245,6 +248,8 @@ def _below(place: Path, deep: int) -> Iterator[tuple[Path, str]]:
     try:
         if _is_there(place / DATABASE):
             yield place, ""
+        elif lost_run(place):
+            yield place, missing(place)
         entries = sorted(os.scandir(place), key=lambda one: one.name) if deep else []
     except (FileNotFoundError, NotADirectoryError):
         return

@@ -30,16 +30,22 @@ def database(folder: str | Path) -> Path:
     path = Path(folder) / DATABASE
     if os.path.lexists(path):
         return path
-    if left := [name for name in BESIDE if os.path.lexists(Path(folder) / name)]:
-        raise StoreError(
-            f"{path} is missing, though other parts of a run are there ({', '.join(left)}): take it from a "
-            "backup; if no run was kept there, name another folder"
-        )
+    if any(os.path.lexists(Path(folder) / name) for name in BESIDE):
+        raise StoreError(missing(folder))
     if (Path(folder) / RECORD).exists():
         raise StoreError(
             f"{folder} holds results, but no run was kept there (--no-keep): name another folder"
         )
     raise StoreError(f"{folder} holds no run: name the folder of one (unknot runs shows them)")
+
+
+def missing(folder: str | Path) -> str:
+    """What is said of a folder that has all of a run but its database."""
+    left = [name for name in BESIDE if os.path.lexists(Path(folder) / name)]
+    return (
+        f"{Path(folder) / DATABASE} is missing, though other parts of a run are there ({', '.join(left)}): "
+        "take it from a backup; if no run was kept there, name another folder"
+    )
 
 
 def begun(folder: str | Path) -> Mapping[str, Any]:
