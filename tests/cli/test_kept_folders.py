@@ -129,7 +129,7 @@ def test_it_is_listed_so_and_no_new_run_is_begun_inside_it(file, tmp_path, gone)
 
 
 def test_folders_of_others_that_are_called_as_those_of_a_run_are_no_runs(tmp_path):
-    for name in ("state", "weights", "keys"):
+    for name in ("state", "weights", "keys", "lock"):
         (tmp_path / "else" / name).mkdir(parents=True)
         (tmp_path / "else" / name / "model.safetensors").write_bytes(b"")
     assert json.loads(call("runs", tmp_path, "--json").stdout) == []

@@ -50,10 +50,12 @@ def lost_run(folder: str | Path) -> bool:
     place = Path(folder)
     if os.path.lexists(place / DATABASE):
         return False
-    kept = list[str]()
     with suppress(OSError):
-        kept = [] if (place / STATE).is_symlink() else os.listdir(place / STATE)
-    return any(map(is_named, kept)) or (os.path.lexists(place / KEYS) and was_held(place))
+        if not (place / STATE).is_symlink() and any(map(is_named, os.listdir(place / STATE))):
+            return True
+    with suppress(StoreError):  # what is called as a lock may be anything
+        return os.path.lexists(place / KEYS) and was_held(place)
+    return False
 
 
 def check_free(folder: str | Path, *, results: bool = False, own: Collection[str] = ()) -> None:
