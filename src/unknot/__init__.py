@@ -34,6 +34,7 @@ _HOMES = {
     "unknot.experiments.comparison": "Comparison compare",
     "unknot.experiments.config": "Experiment",
     "unknot.experiments.simulate": "prepare run simulate",
+    "unknot.experiments.stored": "Store",
     "unknot.models.lora": "lora",
     "unknot.models.peft": "load_adapter save_adapter",
     "unknot.models.pretrained": "pretrained",
@@ -107,6 +108,7 @@ if TYPE_CHECKING:
     from unknot.experiments.comparison import Comparison, compare
     from unknot.experiments.config import Experiment
     from unknot.experiments.simulate import prepare, run, simulate
+    from unknot.experiments.stored import Store
     from unknot.federation import (
         Begun,
         Buffered,
@@ -235,6 +237,7 @@ __all__ = [
     "SquaredError",
     "Standalone",
     "StepDecay",
+    "Store",
     "StoreError",
     "Synchronous",
     "Tokenizer",

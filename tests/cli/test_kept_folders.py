@@ -109,6 +109,32 @@ def test_a_run_whose_database_is_missing_is_told_to_take_it_from_a_backup(file, 
         assert f"{out / 'run.db'} is missing, though other parts of a run are there ({left}): take it" in told
 
 
+@pytest.mark.parametrize("gone", [["run.db"], ["run.db", "lock"], ["run.db", "state", "weights"]])
+def test_it_is_listed_so_and_no_new_run_is_begun_inside_it(file, tmp_path, gone):
+    out = tmp_path / "runs" / "one"
+    call("run", file, "--out", out, "--quiet")
+    for name in gone:
+        shutil.rmtree(out / name) if (out / name).is_dir() else (out / name).unlink()
+    why = call("show", out, code=2).stderr.removeprefix("error: ").strip()
+    assert json.loads(call("runs", tmp_path / "runs", "--json").stdout) == [
+        {"folder": str(out), "error": why}
+    ]
+    told = " ".join(call("runs", tmp_path / "runs").stdout.split())
+    assert f"{out}: {why}" in told
+    for more in ([], ["--force"]):
+        told = call("run", file, "--out", out, "--quiet", *more, code=2).stderr
+        assert why in told
+        assert f"To begin a run here all the same, remove {out} yourself" in told
+        assert "NAME" not in told
+
+
+def test_folders_of_others_that_are_called_as_those_of_a_run_are_no_runs(tmp_path):
+    for name in ("state", "weights", "keys", "lock"):
+        (tmp_path / "else" / name).mkdir(parents=True)
+        (tmp_path / "else" / name / "model.safetensors").write_bytes(b"")
+    assert json.loads(call("runs", tmp_path, "--json").stdout) == []
+
+
 def test_a_link_to_a_runs_folder_is_said_to_be_one(file, tmp_path):
     out, link = tmp_path / "run", tmp_path / "link"
     call("run", file, "--out", out, "--quiet")

@@ -250,17 +250,6 @@ def test_a_number_that_somebody_else_there_is_called_by_is_refused_with_what_bot
     assert "erase ##9 (client 3)." in call("forget", out, "--client", "#3").stdout
 
 
-def test_keys_that_are_missing_are_said_to_be_when_a_run_is_shown(tmp_path):
-    out = tmp_path / "run"
-    in_python(out, names={0: "Graz", 1: "Linz", 2: "Wels", 3: "Wien"}).keeper.close()
-    assert "keys missing" not in call("show", out).stdout
-    (out / "keys").unlink()
-    told = " ".join(call("show", out).stdout.split())
-    assert f"keys missing: {out / 'keys'} is not there, so that no name can be read" in told
-    assert "cannot be gone on with: take it from its backup" in told
-    assert "keys 0 B" not in told
-
-
 def test_a_log_that_was_changed_is_said_to_be_where_a_run_is_shown_and_listed(file, tmp_path):
     out = tmp_path / "run"
     call("run", file, "--out", out, "--quiet")
@@ -275,10 +264,12 @@ def test_a_log_that_was_changed_is_said_to_be_where_a_run_is_shown_and_listed(fi
         "run.db: entry [0-9]+ of the log is damaged, or was changed: take the file from a backup"
     )
     assert said.search(shown(out)["log"])
+    assert shown(out)["again"] is None
     assert said.search(json.loads(call("runs", tmp_path, "--json").stdout)[0]["log"])
     for words in (["show", out], ["runs", tmp_path]):
         told = " ".join(call(*words).stdout.split())
         assert "not whole, so that nothing above is certain" in told
+        assert "unknot resume" not in told
         assert said.search(told)
     assert said.search(call("resume", out, code=2).stderr)
 

@@ -3,6 +3,7 @@
 import csv
 import json
 import os
+from pathlib import Path
 
 import pytest
 from kept_commands import break_off, call, shown, write_towns
@@ -199,6 +200,39 @@ def test_a_result_that_is_missing_is_written_anew(file, tmp_path, name):
 def rows(path):
     with path.open(newline="") as there:
         return list(csv.DictReader(there))
+
+
+@pytest.mark.parametrize("more", [[], ["--rounds", "1"]])
+@pytest.mark.parametrize("joined", [False, True])
+def test_results_that_a_full_disk_keeps_from_being_written_are_written_by_the_command_that_is_named(
+    file, tmp_path, monkeypatch, more, joined
+):
+    out, write = tmp_path / "run", Path.write_bytes
+
+    def full(path, content):
+        if path.suffix == ".safetensors":
+            raise OSError(28, "No space left on device", str(path))
+        return write(path, content)
+
+    command = ["run", file, "--out", out]
+    if more or joined:
+        late = ["--set", "request=[{join = 1, round = 9}]"] if joined else []
+        call("run", file, "--out", out, "--quiet", *late, code=3 if joined else 0)
+        command = ["resume", out, *more]
+        if joined:
+            call("admit", out, "--client", "1")
+    monkeypatch.setattr(Path, "write_bytes", full)
+    told = call(*command, "--quiet", code=2).stderr
+    monkeypatch.undo()
+    again = f"unknot resume {' '.join([str(out), *more])}"
+    assert f"cannot write {out / 'model.safetensors'}: No space left on device" in told
+    assert "The run is over, and kept: once that can be written" in told
+    assert told.rstrip().endswith(again)
+    expected = shown(out)
+    call(*again.split()[1:], "--quiet")
+    record = json.loads((out / "record.json").read_text())
+    assert (record["model"], len(record["rounds"])) == (expected["model"], expected["rounds"])
+    assert load_model(out / "model.safetensors").digest() == expected["model"]
 
 
 def test_a_table_that_is_there_is_gone_on_with(file, tmp_path, monkeypatch):

@@ -169,6 +169,22 @@ def test_what_fails_leaves_nothing_behind(done, tmp_path, monkeypatch):
         write_results(*done, tmp_path / "file", page)
 
 
+@pytest.mark.parametrize("name", FILES)
+def test_what_cannot_be_written_is_told_by_its_name(done, tmp_path, monkeypatch, name):
+    for write in (Path.write_bytes, Path.write_text):
+
+        def full(path, *args, write=write, **options):
+            if name in path.name:
+                raise OSError(28, "No space left on device", str(path))
+            return write(path, *args, **options)
+
+        monkeypatch.setattr(Path, write.__name__, full)
+    with pytest.raises(ConfigError) as error:
+        write_results(*done, tmp_path / "out", page)
+    assert f"cannot write {tmp_path / 'out' / name}: No space left on device" in str(error.value)
+    assert ".part" not in str(error.value)
+
+
 @pytest.mark.parametrize("private", [False, True])
 @pytest.mark.parametrize("name", [f"{mark}{name}" for mark in ("", ".part.") for name in FILES])
 def test_nothing_is_written_through_what_lies_in_the_folder(done, tmp_path, name, private):

@@ -2,7 +2,7 @@
 
 import json
 import math
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
@@ -13,6 +13,7 @@ from unknot.core.jobs import Score
 from unknot.experiments import Experiment, run
 from unknot.federation import Costs, History, Round, Served
 from unknot.federation.describe import describe, plain
+from unknot.federation.events import NOTHING_LEFT
 from unknot.federation.recovery import REGAINED
 from unknot.report.record import history_of
 from unknot.select import DQN, KCenter
@@ -73,6 +74,50 @@ LANES = history(
     ],
     served(5, 5.0, 0.9, 0.3, 5),
 )
+
+
+# Names ------------------------------------------------------------------------------------------
+
+
+def asked(request, *clients, names=None):
+    """A run of one request in these words, told by these names."""
+    made = history([], replace(served(0, 1.0, 0.9, 0.3), request=request, clients=clients))
+    made.names = names or {0: "Wien", 2: "Linz"}
+    return made
+
+
+@pytest.mark.parametrize(
+    ("made", "words"),
+    [
+        (asked("erase 2 samples of client 2", 2), "erase 2 samples of Linz"),
+        (asked("erase client 0, client 1", 0, 1), "erase Wien, client 1"),
+        (asked("join client 0, client 2", 2), "join Wien, Linz"),
+        (asked(f"erase client 2{NOTHING_LEFT}"), f"erase Linz{NOTHING_LEFT}"),
+        (asked("erase client 2", 2, names={2: "client 5"}), "erase client 5"),
+    ],
+)
+def test_a_request_by_number_calls_who_has_a_name_by_it(made, words):
+    assert made.told(made.served[0]) == words
+    assert words in repr(made)
+    found = made.to_dict()
+    assert [one["request"] for one in (*found["requests"], *found["recoveries"])] == [words, words]
+    again = history_of(found)
+    assert again.told(again.served[0]) == words
+
+
+@pytest.mark.parametrize(
+    ("request_", "clients"),
+    [
+        ("erase client 2, client 1", (0, 1)),
+        ("join client 2", (1,)),
+        (f"erase client 2{NOTHING_LEFT}", ()),
+        ("erase 1 sample of a client 2", (2,)),
+        ("erase client 2, a client 2", (1, 2)),
+    ],
+)
+def test_one_by_name_stays_as_it_is_also_where_names_are_like_numbers(request_, clients):
+    made = asked(request_, *clients, names={0: "client 1", 1: "client 2", 2: "a client 2"})
+    assert made.told(made.served[0]) == request_
 
 
 # Recovery ---------------------------------------------------------------------------------------

@@ -175,17 +175,27 @@ def leave(
     asked: Asked,
     trackers: Sequence[Tracker] = (),
     keeper: Keeper | None = None,
+    again: str = "",
 ) -> None:
     """Show what there is to show, write what is to be written, and say where that is.
 
-    Nothing is written where the folder is not what its `keeper` took.
+    Nothing is written where the folder is not what its `keeper` took. What cannot be written of a run that is
+    kept is written by going on with it: `again` says how.
     """
+    from unknot.core.errors import ConfigError, UnknotError
+
     try:
         _show(history, experiment, asked)
     finally:  # it is left as well where nobody reads what is shown
         if keeper is not None:
             keeper.check()
-        written = [f"written: {path}" for path in asked.write(history, experiment)]
+        try:
+            written = [f"written: {path}" for path in asked.write(history, experiment)]
+        except UnknotError as error:
+            if not again:
+                raise
+            later = "The run is over, and kept: once that can be written, this writes its results"
+            raise ConfigError(f"{error}. {later}: {again}") from None
     gone = {aside.observer for aside in lost(history)}
     for tracker in trackers:
         kept = "written" if type(tracker).__name__ not in gone else "incomplete"
@@ -253,9 +263,10 @@ def _check_asked(folder: Path, keys: Path | None) -> None:
         return
     if waiting := [f"request {one.number}: {one.request}" for one in found.unserved]:
         more = f" and {len(waiting) - 3} more" if len(waiting) > 3 else ""
+        first = f"have it served first ({found.again})" if found.again else found.keys_wrong
         raise ConfigError(
             f"{folder} holds a run that is still to serve what was asked of it ({'; '.join(waiting[:3])}"
-            f"{more}): have it served first ({found.again}), or remove the folder yourself, and the requests "
+            f"{more}): {first}, or remove the folder yourself, and the requests "
             "with it"
         )
     gone = {client for one in found.erased for client in one["whole"]}

@@ -117,7 +117,7 @@ def _resume(
         if found.holder is not None and (found.paused or found.pausing):
             _go(folder, found.holder, given)
         if found.holder is not None and found.idle:
-            raise StoreError(held_idle(found.holder.pid, folder, found.again))
+            raise StoreError(held_idle(found.holder.pid, folder, again_in(folder, asked.keys)))
         if found.kept is None and found.holder is None:
             raise StoreError(broken_off(begun(folder), folder))
         over = rounds is None and found.settled
@@ -140,7 +140,8 @@ def _resume(
             for text in keeper.said:
                 warn(text)
             steps, before = fed.steps, 0 if fed.history is None else len(fed.history.rounds)
-            if not _of_its_end(folder, found.model, before):
+            has_record = _of_its_end(folder, found.model, before)
+            if not has_record:
                 kept.not_given(fed)
             if rounds is not None and kept.owes(fed, rounds):
                 text = f"the {rounds} more rounds were trained before, and are not trained again"
@@ -149,13 +150,13 @@ def _resume(
             with warnings_told(), live, plain_alone():
                 history = kept.go_on(fed, rounds)
             idle = rounds is None and found.state == FINISHED and fed.steps == steps
-            if idle and _whole(folder):
+            if idle and has_record and _whole(folder):
                 since = "what was asked of it was refused" if keeper.turned_away else NOTHING
                 more = again_in(folder, asked.keys, "--rounds N")
                 asked = _left_alone(asked, more, history.stopped, since)
             keeper.check()
             left = kept.to_leave(folder, overrides, own_code, asked.keys)
-            leave(history, left, asked, trackers, keeper)
+            leave(history, left, asked, trackers, keeper, again_in(folder, asked.keys, same))
         return status_of(history, keeper.turned_away)
 
 

@@ -146,6 +146,7 @@ def _run_kept(
 ) -> tuple[Experiment, History, Sequence[int]]:
     """A run that is kept in its folder from its first moment."""
     from unknot.experiments import kept
+    from unknot.store.noted import again_in
 
     assert asked.out is not None
     with warnings_told(), plain_alone():
@@ -165,7 +166,7 @@ def _run_kept(
             history = kept.go_on(fed)
         keeper.check()
         experiment = kept.to_leave(asked.out, own_code=True, keys=asked.keys)
-        leave(history, experiment, asked, trackers, keeper)
+        leave(history, experiment, asked, trackers, keeper, again_in(asked.out, asked.keys))
     return experiment, history, keeper.turned_away
 
 

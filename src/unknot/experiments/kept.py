@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
@@ -11,9 +10,8 @@ from typing import Any
 
 from unknot.core.by_number import Numbers, by_name, by_number, numbers_in
 from unknot.core.data import FederatedData
-from unknot.core.errors import ConfigError, StoreError
+from unknot.core.errors import StoreError
 from unknot.core.keys import Key
-from unknot.core.outside import check_outside
 from unknot.core.registry import NotImported, Option, Registry, changed, nothing_imported
 from unknot.data.corrupt import corrupt
 from unknot.data.dataset import Dataset
@@ -22,6 +20,7 @@ from unknot.experiments.files_read import FILES, digests_of, odd
 from unknot.experiments.held import APART, Held, held_in, held_of
 from unknot.experiments.simulate import assemble, dealt, read
 from unknot.experiments.specs import FOLDER, TEXTS
+from unknot.experiments.stored import Store
 from unknot.experiments.tables import apply_overrides, each_section, from_anywhere, of_each_client, paths_in
 from unknot.federation import Federation, History, Length, Observer
 
@@ -29,20 +28,7 @@ NAMING = ("data", "method", "select")
 """The sections whose settings may list clients by name."""
 
 
-def folder_of(store: object, observers: Iterable[Observer] = ()) -> Path:
-    """The folder that ``simulate(..., store=)`` names; `observers` may not write into it."""
-    if not isinstance(store, str | os.PathLike) or not os.fspath(store):
-        raise ConfigError(f"store is the folder in which the run is kept, such as 'runs/NAME', not {store!r}")
-    folder = Path(store)
-    for observer in observers:
-        if isinstance(place := getattr(observer, "place", None), Path):
-            check_outside(type(observer).__name__, place, folder)
-    return folder
-
-
-def keep(
-    fed: Federation, folder: str | Path, keys: str | Path | None = None, every: float | None = None
-) -> None:
+def keep(fed: Federation, store: Store) -> None:
     """Keep a federation in a folder: a new run, or the one that the folder has, which is gone on with.
 
     The folder is this federation's until it is gone, or ``fed.keeper.close()`` is called.
@@ -50,8 +36,9 @@ def keep(
     from unknot.store.folder import is_kept
     from unknot.store.keeper import EVERY, RunKeeper
 
-    take = RunKeeper.go_on if is_kept(Path(folder)) else RunKeeper.create
-    take(fed, folder, keys=keys, every=EVERY if every is None else every)
+    take = RunKeeper.go_on if is_kept(Path(store.folder)) else RunKeeper.create
+    every = EVERY if store.checkpoint is None else float(store.checkpoint)
+    take(fed, store.folder, keys=store.keys, every=every)
 
 
 def begin(
@@ -167,7 +154,7 @@ def numbered_as(data: FederatedData, names: Mapping[int, str]) -> FederatedData:
     return data.renumbered({client: known[data.names[client]] for client in data.clients}, names)
 
 
-def as_known(data: FederatedData, folder: str | Path) -> FederatedData:
+def as_known(data: FederatedData, store: Store) -> FederatedData:
     """Data that was read anew, by the numbers that the run in a folder knows clients by, if there is one.
 
     They are others where clients come of files, and those of somebody who was erased are gone by now.
@@ -176,9 +163,10 @@ def as_known(data: FederatedData, folder: str | Path) -> FederatedData:
     from unknot.store.naming import named_in
     from unknot.store.noted import begun
 
+    folder = store.folder
     if not data.names or not is_kept(Path(folder)) or not begun(folder).get("named"):
         return data
-    names = named_in(folder)
+    names = named_in(folder, store.keys)
     known = {name: number for number, name in names.items()}
     moved = any(known.get(name, number) != number for number, name in data.names.items())
     return numbered_as(data, names) if moved else data

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import unknot
-from unknot.core.errors import ConfigError, StoreError
+from unknot.core.errors import ConfigError, StoreError, UnknotError
 from unknot.core.saved import save_model
 from unknot.core.toml import to_toml
 from unknot.experiments.comparison import Comparison
@@ -113,13 +113,15 @@ def write_files(
         home = place.resolve()
         with files.drafting(home, write.keys()):
             for name in write:
-                drafts[home / name] = files.begin(home / name, PRIVATE if private else 0o666)
-                write[name](drafts[home / name])
+                draft = drafts[home / name] = files.begin(home / name, PRIVATE if private else 0o666)
+                with _told_by(place / name, draft):
+                    write[name](draft)
             if private:
                 _make_way(drafts)
             (home / [*write][-1]).unlink(missing_ok=True)
             for path in [*drafts]:
-                files.put_in_place(drafts[path], path)
+                with _told_by(place / path.name, drafts[path]):
+                    files.put_in_place(drafts[path], path)
                 del drafts[path]
     except OSError as error:
         raise ConfigError(f"cannot write into {place}: {error.strerror or error}") from None
@@ -130,10 +132,22 @@ def write_files(
     return [place / name for name in write]
 
 
+@contextmanager
+def _told_by(path: Path, draft: Path) -> Iterator[None]:
+    """Within: what cannot be written is told by its place, and not by what is begun beside it."""
+    try:
+        yield
+    except OSError as error:
+        raise ConfigError(f"cannot write {path}: {error.strerror or error}") from None
+    except UnknotError as error:
+        raise ConfigError(str(error).replace(str(draft), str(path))) from None
+
+
 def _make_way(drafts: dict[Path, Path]) -> None:
     """New files are on the disk, and then old ones are overwritten: they may know who is erased one day."""
-    for draft in drafts.values():
-        files.sync(draft)
+    for path, draft in drafts.items():
+        with _told_by(path, draft):
+            files.sync(draft)
     for path in reversed(drafts):
         if os.path.lexists(path):
             files.remove(path)

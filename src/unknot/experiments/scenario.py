@@ -151,7 +151,7 @@ class LearningCurve:
         points = tuple(_point(record, chosen, several) for record in history.rounds)
         asked = tuple(
             Asked(
-                request=s.request,
+                request=history.told(s),
                 kind=s.kind,
                 clients=s.clients,
                 round=s.round,

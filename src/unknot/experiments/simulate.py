@@ -33,6 +33,7 @@ from unknot.data.dataset import Dataset
 from unknot.data.partition.federate import Drawn, drawn, put_together
 from unknot.experiments.config import Experiment
 from unknot.experiments.specs import FOLDER, PRETRAINED, TEXTS, Course, DataSpec, EngineSpec
+from unknot.experiments.stored import Store
 from unknot.federation import Federation, History, Method, Observer, Setup, SetupParts
 from unknot.models import build
 from unknot.models.lora import lora
@@ -53,7 +54,7 @@ def simulate(
     engine_options: Mapping[str, Any] | None = None,
     setup: Setup | None = None,
     observers: Sequence[Observer] = (),
-    store: str | Path | None = None,
+    store: str | Path | Store | None = None,
     **parts: Unpack[SetupParts],
 ) -> Federation:
     """A federation in this process, ready to ``run``.
@@ -68,15 +69,16 @@ def simulate(
     may stand there. It trains on the `device`, in the precision `dtype`, with so many `threads`. `observers`
     are called with each event of the run (`unknot.track` has some). The further `parts`, `pace`,
     `aggregate`, `clock`, `select`, `metrics`, `seed`..., are the fields of `Setup`, which may be given whole
-    as `setup` instead. `store` is a folder in which the run is kept beyond this process; where it holds one,
-    the federation is what that was, and ``resume`` goes on with it.
+    as `setup` instead. `store` is a folder in which the run is kept beyond this process, or a `Store`, which
+    says where its keys are, too; where it holds one, the federation is what that was, and ``resume`` goes on
+    with it.
     """
     _check_kinds(model, data, method)
-    if store is not None:
-        from unknot.experiments.kept import as_known, folder_of  # where it is used: it needs more than others
+    kept = None if store is None else Store.of(store, observers)
+    if kept is not None:
+        from unknot.experiments.kept import as_known  # where it is used: it needs more than others
 
-        store = folder_of(store, observers)
-        data = as_known(data, store)
+        data = as_known(data, kept)
     setup = Setup.of(setup, recipe, parts)
     if loss is not None:
         setup = replace(setup, recipe=replace(setup.recipe, loss=as_loss(loss)))
@@ -121,10 +123,10 @@ def simulate(
         called=_called(model, module),
     )
     fed.architecture = _architecture(module)
-    if store is not None:
+    if kept is not None:
         from unknot.experiments.kept import keep
 
-        keep(fed, store)
+        keep(fed, kept)
     return fed
 
 

@@ -103,7 +103,7 @@ class Served:
     """
 
     request: str
-    """The request in words."""
+    """The request in words; a run that is kept has clients by number here: `told` calls them by name."""
     kind: str
     """What it asks for: "erase" or "join"."""
     clients: tuple[int, ...]
@@ -154,14 +154,35 @@ class Served:
 Event = Round | Served
 
 
-def told(served: Served, names: Mapping[int, str]) -> str:
-    """A request in words; whom it calls by number has a name, where there is one here."""
+_NUMBERED = re.compile(r"client ([0-9]+)")
+_WHO = rf"(?:[0-9]+ samples? of )?{_NUMBERED.pattern}"
+_BY_NUMBER = re.compile(rf"(?:erase|join) {_WHO}(?:, {_WHO})*(?:{re.escape(NOTHING_LEFT)})?")
 
-    def called(found: re.Match[str]) -> str:
-        client = int(found[1])
-        return names.get(client, found[0]) if client in served.clients else found[0]
 
-    return re.sub(r"\bclient ([0-9]+)\b", called, served.request)
+def told(served: Served, names: Mapping[int, str] | None = None) -> str:
+    """A request in words; whom it calls by number has a name, where there is one here.
+
+    Without `names`, they are those that the event knows of who stays.
+    """
+    there = _who_stays(served) if names is None else names
+    if not _is_by_number(served, there):
+        return served.request
+    return _NUMBERED.sub(lambda found: there.get(int(found[1]), found[0]), served.request)
+
+
+def _who_stays(served: Served) -> dict[int, str]:
+    known: Mapping[int, str] = getattr(served.clients, "names", {})
+    return {c: known[c] for c in served.clients if c in known and c not in served.leavers}
+
+
+def _is_by_number(served: Served, names: Mapping[int, str]) -> bool:
+    """Whether a request calls clients by number: some are called ``client 3``, and have another number."""
+    if not _BY_NUMBER.fullmatch(served.request):
+        return False
+    if not served.clients:
+        return not any(map(_NUMBERED.fullmatch, names.values()))
+    said = map(int, _NUMBERED.findall(served.request))
+    return all(client in said for client in served.clients)  # in their order
 
 
 def value_of(scores: Mapping[str, Score], metric: str | None = None) -> float | None:

@@ -108,7 +108,7 @@ class History:
 
     def __repr__(self) -> str:
         scores = [f"{split} {self.metric.name} {score.value:.3f}" for split, score in self.scores.items()]
-        requests = "; ".join(f"{s.request} at round {s.round}" for s in self.served) or "no requests"
+        requests = "; ".join(f"{self.told(s)} at round {s.round}" for s in self.served) or "no requests"
         parts = [
             self.method,
             f"{len(self.rounds)} round{'s' * (len(self.rounds) != 1)}",
@@ -195,7 +195,8 @@ class History:
 
     def recovery(self, served: Served, fraction: float = REGAINED) -> Recovery | None:
         """The cost of getting back to `fraction` of the main metric before a request, one of `served`."""
-        return Recovery.after(served, self.rounds[served.place :], self.metric, fraction)
+        named = replace(served, request=self.told(served))
+        return Recovery.after(named, self.rounds[served.place :], self.metric, fraction)
 
     def to_dict(self) -> dict[str, Any]:
         """Everything but the weights, ready for JSON (which knows no NaN: such numbers become null).
@@ -222,7 +223,7 @@ class History:
             "model": None if self.model is None else self.model.digest(),
             "ensemble": len(self.model.parts) if isinstance(self.model, Ensemble) else None,
             "lineage": None if self.model is None else self.model.lineage.describe(self.label),
-            "requests": self.served,
+            "requests": [replace(served, request=self.told(served)) for served in self.served],
             "recoveries": self.recoveries,
             "members": _called(self.members, self.names),
             "nodes": {

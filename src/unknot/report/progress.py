@@ -5,7 +5,7 @@ Or while several go on together: how far each is.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from types import TracebackType
 
 from rich.console import Console
@@ -88,9 +88,7 @@ class Live:
                 time=f"{event.time:.1f} s",
             )
             return
-        known: Mapping[int, str] = getattr(event.clients, "names", {})
-        names = {client: name for client, name in known.items() if client not in event.leavers}
-        note = f" {where(event, len(self._lanes) > 1)}: {told_of(event, names)}"
+        note = f" {where(event, len(self._lanes) > 1)}: {told_of(event)}"
         if event.restarted:
             note += f"; begins again: {', '.join(event.restarted)}"
         if event.visits:

@@ -54,6 +54,7 @@ class _Listed:
                     yield Padding(Text(", ").join(Text.assemble(cell) for cell in told), (0, 0, 0, 2))
         yield from (Text(f"{one['folder']}: {one['error']}", style="red") for one in self._wrong)
         for one in self._runs:
+            yield from _misfit(one)
             yield from (Text.assemble(f"{one['folder']}: its log is ", told) for told in _damaged(one))
 
     def _table(self, state: int | None = None) -> Table:
@@ -92,8 +93,7 @@ def sheet(run: Record) -> RenderableType:
     row("requests", *([_request(one) for one in run["requests"]] or [Text("none")]))
     if run["erased"]:
         row("erased", *map(_erased, run["erased"]), *_stays(run["erased"]))
-    sizes = {what: count for what, count in run["sizes"].items() if what != "keys" or not _keyless(run)}
-    row("kept", ", ".join(_kept(run, what, count) for what, count in sizes.items()), *_keyless(run))
+    row("kept", ", ".join(_kept(run, what, count) for what, count in run["sizes"].items()))
     row("log", *(_damaged(run) or [Text("whole: every entry fits the one before it")]))
     return rows
 
@@ -126,6 +126,7 @@ def _word(run: Record) -> str:
         pid = held["pid"]
         parts.append(f"process {pid} writes its results" if _by_command(run) else f"held by process {pid}")
     parts += [f"{counted(many, 'request')} {'waits' if many == 1 else 'wait'}"] if many else []
+    parts += ["cannot be gone on with"] if run["again"] is None else []
     return ", ".join(parts)
 
 
@@ -147,7 +148,9 @@ def _state(run: Record) -> list[str | Text]:
         paused = "" if word == "running" else f"; go on with: unknot resume {run['folder']}"
         return [f"{word}{paused} ({standing} when last kept)", f"by process {who['pid']} on {who['host']}"]
     if state == "finished" and not _waiting(run):
-        return [f"{word} ({run['stopped']}): {standing}"]
+        return [f"{word} ({run['stopped']}): {standing}", *_misfit(run)]
+    if run["again"] is None:
+        return [f"{word}: {standing}", *_misfit(run)]
     if who is not None and _by_command(run):
         return [f"{word}: {standing}", f"to go on, once process {who['pid']} has ended: {run['again']}"]
     if who is not None:
@@ -156,21 +159,20 @@ def _state(run: Record) -> list[str | Text]:
             f"to go on: in process {who['pid']} (fed.run or fed.resume); or once it has let go "
             f"(fed.keeper.close()): {run['again']}",
         ]
-    return [f"{word}: {standing}", f"to go on: {run['again']}"]
+    return [f"{word}: {standing}", *_misfit(run), f"to go on: {run['again']}"]
 
 
 def _kept(run: Record, what: str, count: int) -> str:
-    return "keys kept apart" if what == "keys" and run["apart"] and not count else f"{what} {size(count)}"
+    if what == "keys" and not count and run["apart"]:
+        return "keys kept apart"
+    if what == "keys" and not count and run["kept"] is not None:
+        return "keys missing, so that no name can be read"
+    return f"{what} {size(count)}"
 
 
-def _keyless(run: Record) -> list[Text]:
-    """What is said where the keys are gone: nothing else would show it but clients without names."""
-    if run["sizes"]["keys"] or run["apart"] or run["kept"] is None:
-        return []
-    told = (
-        f"keys missing: {run['folder']}/keys is not there, so that no name can be read, and the run cannot "
-    )
-    return [Text(f"{told}be gone on with: take it from its backup", style="red")]
+def _misfit(run: Record) -> list[Text]:
+    """What is said where a run and its keys do not fit together."""
+    return [Text(run["keys_wrong"], style="red")] if run["keys_wrong"] else []
 
 
 def _damaged(run: Record) -> list[Text]:

@@ -320,9 +320,14 @@ def place_of(path: str | Path) -> Path:
     return Path(path).parent.resolve() / Path(path).name
 
 
+def is_installed() -> bool:
+    """Whether what seals is there."""
+    return find_spec("cryptography") is not None
+
+
 def check_installed() -> None:
-    """What seals must be there; otherwise it is said what to install."""
-    if find_spec("cryptography") is None:
+    """It must be; otherwise it is said what to install."""
+    if not is_installed():
         raise StoreError(f"the package cryptography is needed to keep a run: {install('store')}")
 
 

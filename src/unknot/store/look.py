@@ -21,6 +21,7 @@ from unknot.store.database import Database
 from unknot.store.entries import orders_of, read_named, read_plain, served_in
 from unknot.store.erasing import EACH, stays
 from unknot.store.lock import Holder, holder
+from unknot.store.misfit import Misfit, misfit
 from unknot.store.naming import client_names, shown_names
 from unknot.store.noted import (
     DATABASE,
@@ -30,6 +31,7 @@ from unknot.store.noted import (
     begun_in,
     database,
     emptied,
+    missing,
     removed_in,
     table_in,
 )
@@ -37,6 +39,7 @@ from unknot.store.own_keys import keyring_of
 from unknot.store.results import RESULTS
 from unknot.store.rows import REFUSED, SERVED
 from unknot.store.shown import one_line
+from unknot.store.taking import lost_run
 from unknot.store.vault import WEIGHTS
 from unknot.store.wanted import Wanted, of_file, of_inbox, refusal_in
 from unknot.store.words import PAUSED, PAUSING, WORDS, heard_since, standing
@@ -70,8 +73,10 @@ class Look:
     """When it was begun."""
     apart: bool
     """Whether its keys lie elsewhere."""
-    again: str
-    """How it is gone on with: a command, or what to do in Python."""
+    again: str | None
+    """How it is gone on with: a command, or what to do in Python; None where nobody can, as it is."""
+    keys_wrong: str
+    """What is wrong between it and its keys; nothing where nothing is, or where that cannot be told."""
     begun: str
     """When (UTC)."""
     kept: str | None
@@ -125,7 +130,7 @@ def look(
             found = _look(folder, keys, shown_names if for_people else client_names)
             if not found.model_unknown or found.holder is None:
                 break
-        return replace(found, log=_log(folder)) if through else found
+        return _through(found) if through else found
     except UnknotError:
         raise
     except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
@@ -152,6 +157,7 @@ def _look(
         since = max((entry.number for entry in rare if entry.kind in ("resumed", "stopped")), default=0)
         clean = emptied(db)
         word = standing(asked, heard_since(db, since)) if held else ""
+        odd = misfit(db, folder, keys) if held is None else Misfit()
     steps = [table_in(read_plain(entry.body)).get("step") for entry in rare if entry.kind == "resumed"]
     steps += [] if named is None else [named.step]
     gone = [(removed_in(entry), entry.at) for entry in rare if entry.kind == "erased"]
@@ -181,7 +187,8 @@ def _look(
         time=0.0 if named is None else named.time,
         clients=noted.get("clients", 0),
         apart=noted.get("keys") is not None,
-        again=again(noted, folder, keys),
+        again=None if odd.refused else again(noted, folder, keys),
+        keys_wrong=odd.why,
         begun=when,
         kept=None if last is None else last.at,
         stopped=done,
@@ -201,14 +208,14 @@ def _look(
     )
 
 
-def _log(folder: str | Path) -> str:
-    """Whether the log of a run fits together: ``whole``, or what is wrong."""
+def _through(found: Look) -> Look:
+    """With whether the log of a run fits together, or what is wrong: then it is not gone on with."""
     try:
-        with Database.open(database(folder), readonly=True) as db:
+        with Database.open(database(found.folder), readonly=True) as db:
             db.verify()
     except StoreError as error:
-        return one_line(error)
-    return WHOLE
+        return replace(found, log=one_line(error), again=found.again if found.holder else None)
+    return replace(found, log=WHOLE)
 
 
 def serves_at(folder: Path, named: Named | None) -> Serves:
@@ -224,7 +231,8 @@ def serves_at(folder: Path, named: Named | None) -> Serves:
 def runs(folder: str | Path, deep: int = 4) -> list[tuple[Path, str]]:
     """The folders of runs in and below a folder, a few levels deep; no symbolic link is followed.
 
-    With each of what may not be looked into, which may hold runs, why that is; else with nothing.
+    With each that has lost its database, or may not be looked into and may hold runs, why that is; else with
+    nothing.
     """
     place = Path(folder)
     if place.exists() and not place.is_dir():
@@ -240,6 +248,8 @@ def _below(place: Path, deep: int) -> Iterator[tuple[Path, str]]:
     try:
         if _is_there(place / DATABASE):
             yield place, ""
+        elif lost_run(place):
+            yield place, missing(place)
         entries = sorted(os.scandir(place), key=lambda one: one.name) if deep else []
     except (FileNotFoundError, NotADirectoryError):
         return

@@ -30,16 +30,22 @@ def database(folder: str | Path) -> Path:
     path = Path(folder) / DATABASE
     if os.path.lexists(path):
         return path
-    if left := [name for name in BESIDE if os.path.lexists(Path(folder) / name)]:
-        raise StoreError(
-            f"{path} is missing, though other parts of a run are there ({', '.join(left)}): take it from a "
-            "backup; if no run was kept there, name another folder"
-        )
+    if any(os.path.lexists(Path(folder) / name) for name in BESIDE):
+        raise StoreError(missing(folder))
     if (Path(folder) / RECORD).exists():
         raise StoreError(
             f"{folder} holds results, but no run was kept there (--no-keep): name another folder"
         )
     raise StoreError(f"{folder} holds no run: name the folder of one (unknot runs shows them)")
+
+
+def missing(folder: str | Path) -> str:
+    """What is said of a folder that has all of a run but its database."""
+    left = [name for name in BESIDE if os.path.lexists(Path(folder) / name)]
+    return (
+        f"{Path(folder) / DATABASE} is missing, though other parts of a run are there ({', '.join(left)}): "
+        "take it from a backup; if no run was kept there, name another folder"
+    )
 
 
 def begun(folder: str | Path) -> Mapping[str, Any]:
@@ -65,7 +71,7 @@ def again(
     """
     table = noted.get("table")
     if not isinstance(table, Mapping):
-        store = one_line(repr(str(folder)))
+        store = _store(noted, folder, keys)
         return f"build the federation again in Python, unknot.simulate(..., store={store}), and call resume()"
     apart = noted.get("keys") if keys is None else keys
     more = "" if apart is None else f" --keys {shlex.quote(one_line(apart))}"
@@ -73,6 +79,12 @@ def again(
     if (code := _code_in(table)) is not None:
         more += f" --own-code (if {one_line(repr(code), 200)}, which it names, is yours)"
     return f"unknot resume {shlex.quote(str(folder))}{more}"
+
+
+def _store(noted: Mapping[str, Any], folder: str | Path, keys: str | Path | None = None) -> str:
+    """What Python is told of a run's folder, and of keys that lie apart from it."""
+    place, apart = one_line(repr(str(folder))), noted.get("keys") if keys is None else keys
+    return place if apart is None else f"unknot.Store({place}, keys={one_line(repr(str(apart)))})"
 
 
 def _code_in(table: Mapping[str, Any]) -> str | None:
@@ -122,7 +134,7 @@ def broken_off(noted: Mapping[str, Any], folder: str | Path) -> str:
     """What is said of a run that has no checkpoint."""
     how = "with the same unknot run"
     if not isinstance(noted.get("table"), Mapping):
-        how = f"in Python, unknot.simulate(..., store={one_line(repr(str(folder)))}), and call run(...)"
+        how = f"in Python, unknot.simulate(..., store={_store(noted, folder)}), and call run(...)"
     return f"{folder} was broken off before its first checkpoint: begin it again {how}"
 
 

@@ -44,13 +44,14 @@ def check_named(db: Database, keyring: Keyring, folder: str | Path) -> None:
 
 def _refused(folder: str | Path, late: Collection[int], why: str = "") -> str:
     return (
-        f"{_older(folder, late)}, and without the keys that were destroyed then it cannot be gone on with"
+        f"{told(folder, late)}, and without the keys that were destroyed then it cannot be gone on with"
         f"{why}. Put a copy from after that erasure there, or begin the run anew, without the data of "
         f"{listed(late)}"
     )
 
 
-def _older(folder: str | Path, late: Collection[int]) -> str:
+def told(folder: str | Path, late: Collection[int]) -> str:
+    """What is said of such a folder, and of whom."""
     return f"{folder} is older than its keys: it knows nothing of the erasure of {listed(late)}"
 
 
@@ -61,7 +62,7 @@ def go_on(
 
     Where the folder cannot be read without the keys that are gone, it is said why, and what to do.
     """
-    older = _older(place.path, late)
+    older = told(place.path, late)
     place.said.append(f"{older}, as a copy that was put back does not; it comes again, before anything else")
     marked = place.db.sealed(MARKS)
     if any(client in marked and client not in fed.data for client in late):  # not to be given back either

@@ -36,7 +36,7 @@ def own_keyring(db: Database, folder: str | Path, keys: str | Path | None = None
     _check_place(folder, path)
     if keys is None and noted.get("keys") is not None:
         apart = f"the keys of {folder} are kept apart from it, at first in {one_line(noted['keys'])}: name "
-        apart += "them with --keys"
+        apart += "them with --keys (in Python: store=unknot.Store(DIR, keys=FILE))"
     if not os.path.lexists(path):
         if db.last("checkpoint") is None:
             raise StoreError(broken_off(noted, folder))

@@ -10,16 +10,17 @@ import json
 import os
 import stat
 from collections.abc import Collection, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from unknot.core.errors import StoreError
 from unknot.store.access import application_of
 from unknot.store.checkpoint import STATE
 from unknot.store.connection import APPLICATION
-from unknot.store.files import check_plain, read_whole, told, whole_name
+from unknot.store.files import check_plain, is_named, read_whole, told, whole_name
 from unknot.store.keyring import LOCK
 from unknot.store.lock import is_lock, was_held
-from unknot.store.noted import DATABASE, KEYS, RECORD
+from unknot.store.noted import DATABASE, KEYS, RECORD, missing
 from unknot.store.results import RESULTS
 from unknot.store.vault import WEIGHTS
 
@@ -41,6 +42,22 @@ def holds_run(folder: str | Path) -> bool:
     return was_held(Path(folder)) if found is None else found == APPLICATION
 
 
+def lost_run(folder: str | Path) -> bool:
+    """Whether a folder is a run's whose database is not there: its checkpoints are, or its keys and its lock.
+
+    Weights alone may be anybody's: others name files by their digests, too.
+    """
+    place = Path(folder)
+    if os.path.lexists(place / DATABASE):
+        return False
+    with suppress(OSError):
+        if not (place / STATE).is_symlink() and any(map(is_named, os.listdir(place / STATE))):
+            return True
+    with suppress(StoreError):  # what is called as a lock may be anything
+        return os.path.lexists(place / KEYS) and was_held(place)
+    return False
+
+
 def check_free(folder: str | Path, *, results: bool = False, own: Collection[str] = ()) -> None:
     """Raise unless a run may be begun there.
 
@@ -51,6 +68,11 @@ def check_free(folder: str | Path, *, results: bool = False, own: Collection[str
     place = Path(folder)
     if not place.is_dir() or holds_run(place):
         return
+    if lost_run(place):
+        raise StoreError(
+            f"{missing(place)}. To begin a run here all the same, remove {place} yourself, with all that is "
+            "left of that run"
+        )
     with told("look through", place):
         over = RESULTS if results and _is_record(place / RECORD) else ()
         others = [name for name in _others(place, over) if name not in own]

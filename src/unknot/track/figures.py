@@ -10,6 +10,7 @@ from typing import Any
 
 from unknot.core.jobs import Score
 from unknot.federation import Begun, Costs, Ended, Round, Served
+from unknot.federation.events import told
 
 Figures = dict[str, float]
 Setting = str | int | float | bool
@@ -53,7 +54,7 @@ def beside(served: Served) -> Figures:
 
 def request(served: Served) -> str:
     """A request in a line: ``erase client 3, at round 5 and 70.0 s; begins again: global``."""
-    parts = [f"{served.request}, at round {served.round} and {served.time:.1f} s"]
+    parts = [f"{told(served)}, at round {served.round} and {served.time:.1f} s"]
     for split in served.after:
         if split in served.before:
             before, after = served.before[split], served.after[split]
