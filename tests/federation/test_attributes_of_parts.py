@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 
-from support import small_data, toy_federation
+from support import grid, small_data, toy_federation
 from unknot.core.errors import ConfigError
 from unknot.core.lineage import NOBODY
 from unknot.core.requests import erase
@@ -115,8 +115,7 @@ def read_again(fed, rebuild):
     return other
 
 
-@pytest.mark.parametrize("kind", [Chooses, Means, Copied])
-@pytest.mark.parametrize("name", GIVEN)
+@pytest.mark.parametrize(("kind", "name"), grid([Chooses, Means, Copied], GIVEN))
 def test_what_was_given_and_stays_as_it_is_may_be_anything_in_every_process(kind, name):
     def rebuild():
         return build(kind(GIVEN[name]()))
