@@ -222,7 +222,10 @@ def test_a_change_of_what_is_not_plain_is_refused_by_its_name(change):
         form.write(fed)
 
 
-@pytest.mark.parametrize("name", ["network", "path", "texts", "parameter"])
+@pytest.mark.parametrize(
+    "name",
+    ["network", "path", *(pytest.param(name, marks=pytest.mark.slow) for name in ("texts", "parameter"))],
+)
 def test_the_checks_find_what_a_kept_run_finds(name):
     check_selector(Chooses(GIVEN[name]()))
     check_aggregator(Means(GIVEN[name]()))

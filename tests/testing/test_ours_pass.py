@@ -117,7 +117,15 @@ def one_value():
     return data.replaced(**{name: replace(part, y=part.y[:, 0]) for name, part in parts.items()})
 
 
-@pytest.mark.parametrize("loss", ["squared-error", "huber", "torch.nn:HuberLoss", torch.nn.L1Loss()])
+@pytest.mark.parametrize(
+    "loss",
+    [
+        "squared-error",
+        pytest.param("huber", marks=pytest.mark.slow),
+        "torch.nn:HuberLoss",
+        torch.nn.L1Loss(),
+    ],
+)
 def test_losses_of_one_value(loss):
     check_loss(loss, one_value())
 
