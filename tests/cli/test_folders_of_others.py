@@ -7,6 +7,7 @@ import socket
 import pytest
 from kept_commands import FILE, call
 
+from support import grid
 from unknot.store.database import Database
 from unknot.store.entries import plain
 
@@ -54,9 +55,7 @@ def make_sparse(path):
 KINDS = {"pipe": os.mkfifo, "socket": make_socket, "sparse": make_sparse}
 
 
-@pytest.mark.parametrize("more", [[], ["--rounds", 1]])
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("mark", ["", ".part."])
+@pytest.mark.parametrize(("kind", "mark", "more"), grid(KINDS, ["", ".part."], [[], ["--rounds", 1]]))
 def test_resume_puts_its_results_in_the_place_of_whatever_lies_there(run, kind, mark, more):
     for name in RESULTS:
         in_place(run / f"{mark}{name}", KINDS[kind])

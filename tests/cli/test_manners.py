@@ -10,6 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 import unknot
+from support import grid
 from unknot.cli import app, screen
 from unknot.engine.stacked import StackedEngine
 from unknot.report.targets import PICTURES
@@ -217,8 +218,7 @@ PLANS = {
 }
 
 
-@pytest.mark.parametrize("columns", [60, 80])
-@pytest.mark.parametrize("command", PLANS)
+@pytest.mark.parametrize(("command", "columns"), grid(PLANS, [60, 80]))
 def test_plans_keep_to_the_width(tmp_path, command, columns):
     text, clusters = PLANS[command]
     path = tmp_path / "plan"

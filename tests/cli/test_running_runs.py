@@ -1,16 +1,12 @@
 """A run in another process: asked, paused, stopped and looked at from outside; ended by a signal."""
 
-import os
 import signal
-import subprocess
-import sys
 import time
-from pathlib import Path
 
 import pytest
 from kept_commands import call, shown
 
-import unknot
+from processes import Started
 from unknot.core.errors import StoreError
 from unknot.store.noted import begun
 
@@ -47,23 +43,14 @@ def running(tmp_path):
     """A process that runs for long, and its folder."""
     file, out = tmp_path / "long.toml", tmp_path / "run"
     file.write_text(FILE)
-    command = [sys.executable, "-m", "unknot", "run", str(file), "--out", str(out), "--checkpoint", "0.2"]
-    path = str(Path(unknot.__file__).parents[1])
-    process = subprocess.Popen(
-        command,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": path},
-    )
+    process = Started("run", file, "--out", out, "--checkpoint", "0.2")
     try:
         until(lambda: process.poll() is not None or is_begun(out))
         until(lambda: process.poll() is not None or shown(out)["rounds"] > 1)
         assert process.poll() is None, process.communicate()
         yield process, out
     finally:
-        process.kill()
-        process.communicate()
+        process.end()
 
 
 def test_a_running_process_is_asked_from_outside(running):
@@ -105,25 +92,17 @@ def test_who_waits_for_a_paused_run_is_told_so_and_goes_on_waiting(running):
     _, out = running
     call("pause", out)
     until(lambda: shown(out)["paused"])
-    command = [sys.executable, "-m", "unknot", "forget", str(out), "--client", "1", "--wait"]
-    path = str(Path(unknot.__file__).parents[1])
-    waiting = subprocess.Popen(
-        command,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "PYTHONPATH": path},
-    )
+    waiting = Started("forget", out, "--client", "1", "--wait")
     try:
         assert (
             waiting.stderr.readline() == f"{out} is paused: it is served once you say unknot resume {out}\n"
         )
         assert waiting.poll() is None
         call("resume", out)
-        told, rest = waiting.communicate(timeout=60)
+        told, rest = waiting.communicate()
+        assert (waiting.returncode, rest) == (0, "")
     finally:
-        waiting.kill()
-    assert (waiting.returncode, rest) == (0, "")
+        waiting.end()
     assert "served after round" in told
 
 
@@ -141,17 +120,13 @@ def test_a_signal_leaves_a_last_checkpoint(running, number):
 
 def test_who_looks_on_sees_it_end(running):
     _, out = running
-    command = [sys.executable, "-m", "unknot", "watch", str(out)]
-    path = str(Path(unknot.__file__).parents[1])
-    watch = subprocess.Popen(
-        command, stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": path}
-    )
+    watch = Started("watch", out)
     try:
         assert ", round " in watch.stdout.readline()
         call("forget", out, "--client", "1", "--wait")
         call("stop", out)
-        rest = watch.communicate(timeout=60)[0]
+        rest = watch.communicate()[0]
     finally:
-        watch.kill()
+        watch.end()
     assert "erase client 1" in rest
     assert rest.splitlines()[-1].startswith("stopped, ")

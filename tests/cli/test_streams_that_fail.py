@@ -13,6 +13,7 @@ from kept_commands import call, shown
 from test_manners import ALL
 
 import unknot
+from support import grid
 from unknot.cli import app
 from unknot.experiments import Experiment, kept
 
@@ -59,8 +60,10 @@ def over(file, tmp_path):
     return out
 
 
-@pytest.mark.parametrize("stream", [Full, Late, type(None)])
-@pytest.mark.parametrize("args", [["--version"], ["--help"], *([name, "--help"] for name in ALL)])
+@pytest.mark.parametrize(
+    ("args", "stream"),
+    grid([["--version"], ["--help"], *([name, "--help"] for name in ALL)], [Full, Late, type(None)]),
+)
 def test_a_result_that_cannot_be_written_is_one_line_and_status_2(monkeypatch, args, stream):
     status, told = lost(monkeypatch, args, stream())
     assert status == 2
@@ -129,8 +132,11 @@ def test_the_streams_are_as_they_were_after_a_command(over):
 @pytest.mark.parametrize(
     "how",
     [
-        *(f"> {FULL}", f"2> {FULL}", "<&-", ">&- 2>&-"),  # each stream, full and closed
-        *(pytest.param(how, marks=pytest.mark.slow) for how in (">&-", "2>&-", f"> {FULL} 2> {FULL}")),
+        *(f"> {FULL}", ">&- 2>&- <&-"),  # full, and all of them closed
+        *(
+            pytest.param(how, marks=pytest.mark.slow)
+            for how in (f"2> {FULL}", "<&-", ">&-", "2>&-", ">&- 2>&-", f"> {FULL} 2> {FULL}")
+        ),
     ],
 )
 def test_a_process_with_such_streams_leaves_its_request(over, how):

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 import textwrap
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -16,6 +14,7 @@ import pytest
 import torch
 
 import unknot
+from processes import Started
 from unknot.core.errors import ConfigError
 from unknot.core.registry import Registry, filled, methods, options_of
 from unknot.core.registry import sections as sections_module
@@ -277,10 +276,10 @@ def test_a_path_that_leads_nowhere_says_where_it_ends(path, said):
 
 def run(folder: Path, code: str) -> str:
     """What a program prints, in an interpreter of its own that finds packages in this folder as well."""
-    program = f"import sys; sys.path.insert(0, {str(folder)!r})\n" + textwrap.dedent(code)
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    process = Started(program=textwrap.dedent(code), path=[str(folder)])
+    said, wrong = process.communicate()
+    assert process.returncode == 0, wrong
+    return said
 
 
 def install(folder: Path, package: str, entries: str, module: str = "") -> None:

@@ -38,12 +38,10 @@ def each_alone(engine: StackedEngine, jobs: list[Job], data: FederatedData) -> l
 
 
 def check(model: nn.Module, jobs: list[Job], data: FederatedData, path: str = "auto") -> None:
-    """Cohorts of 1, 2, 5 and all, in several orders, in stacks of 2 to 7, at one and two threads."""
+    """Cohorts of 1, 2, 5 and all, in several orders, in stacks of 2, 4 and 7, at one and two threads."""
     alone = dict(zip(jobs, each_alone(StackedEngine(model, path=path, threads=1), jobs, data), strict=True))
     order = Key.root(9).child("order")
-    for round, (count, rows, threads) in enumerate(
-        [(len(jobs), 7, 2), (2, 2, 1), (5, 5, 1), (len(jobs), 4, 1)]
-    ):
+    for round, (count, rows, threads) in enumerate([(len(jobs), 7, 2), (2, 2, 1), (5, 4, 1)]):
         shuffled = [jobs[i] for i in order.child(round).order(range(len(jobs)))][:count]
         engine = StackedEngine(model, path=path, rows=rows, threads=threads)
         for job, update in zip(shuffled, engine.train(shuffled, data), strict=True):
@@ -68,8 +66,8 @@ def test_company_changes_no_bit(model: str, recipe: str) -> None:
     ("model", "path"),
     [
         *((model, "batched") for model in ("mlp", "lenet", "norm", "text")),
-        *((model, "vmap") for model in ("mlp", "text")),
-        *(pytest.param(model, "vmap", marks=pytest.mark.slow) for model in ("lenet", "norm")),
+        ("mlp", "vmap"),
+        *(pytest.param(model, "vmap", marks=pytest.mark.slow) for model in ("lenet", "norm", "text")),
     ],
 )
 def test_company_changes_no_bit_on_a_path_asked_for(model: str, path: str) -> None:
@@ -137,7 +135,7 @@ def test_a_client_trains_several_models_at_once() -> None:
 widths = st.integers(1, 40)
 
 
-@settings(max_examples=12, deadline=None, derandomize=True)
+@settings(max_examples=8, deadline=None, derandomize=True)
 @given(
     widths=st.lists(widths, min_size=1, max_size=3),
     batch=st.integers(1, 35),
@@ -165,7 +163,7 @@ def test_no_width_or_batch_size_lets_company_in(
     check(network, [own_start(job) for job in make_jobs(network, recipe, data.clients)], data)
 
 
-@settings(max_examples=15, deadline=None, derandomize=True)
+@settings(max_examples=8, deadline=None, derandomize=True)
 @given(
     channels=st.lists(st.integers(1, 9), min_size=1, max_size=2),
     kernel=st.sampled_from([1, 2, 3]),

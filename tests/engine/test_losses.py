@@ -11,6 +11,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from engine_worlds import make_data, make_jobs, make_model, own_start, same
+from support import grid
 from task_worlds import TASKS, kind_of, masked
 from unknot.core.ensemble import Ensemble
 from unknot.core.errors import ConfigError
@@ -53,16 +54,7 @@ def assert_alike(updates, others, most=1e-9):
         assert a.loss == pytest.approx(b.loss, abs=most)
 
 
-@pytest.mark.parametrize(
-    ("task", "name", "recipe"),
-    [
-        pytest.param(task, name, recipe, marks=[pytest.mark.slow] if slow else [])
-        for task in TASKS
-        for name in ("mlp", "vmap")
-        for recipe in RECIPES
-        for slow in [name == "vmap" and recipe == "adahessian" and task not in ("weights", "labels", "own")]
-    ],
-)
+@pytest.mark.parametrize(("task", "name", "recipe"), grid(TASKS, ("mlp", "vmap"), RECIPES))
 def test_a_stack_is_the_loop(task, name, recipe):
     make, loss = TASKS[task]
     data, model, recipe = make(name), make_model(name), replace(RECIPES[recipe], loss=loss)
@@ -82,10 +74,12 @@ def test_so_it_is_with_convolutions(task, name):
     assert_alike(trained(StackedEngine, model, recipe, data)[1], trained(LoopEngine, model, recipe, data)[1])
 
 
-@pytest.mark.parametrize("loss", [None, NextToken(), CrossEntropy(smoothing=0.1), CrossEntropy((0.5,) * 13)])
-@pytest.mark.parametrize("recipe", [SGD1, HESSIAN], ids=["sgd", "adahessian"])
+@pytest.mark.parametrize(
+    ("loss", "recipe"),
+    grid([None, NextToken(), CrossEntropy(smoothing=0.1), CrossEntropy((0.5,) * 13)], RECIPES),
+)
 def test_and_with_texts_of_which_parts_are_masked(loss, recipe):
-    data, model, recipe = masked(make_data("text")), make_model("text"), replace(recipe, loss=loss)
+    data, model, recipe = masked(make_data("text")), make_model("text"), replace(RECIPES[recipe], loss=loss)
     assert_alike(trained(StackedEngine, model, recipe, data)[1], trained(LoopEngine, model, recipe, data)[1])
 
 

@@ -10,6 +10,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from engine_worlds import make_data, make_jobs, make_model
+from support import grid
 from unknot.core.data import FederatedData, Samples, Shard
 from unknot.core.training import SGD, Adagrad, AdaHessian, Adam, AdamW, Recipe, RMSprop
 from unknot.core.weights import Weights
@@ -41,12 +42,12 @@ OPTIMIZERS = [
 ]
 
 
-@pytest.mark.parametrize("clip", [None, 0.3])
-@pytest.mark.parametrize("proximal", [0.0, 0.7])
-@pytest.mark.parametrize(("spec", "build"), OPTIMIZERS, ids=[str(spec) for spec, _ in OPTIMIZERS])
-@pytest.mark.parametrize("engine", ENGINES)
-def test_one_client_trains_as_torch_optim_does(engine, spec, build, proximal, clip):
+@pytest.mark.parametrize(
+    ("engine", "optimizer", "proximal", "clip"), grid(ENGINES, OPTIMIZERS, [0.0, 0.7], [None, 0.3])
+)
+def test_one_client_trains_as_torch_optim_does(engine, optimizer, proximal, clip):
     """The loss with its proximal term is written out, the gradient clipped by PyTorch's own function."""
+    spec, build = optimizer
     model, data = make_model("lenet").double(), make_data("lenet", (10,)).cast(torch.float64)
     recipe = Recipe(spec, epochs=2, batch_size=4, proximal=proximal, clip=clip)
     (job,) = make_jobs(model, recipe, [0], torch.float64)

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from engine_worlds import RECIPES, make_data, make_jobs, make_model, own_start, past_the_door, same
+from support import grid
 from unknot.core.data import FederatedData, Samples
 from unknot.core.errors import ConfigError
 from unknot.core.jobs import Job, Update
@@ -305,9 +306,9 @@ def test_a_word_is_never_looked_up_in_a_neighbours_table():
         program(stored, x)
 
 
-@pytest.mark.parametrize("optimizer", [SGD(0.1), AdaHessian(0.05)], ids=["sgd", "adahessian"])
-@pytest.mark.parametrize("channels", [1, 3, 8])
-@pytest.mark.parametrize("kernel", [1, 3])
+@pytest.mark.parametrize(
+    ("channels", "kernel", "optimizer"), grid([1, 3, 8], [1, 3], [SGD(0.1), AdaHessian(0.05)])
+)
 def test_grouped_convolutions_keep_what_is_no_number_to_its_row(channels, kernel, optimizer):
     with Key.root(5).torch_seed():
         layers = [

@@ -12,6 +12,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from engine_worlds import PATHS, RECIPES, make_data, make_jobs, make_model, own_start, same
+from support import grid
 from unknot.core.data import FederatedData, Samples, Shard
 from unknot.core.errors import ConfigError, ErasedDataError
 from unknot.core.lineage import Lineage, Unit
@@ -144,8 +145,7 @@ def test_a_client_without_samples_gives_back_what_it_was_sent(engine):
     assert not something.weights.equal(jobs[1].start)
 
 
-@pytest.mark.parametrize("model", PATHS)
-@pytest.mark.parametrize("engine", BOTH)
+@pytest.mark.parametrize(("engine", "model"), grid(BOTH, PATHS))
 def test_the_global_generator_is_left_alone(engine, model):
     network, data = make_model(model), make_data(model)
     before = torch.get_rng_state()

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import unknot
-from support import half_frozen, small_data
+from support import grid, half_frozen, small_data
 from unknot.core.data import FederatedData, Shard
 from unknot.core.errors import ConfigError
 from unknot.core.keys import Key
@@ -249,8 +249,7 @@ def test_every_exact_method_is_put_to_the_question():
     assert asked == {method for method in METHODS.values() if method.guarantee is Guarantee.EXACT}
 
 
-@pytest.mark.parametrize("requests", ["a client", "samples"])
-@pytest.mark.parametrize("name", EXACT)
+@pytest.mark.parametrize(("name", "requests"), grid(EXACT, ["a client", "samples"]))
 def test_what_an_exact_method_serves_is_its_counterpart_without_the_data_bit_for_bit(name, requests, data):
     asked = replace(BASE, method=EXACT[name], requests=tuple(REQUESTS[requests]))
     served, twin, another = trained(asked, data, Counterpart(0, whole=True), Counterpart(0), Counterpart(1))
@@ -258,8 +257,10 @@ def test_what_an_exact_method_serves_is_its_counterpart_without_the_data_bit_for
     assert not served.equal(another)
 
 
-@pytest.mark.parametrize("name", [name for name in REQUESTS if name not in ("a client", "samples")])
-@pytest.mark.parametrize("method", ["rfs", "exact-fun", "mmt"])
+@pytest.mark.parametrize(
+    ("method", "name"),
+    grid(["rfs", "exact-fun", "mmt"], [name for name in REQUESTS if name not in ("a client", "samples")]),
+)
 def test_so_it_is_after_several_requests(method, name, data):
     asked = replace(BASE, method=EXACT[method], requests=tuple(REQUESTS[name]))
     served, twin = trained(asked, data, Counterpart(0, whole=True), Counterpart(0))

@@ -3,7 +3,7 @@
 import pytest
 
 from exactness import assert_as_if_never_there, assert_no_interference
-from support import small_data, toy_federation
+from support import grid, small_data, toy_federation
 from unknot.core.errors import ConfigError
 from unknot.core.requests import erase
 from unknot.federation import Buffered, Clock, Pareto, Synchronous
@@ -50,17 +50,12 @@ def opened(method, aggregate, pace):
     return lambda data: toy_federation(method, data, aggregate=AGGREGATES[aggregate], **PACES[pace])
 
 
-@pytest.mark.parametrize("what", ["a client and samples", pytest.param("a client", marks=pytest.mark.slow)])
-@pytest.mark.parametrize("pace", PACES)
-@pytest.mark.parametrize("aggregate", AGGREGATES)
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize(("method", "aggregate", "pace", "what"), grid(METHODS, AGGREGATES, PACES, ERASED))
 def test_what_is_served_does_not_depend_on_what_was_erased(method, aggregate, pace, what):
     assert_no_interference(opened(METHODS[method], aggregate, pace), DATA, ERASED[what], rounds=4)
 
 
-@pytest.mark.parametrize("what", ERASED)
-@pytest.mark.parametrize("pace", PACES)
-@pytest.mark.parametrize("aggregate", AGGREGATES)
+@pytest.mark.parametrize(("aggregate", "pace", "what"), grid(AGGREGATES, PACES, ERASED))
 def test_retraining_is_as_if_the_client_had_never_been_there(aggregate, pace, what):
     assert_as_if_never_there(opened(RFS(), aggregate, pace), DATA, ERASED[what], rounds=4)
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 
-from support import small_data, toy_federation
+from support import grid, small_data, toy_federation
 from unknot.core.errors import ConfigError
 from unknot.core.lineage import NOBODY
 from unknot.core.requests import erase
@@ -115,8 +115,7 @@ def read_again(fed, rebuild):
     return other
 
 
-@pytest.mark.parametrize("kind", [Chooses, Means, Copied])
-@pytest.mark.parametrize("name", GIVEN)
+@pytest.mark.parametrize(("kind", "name"), grid([Chooses, Means, Copied], GIVEN))
 def test_what_was_given_and_stays_as_it_is_may_be_anything_in_every_process(kind, name):
     def rebuild():
         return build(kind(GIVEN[name]()))
@@ -223,7 +222,10 @@ def test_a_change_of_what_is_not_plain_is_refused_by_its_name(change):
         form.write(fed)
 
 
-@pytest.mark.parametrize("name", ["network", "path", "texts", "parameter"])
+@pytest.mark.parametrize(
+    "name",
+    ["network", "path", *(pytest.param(name, marks=pytest.mark.slow) for name in ("texts", "parameter"))],
+)
 def test_the_checks_find_what_a_kept_run_finds(name):
     check_selector(Chooses(GIVEN[name]()))
     check_aggregator(Means(GIVEN[name]()))

@@ -32,6 +32,10 @@ NEED_ROUNDS = {"exact-fun", "fats"}  # they refuse a pace without any
 CASES = [
     (name, pace) for name in METHODS for pace in PACES if pace == "synchronous" or name not in NEED_ROUNDS
 ]
+USUAL = {
+    name: "buffered" if i % 2 and name not in NEED_ROUNDS else "synchronous" for i, name in enumerate(METHODS)
+}
+"""At which pace each is always tried."""
 
 
 def model():
@@ -92,7 +96,10 @@ def federations_alive():
 # As if alone -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("name", "pace"), CASES)
+@pytest.mark.parametrize(
+    ("name", "pace"),
+    [case if case[1] == USUAL[case[0]] else pytest.param(*case, marks=pytest.mark.slow) for case in CASES],
+)
 def test_every_method_ends_as_if_each_federation_had_run_alone(name, pace):
     assert_as_alone(
         engine_of(), [real(name, rounds, seed, pace=pace) for seed, rounds in enumerate([4, 4, 3])]

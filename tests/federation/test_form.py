@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from support import ToyEngine, small_data, toy_federation
+from support import ToyEngine, grid, small_data, toy_federation
 from unknot.core.digests import digest_of
 from unknot.core.errors import UnknotError
 from unknot.core.lineage import NOBODY, Lineage, Unit
@@ -152,8 +152,7 @@ def compare(rebuild, length: dict, requests, every: int = 1) -> None:
     assert story(parts) == story(whole)
 
 
-@pytest.mark.parametrize("pace", PACES)
-@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize(("name", "pace"), grid(METHODS, sorted(PACES)))
 def test_a_run_written_and_read_at_every_step_ends_as_one_that_never_was(name, pace):
     method = METHODS[name]()
     if name == "fats" and pace == "buffered":
@@ -165,9 +164,7 @@ def test_a_run_written_and_read_at_every_step_ends_as_one_that_never_was(name, p
     compare(rebuild, {"rounds": 7}, requests_for(method))
 
 
-@pytest.mark.parametrize("when", ["always", "unlearning"])
-@pytest.mark.parametrize("pace", PACES)
-@pytest.mark.parametrize("name", SELECTORS)
+@pytest.mark.parametrize(("name", "pace", "when"), grid(SELECTORS, PACES, ["always", "unlearning"]))
 def test_so_does_what_selectors_remember(name, pace, when):
     def rebuild() -> Federation:
         return build(RFS(), pace, select=SELECTORS[name](), select_when=when)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 import pytest
 import torch
 
-from support import ToyEngine, small_data, toy_federation, toy_weights
+from support import ToyEngine, grid, small_data, toy_federation, toy_weights
 from unknot.audit import interference
 from unknot.core.errors import RequestError
 from unknot.core.lineage import Lineage, Unit
@@ -65,15 +65,19 @@ def test_a_frozen_aggregator_with_a_mutable_field_has_a_state(method):
     assert not given.state
 
 
-@pytest.mark.parametrize("pace", [Synchronous(), Buffered(4, 2)], ids=["sync", "async"])
-@pytest.mark.parametrize("cut", [[3, 5], [1] * 8], ids=["3 and 5", "one by one"])
+ASKED = {
+    "a leave": [erase(0, time=2.5)],
+    "a join": [join(5, time=1.7)],
+    "several": [erase(0, time=1.1), erase(3, time=3.3), join(5, time=2.0)],
+}
+
+
 @pytest.mark.parametrize(
-    "requests",
-    [[erase(0, time=2.5)], [join(5, time=1.7)], [erase(0, time=1.1), erase(3, time=3.3), join(5, time=2.0)]],
-    ids=["a leave", "a join", "several"],
+    ("asked", "cut", "pace"), grid(ASKED, [[3, 5], [1] * 8], [Synchronous(), Buffered(4, 2)])
 )
-def test_a_run_in_parts_is_the_run_in_one_with_requests_at_times_too(requests, cut, pace):
+def test_a_run_in_parts_is_the_run_in_one_with_requests_at_times_too(asked, cut, pace):
     """A lane that rests is led on to where the request would find it in a longer run."""
+    requests = ASKED[asked]
     data = small_data([4, 4, 4, 40, 4, 4])
     aggregate = FedBuff() if isinstance(pace, Buffered) else None
     for method in (FedCIO(2), KNOT(3, by="random")):

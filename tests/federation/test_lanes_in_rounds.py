@@ -117,9 +117,9 @@ def test_at_a_synchronous_pace_the_moment_of_a_request_is_nobodys(name, asked, p
     assert report.none, report.gaps
 
 
-@pytest.mark.parametrize("requests", SHIFTING.values(), ids=SHIFTING)
-@pytest.mark.parametrize("name", ["rfs", "fedcio", "knot"])
-def test_at_a_buffered_pace_too_where_models_begin_again(name, requests):
+@pytest.mark.parametrize(("name", "asked"), grid(["rfs", "fedcio", "knot"], SHIFTING))
+def test_at_a_buffered_pace_too_where_models_begin_again(name, asked):
+    requests = SHIFTING[asked]
     if any(t.samples for r in requests if hasattr(r, "targets") for t in r.targets):
         return  # who loses samples takes part again, and faster: in every variant alike
     report = gaps(SCHEDULED[name], requests, **PACES["async"])
@@ -157,8 +157,7 @@ def _dealt():
 DEALT = _dealt()
 
 
-@pytest.mark.parametrize("order", [0, 1], ids=["join first", "leave first"])
-@pytest.mark.parametrize("pace", PACES)
+@pytest.mark.parametrize(("pace", "order"), grid(PACES, [0, 1]))
 def test_requests_of_one_round_are_served_in_the_order_in_which_they_were_asked(pace, order):
     """Whichever lane gets there first: a join concerns all of them, and goes where the fewest are then."""
     for client in (0, 2, 5):

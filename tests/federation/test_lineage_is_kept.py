@@ -8,7 +8,7 @@ from torch import nn
 
 import unknot
 from aggregators import FedAdam, Momentum
-from support import small_data, toy_federation
+from support import grid, small_data, toy_federation
 from unknot.audit import interference
 from unknot.core.ensemble import Ensemble
 from unknot.core.errors import ConfigError, ForbiddenLineageError, UnknotError
@@ -58,9 +58,7 @@ SCRIPTS = {
 }
 
 
-@pytest.mark.parametrize("script", [pytest.param("a client", marks=pytest.mark.slow), *list(SCRIPTS)[1:]])
-@pytest.mark.parametrize("name", EXACT)
-@pytest.mark.parametrize("kind", STATEFUL)
+@pytest.mark.parametrize(("name", "kind", "script"), grid(EXACT, STATEFUL, SCRIPTS))
 def test_an_exact_method_is_exact_with_an_aggregator_that_has_a_state(name, kind, script):
     given = STATEFUL[kind]()
 
@@ -370,18 +368,16 @@ class HalfFrozen(nn.Module):
         return twin
 
 
-@pytest.mark.parametrize("engine", ["loop", "stacked"])
-@pytest.mark.parametrize(
-    "aggregate", [FedAvg(), FedBuff(), Momentum()], ids=["fedavg", "fedbuff", "momentum"]
-)
-@pytest.mark.parametrize(
-    "method", [RFS(), MMT(), KNOT(2, by="random"), FedEraser()], ids=["rfs", "mmt", "knot", "federaser"]
-)
+FROZEN = {"rfs": RFS(), "mmt": MMT(), "knot": KNOT(2, by="random"), "federaser": FedEraser()}
+AVERAGED = {"fedavg": FedAvg(), "fedbuff": FedBuff(), "momentum": Momentum()}
+
+
+@pytest.mark.parametrize(("method", "aggregate", "engine"), grid(FROZEN, AVERAGED, ["loop", "stacked"]))
 def test_what_is_frozen_is_served_as_it_was(method, aggregate, engine):
     with torch.random.fork_rng():
         torch.manual_seed(0)
         net = HalfFrozen()
-    fed = unknot.simulate(net, DATA, method, aggregate=aggregate, engine=engine)
+    fed = unknot.simulate(net, DATA, FROZEN[method], aggregate=AVERAGED[aggregate], engine=engine)
     before = [p.clone() for p in net.base.parameters()]
     fed.run(5, requests=[erase(3, round=3)])
     assert fed.model.layout.names == ("head.weight", "head.bias")

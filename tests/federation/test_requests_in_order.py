@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from support import ToyEngine, small_data, toy_federation
+from support import ToyEngine, grid, small_data, toy_federation
 from unknot.core.errors import ConfigError, ForbiddenLineageError, RequestError
 from unknot.core.requests import Moment, erase, join
 from unknot.federation import Buffered, Clock, FedBuff, Pareto, Synchronous, Trace
@@ -148,8 +148,7 @@ FAIL |= {"knot": KNOT(2, by="random", retrain=MMT()), "fedcio": FedCIO(2), "fats
 AGAIN = [[], [erase(3, round=3)], [erase(3, round=4)], [erase({3: [1]}, round=3)]]
 
 
-@pytest.mark.parametrize("again", AGAIN, ids=["going on", "asked again", "asked later", "in part"])
-@pytest.mark.parametrize("name", FAIL)
+@pytest.mark.parametrize(("name", "again"), grid(FAIL, AGAIN))
 def test_a_forget_that_failed_can_be_asked_again(name, again):
     in_step = Clock(seconds_per_sample=1e-9, latency=1.0)  # so that all clusters are in one round
     smooth = toy_federation(FAIL[name], clock=in_step)

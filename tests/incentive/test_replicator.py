@@ -91,7 +91,7 @@ def games(draw):
     return game, weights / weights.sum(-1, keepdims=True)
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=3, deadline=None)
 @given(games())
 def test_shares_stay_on_the_simplex_for_10_000_steps(case):
     game, x = case

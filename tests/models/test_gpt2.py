@@ -9,6 +9,7 @@ import pytest
 import torch
 
 import unknot
+from support import grid
 from unknot.core.data import FederatedData, Samples, Shard
 from unknot.core.jobs import Job
 from unknot.core.keys import Key
@@ -43,10 +44,13 @@ def test_the_head_is_the_table_of_tokens():
     torch.testing.assert_close(model(TEXTS.x), hidden @ model.transformer.wte.weight.T)
 
 
-@pytest.mark.parametrize("targets", [None, ["c_attn", "c_proj", "c_fc"]], ids=["whole", "adapters"])
-@pytest.mark.parametrize("recipe", [Recipe(Adam(0.01, eps=1e-3), 1, 4), Recipe(AdaHessian(0.05), 1, 4)])
-def test_stacked_it_is_trained_as_alone_whole_or_by_adapters(targets, recipe):
-    model = gpt2()
+RECIPES = {"adam": Recipe(Adam(0.01, eps=1e-3), 1, 4), "adahessian": Recipe(AdaHessian(0.05), 1, 4)}
+TRAINED = {"whole": None, "adapters": ["c_attn", "c_proj", "c_fc"]}
+
+
+@pytest.mark.parametrize(("trained", "recipe"), grid(TRAINED, RECIPES))
+def test_stacked_it_is_trained_as_alone_whole_or_by_adapters(trained, recipe):
+    model, targets, recipe = gpt2(), TRAINED[trained], RECIPES[recipe]
     if targets:
         unknot.lora(model, 4, targets=targets)
         assert isinstance(model.transformer.h[0].attn.c_proj, unknot.models.lora.LoraLinear)

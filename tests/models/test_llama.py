@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 import unknot
 from exactness import FIVE, assert_no_interference
+from support import grid
 from unknot.core.data import FederatedData, Samples, Shard
 from unknot.core.jobs import Job
 from unknot.core.keys import Key
@@ -80,8 +81,7 @@ def jobs(model: nn.Module, dtype: torch.dtype, recipe: Recipe, device: str = "cp
 RECIPES = {"adamw": Recipe(AdamW(0.01), 2, 4), "adahessian": Recipe(AdaHessian(0.05), 1, 4)}
 
 
-@pytest.mark.parametrize("recipe", RECIPES)
-@pytest.mark.parametrize("head", ["answers", "score", "next"])
+@pytest.mark.parametrize(("head", "recipe"), grid(["answers", "score", "next"], RECIPES))
 def test_stacked_adapters_are_those_of_the_loop(head: str, recipe: str) -> None:
     model, world = llama(head), data(NEXT if head == "next" else CLASSIFIED)
     engine = StackedEngine(model, dtype=torch.float64)
@@ -93,15 +93,15 @@ def test_stacked_adapters_are_those_of_the_loop(head: str, recipe: str) -> None:
 
 
 @pytest.mark.parametrize("device", DEVICES)
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=["float32", "bfloat16"])
-@pytest.mark.parametrize("head", ["answers", "next"])
+@pytest.mark.parametrize(("head", "dtype"), grid(["answers", "next"], [torch.float32, torch.bfloat16]))
 def test_company_changes_no_bit(head: str, dtype: torch.dtype, device: str) -> None:
     model, world = llama(head, dtype), data(NEXT if head == "next" else CLASSIFIED)
     engine = StackedEngine(model, device=device)
     given = jobs(model, torch.float32, RECIPES["adamw"], device)
     together = engine.train(given, world)
+    lonely = StackedEngine(model, device=device)
     for job, update in zip(given, together, strict=True):
-        (alone,) = StackedEngine(model, device=device).train([job], world)
+        (alone,) = lonely.train([job], world)
         assert alone.weights.equal(update.weights)
         (again,) = engine.train([job], world)
         assert again.weights.equal(update.weights)

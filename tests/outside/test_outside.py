@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import os
 import shutil
 import subprocess
 import sys
@@ -14,6 +13,7 @@ import pytest
 
 import unknot
 from outside_package import PACKAGE, install
+from processes import Started
 from unknot import registry
 from unknot.testing import (
     check_aggregator,
@@ -66,21 +66,11 @@ def found(installed, monkeypatch):
         getattr(registry, kind)._loaded.pop(name, None)
 
 
-def environment(*folders: Path) -> dict[str, str]:
-    source = Path(unknot.__file__).parent.parent
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, [*folders, source])), "OMP_NUM_THREADS": "1"}
-
-
-def records(files: list[Path], *folders: Path) -> list[dict]:
-    done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, *map(str, files)],
-        capture_output=True,
-        text=True,
-        env=environment(*folders),
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return [json.loads(line) for line in done.stdout.splitlines()]
+def records(files: list[Path], folder: Path) -> list[dict]:
+    process = Started(*files, program=PROGRAM, path=[str(folder)])
+    said, wrong = process.communicate()
+    assert process.returncode == 0, wrong
+    return [json.loads(line) for line in said.splitlines()]
 
 
 def test_each_is_run_by_name_from_a_file(installed, tmp_path):

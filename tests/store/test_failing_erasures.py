@@ -5,6 +5,7 @@ import struct
 import pytest
 from kept_runs import REQUESTS, ROUNDS, build, go
 
+from support import grid
 from unknot.core.errors import UnknotError
 from unknot.core.requests import erase
 from unknot.store.folder import is_kept
@@ -31,8 +32,7 @@ def failing(fed, when: int):
     return fed
 
 
-@pytest.mark.parametrize("when", [1, 2])
-@pytest.mark.parametrize("name", ["rfs", "mmt", "federaser", "knot mmt", "pga"])
+@pytest.mark.parametrize(("name", "when"), grid(["rfs", "mmt", "federaser", "knot mmt", "pga"], [1, 2]))
 def test_another_process_goes_on_as_if_it_had_not_failed(tmp_path, name, when):
     expected = go(build(name, "sync"), tmp_path / "whole")
     with pytest.raises(Failed):

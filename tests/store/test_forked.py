@@ -177,7 +177,7 @@ def test_what_is_opened_in_the_child_itself_is_its_own(tmp_path):
     assert said_in_a_child(lambda: Vault(tmp_path / "weights", ring).retain(())).startswith("done: ")
 
 
-@pytest.mark.parametrize("forks", [20, pytest.param(60, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("forks", [8, pytest.param(60, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("busy", ["reading", "opening"])
 def test_a_process_that_is_forked_while_a_thread_is_in_the_database_can_let_go_of_the_run(held, busy, forks):
     """SQLite's own locks are in memory: one that a thread had at the fork nobody would give back."""

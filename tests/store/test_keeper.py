@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from support import ToyEngine, small_data, toy_federation
+from support import ToyEngine, grid, small_data, toy_federation
 from unknot.core.errors import StoreError
 from unknot.core.requests import erase, join
 from unknot.core.training import Recipe
@@ -63,9 +63,7 @@ def dying(fed: Federation, step: int) -> Federation:
     return fed
 
 
-@pytest.mark.parametrize("pace", ["buffered", "sync"])
-@pytest.mark.parametrize("name", METHODS)
-@pytest.mark.parametrize("every", [0.0, 1e9])
+@pytest.mark.parametrize(("name", "pace", "every"), grid(METHODS, ["buffered", "sync"], [0.0, 1e9]))
 def test_a_run_that_dies_again_and_again_ends_as_one_that_never_did(tmp_path, name, pace, every):
     whole = build(name, pace)
     RunKeeper.create(whole, tmp_path / "whole", every=every).every = every

@@ -9,6 +9,7 @@ import pytest
 from kept_runs import build, story
 from typer.testing import CliRunner
 
+from support import grid
 from unknot.cli import app
 from unknot.core.errors import StoreError
 from unknot.core.requests import erase
@@ -48,8 +49,7 @@ WORK = {
 }
 
 
-@pytest.mark.parametrize("how", ["moved", "removed"])
-@pytest.mark.parametrize("work", WORK)
+@pytest.mark.parametrize(("work", "how"), grid(WORK, ["moved", "removed"]))
 def test_another_run_at_its_place_stays_whole(tmp_path, how, work):
     folder = tmp_path / "run"
     first = begun(folder)

@@ -12,7 +12,7 @@ import torch
 from kept_runs import SIZES, build, dies, fast_folder, remove_tree, story
 from vaults import digests
 
-from support import ToyEngine, small_data, with_vector
+from support import ToyEngine, grid, small_data, with_vector
 from unknot.core.digests import digest_of, raw
 from unknot.core.requests import erase
 from unknot.store import Database, Keyring, Vault, erasing
@@ -160,8 +160,7 @@ def second_half(name: str, folder: Path, how: str, engine=None):
         keeper.close()
 
 
-@pytest.mark.parametrize("how", ["run", "inbox"])
-@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize(("name", "how"), grid(METHODS, ["run", "inbox"]))
 def test_after_an_erasure_no_byte_of_the_client_is_left(monkeypatch, tmp_path, name, how):
     monkeypatch.setattr(erasing, "PATIENCE", 0.05)
     items = kept_items(monkeypatch)

@@ -5,7 +5,7 @@ import shutil
 import pytest
 from kept_runs import NAMES, SIZES, build
 
-from support import small_data
+from support import grid, small_data
 from unknot.core.errors import StoreError
 from unknot.core.requests import erase
 from unknot.store import Database, Keyring
@@ -119,11 +119,12 @@ def test_a_folder_from_before_an_erasure_of_samples_is_known_by_its_names_and_re
     assert {path: path.read_bytes() for path in folder.rglob("*.state")} == before
 
 
-@pytest.mark.parametrize("method", ["rfs", "knot", "mmt"])
 @pytest.mark.parametrize(
-    ("asked", "others"), [("for a round", {}), ("for a round", {2: [0]}), ("from outside", {})]
+    ("method", "case"),
+    grid(["rfs", "knot", "mmt"], [("for a round", {}), ("for a round", {2: [0]}), ("from outside", {})]),
 )
-def test_a_request_for_samples_of_who_is_erased_again_is_no_hindrance(tmp_path, method, others, asked):
+def test_a_request_for_samples_of_who_is_erased_again_is_no_hindrance(tmp_path, method, case):
+    asked, others = case
     folder, backup = tmp_path / "run", tmp_path / "backup"
 
     def fed():

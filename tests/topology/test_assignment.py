@@ -44,7 +44,7 @@ SHAPES = [*product(range(1, 5), range(1, 4)), (2, 4), (3, 4), (5, 2), (6, 2)]
 def test_none_of_all_assignments_is_better(clients, clusters):
     rng = np.random.default_rng([clients, clusters])
     met = 0
-    for top in [1, 2, 3, 4, 6, 10, 100] * 3:
+    for top in [1, 2, 3, 4, 6, 10, 100]:
         met += compare(rng.integers(0, top + 1, (clients, clusters)))
         met += compare(rng.integers(1, top + 1, (clients, clusters)))
     assert met > 20 * (clusters > 1)

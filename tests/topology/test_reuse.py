@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from support import grid
 from unknot.core.errors import ConfigError
 from unknot.topology import Tree, build, keep, rebuild, rebuild_proven, score
 from unknot.topology import reuse as reusing
@@ -134,8 +135,7 @@ def test_crossing_sets_and_bad_worth_are_refused():
             rebuild(range(4), [], reuse=worth)
 
 
-@pytest.mark.parametrize("alike", [True, False])
-@pytest.mark.parametrize("kind", ["huffman", "greedy"])
+@pytest.mark.parametrize(("kind", "alike"), grid(["huffman", "greedy"], [True, False]))
 def test_ten_thousand_clients(alike, kind):
     n = 2000 if kind == "greedy" else 10_000  # a caterpillar's sets have n² / 2 members in all
     shares = {c: 1.0 if alike else 1 + math.sin(c) ** 2 for c in range(n)}

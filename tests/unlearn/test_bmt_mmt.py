@@ -98,7 +98,7 @@ class Twin:
 
 
 @pytest.mark.parametrize("method", [BMT(), MMT()], ids=["bmt", "mmt"])
-@settings(deadline=None, derandomize=True, max_examples=40)
+@settings(deadline=None, derandomize=True, max_examples=15)
 @given(sequence=sequences(samples=False))
 def test_what_is_served_equals_the_same_tree_with_the_leavers_leaves_absent(method, sequence):
     fed = serve_all(toy_federation(method, DATA), sequence)

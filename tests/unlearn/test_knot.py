@@ -2,7 +2,7 @@
 
 import pytest
 
-from support import ToyEngine, small_data, toy_federation
+from support import ToyEngine, grid, small_data, toy_federation
 from unknot.audit import interference
 from unknot.core.data import Samples
 from unknot.core.errors import ConfigError, ErasedDataError
@@ -34,9 +34,9 @@ def rounds_of(history, lane):
     return [(r.round, r.version, r.time, r.clients) for r in history.rounds if r.lane == lane]
 
 
-@pytest.mark.parametrize("retrain", RETRAIN)
-@pytest.mark.parametrize("by", ["knot", "random", "similar"])
-@pytest.mark.parametrize("pace", [ASYNC, SYNC], ids=["async", "sync"])
+@pytest.mark.parametrize(
+    ("retrain", "by", "pace"), grid(RETRAIN, ["knot", "random", "similar"], [ASYNC, SYNC])
+)
 def test_other_clusters_do_not_notice_a_request(retrain, by, pace):
     """Weights, versions and times of every other cluster are those of a run without the request."""
     method = knot(by=by, retrain=RETRAIN[retrain])

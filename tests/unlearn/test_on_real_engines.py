@@ -24,7 +24,11 @@ METHODS = {
 }
 
 
-CASES = [(name, "mlp") for name in METHODS] + [("mmt", "lenet5"), ("sisa", "lenet5")]
+CASES = [
+    *((name, "mlp") for name in METHODS),
+    ("mmt", "lenet5"),
+    pytest.param("sisa", "lenet5", marks=pytest.mark.slow),
+]
 there_is_a_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU here")
 
 

@@ -6,7 +6,7 @@ import pytest
 
 import unknot
 from exactness import assert_as_if_never_there, assert_no_interference, forget_and_go_on
-from support import ToyEngine, small_data, toy_federation, with_vector
+from support import ToyEngine, grid, small_data, toy_federation, with_vector
 from unknot.core.data import Samples
 from unknot.core.errors import ForbiddenLineageError
 from unknot.core.requests import erase
@@ -29,28 +29,18 @@ ERASED = {
 }
 MOMENTS = {"at a round": {"round": 6}, "at a time": {"time": 0.11}, "at the start": {"round": 0}}
 DATA = small_data((5, 8, 3, 6, 7, 4, 9, 2))
-
-combinations = [
-    pytest.mark.parametrize("pace", PACES),
-    pytest.mark.parametrize("what", ERASED),
-    pytest.mark.parametrize("moment", MOMENTS),
-]
+METHODS = {"rfs": RFS(), "rapid": Rapid(SGD(0.5))}
 
 
-def every_combination(test):
-    for mark in combinations:
-        test = mark(test)
-    return test
-
-
-@every_combination
-@pytest.mark.parametrize("method", [RFS(), Rapid(SGD(0.5))], ids=["rfs", "rapid"])
+@pytest.mark.parametrize(("pace", "what", "moment", "method"), grid(PACES, ERASED, MOMENTS, METHODS))
 def test_what_is_served_does_not_depend_on_the_erased_data(pace, what, moment, method):
     request = erase(ERASED[what], **MOMENTS[moment])
-    assert_no_interference(lambda data: toy_federation(method, data, **PACES[pace]), DATA, request, rounds=5)
+    assert_no_interference(
+        lambda data: toy_federation(METHODS[method], data, **PACES[pace]), DATA, request, rounds=5
+    )
 
 
-@every_combination
+@pytest.mark.parametrize(("pace", "what", "moment"), grid(PACES, ERASED, MOMENTS))
 def test_rfs_is_as_if_the_client_had_never_been_there(pace, what, moment):
     request = erase(ERASED[what], **MOMENTS[moment])
     assert_as_if_never_there(lambda data: toy_federation(RFS(), data, **PACES[pace]), DATA, request, rounds=5)
