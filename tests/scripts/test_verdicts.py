@@ -57,15 +57,25 @@ def test_a_figure_without_a_source_is_found(text, found):
     assert len(verdicts.unsourced(f"### What we found\n\n{text}\n\n## Next\n")) == found
 
 
+@pytest.fixture(scope="module")
+def tables():
+    return verdicts.tables()
+
+
+@pytest.fixture(scope="module")
+def indexes():
+    return verdicts.indexes()
+
+
 @pytest.mark.parametrize("paper", verdicts.PAPERS)
-def test_the_table_of_a_paper_is_what_its_records_give(paper):
+def test_the_table_of_a_paper_is_what_its_records_give(paper, tables):
     (part,) = re.findall(f"<!-- {paper}: begin -->\n(.*?)<!-- {paper}: end -->", PAGE, re.DOTALL)
-    assert part.strip().splitlines() == verdicts.tables()[paper].strip().splitlines()
+    assert part.strip().splitlines() == tables[paper].strip().splitlines()
 
 
 @pytest.mark.parametrize("paper", verdicts.PAPERS)
-def test_what_was_run_is_told_as_the_records_have_it(paper):
+def test_what_was_run_is_told_as_the_records_have_it(paper, indexes):
     index = verdicts.INDEX.read_text(encoding="utf-8")
     (part,) = re.findall(f"<!-- {paper}: begin -->\n(.*?)<!-- {paper}: end -->", index, re.DOTALL)
-    assert part.strip().splitlines() == verdicts.indexes()[paper].splitlines()
+    assert part.strip().splitlines() == indexes[paper].splitlines()
     assert "seeds" in part

@@ -179,3 +179,32 @@ def test_where_the_run_is_over_at_that_moment_what_was_taken_later_is_taken_up_a
     ask(keeper, erase(1))
     assert [served.request for served in fed.resume().served] == ["join client 7", "erase client 1"]
     keeper.close()
+
+
+def test_what_was_taken_at_a_step_that_is_lost_is_taken_up_at_once_by_the_process_after_the_next_too(
+    tmp_path,
+):
+    folder = tmp_path / "run"
+    fed = build()
+    keeper = RunKeeper.create(fed, folder, every=1e9)
+    fed.run(3, requests=[join([7], round=99)])
+    fed.begin(8)
+    for _ in range(3):
+        fed.step()
+    ask(keeper, join([7]))
+    fed.step()
+    keeper.place.close()  # killed
+    with Database.open(folder / "run.db", readonly=True) as db:
+        spoil(folder / "state" / f"{read_named(db.last('checkpoint').body).state}.state")
+    fed = build()
+    keeper = RunKeeper.go_on(fed, folder)
+    ask(keeper, erase(1))
+    fed.begin(2)
+    keeper.checkpoint(fed)
+    keeper.place.close()  # killed, before anything was taken up
+    fed = build()
+    keeper = RunKeeper.go_on(fed, folder)
+    served = fed.resume().served
+    assert [one.request for one in served] == ["join client 7", "erase client 1"]
+    assert [one.round for one in served] == [3, 3]
+    keeper.close()

@@ -191,3 +191,18 @@ def test_what_waits_already_is_not_taken_twice_where_a_refusal_failed_and_the_ru
     assert [served.request for served in history.served] == ["erase client 1"]
     with Database.open(folder / DATABASE, readonly=True) as db:
         assert [asked.state for asked in db.asked()] == ["refused", "served", "served"]
+
+
+def test_a_run_that_is_over_and_was_stopped_as_it_took_a_request_serves_it_when_it_goes_on(tmp_path):
+    folder = tmp_path / "run"
+    fed = build("rfs", "sync")
+    keeper = RunKeeper.create(fed, folder)
+    fed.run(3, requests=LATER)
+    ticket = fed.inbox.put(erase(1))
+    say(folder, "stop")
+    with pytest.raises(RunStopped):
+        fed.resume()
+    history = fed.resume()
+    keeper.close()
+    assert [served.request for served in history.served] == ["erase client 1"]
+    assert ticket.state == "served"

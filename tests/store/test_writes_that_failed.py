@@ -14,6 +14,7 @@ from unknot.store import keeper as keeping
 from unknot.store.entries import read_named
 from unknot.store.inbox import leave
 from unknot.store.keeper import RunKeeper
+from unknot.store.look import FINISHED, look
 
 
 class Looking(ToyEngine):
@@ -170,3 +171,17 @@ def test_what_a_later_run_was_asked_is_kept_before_anything_of_it_happens_also_a
     assert [str(request) for request in again.pending] == ["erase client 1"]
     assert [served.request for served in again.resume().served] == ["erase client 1"]
     keeper.close()
+
+
+def test_the_last_checkpoint_is_tried_again_before_the_run_counts_as_ended(kept, monkeypatch):
+    fed, keeper, _ = kept
+    fed.run(2)
+    fed.begin(2)
+    fed.step()
+    failing_once(monkeypatch, keeping.RunKeeper, "checkpoint")
+    with pytest.raises(StoreError, match="the disk is full"):
+        fed.resume()
+    assert len(fed.resume().rounds) == 4
+    keeper.close()
+    found = look(keeper.folder)
+    assert (found.state, found.rounds) == (FINISHED, 4)

@@ -169,6 +169,11 @@ class Database(Access):
                 raise StoreError(f"{self.path}: request {number} was not taken yet")
             self._put(replace(asked, outcome=outcome, state=state, done_at=asked.done_at or _now()))
 
+    def retake(self, number: int, step: int) -> None:
+        """A request that was taken at a step which was lost is taken at another."""
+        with self.transaction():
+            self._put(replace(self.request(number), step=step))
+
     def hold(self, number: int, outcome: bytes) -> None:
         """What comes of a request that was taken is known, but it does not count as served yet."""
         with self.transaction():

@@ -161,7 +161,7 @@ class RunKeeper:
             check_not_older(keeper.db, keeper.keyring, keeper.folder)
             if late := older.unknown(keeper.db, keeper.keyring):
                 older.go_on(keeper.place, fed, late, keeper._restore)
-                keeper.post.hurry()
+                keeper.post.hurry(fed.steps)
             else:
                 keeper._restore(fed)
         except BaseException:
@@ -309,6 +309,8 @@ class RunKeeper:
         """Note what is served at the end, for who looks at the folder; by numbers, not by names."""
         if history.model is None:
             return
+        if not self._is_kept(fed):  # its last checkpoint may have met a full disk
+            self.checkpoint(fed)
         self._empty_rest(erasing.PATIENCE)
         lineage = history.model.lineage.describe(numbered)
         body = plain({"model": history.model.digest(), "lineage": lineage})
@@ -316,6 +318,10 @@ class RunKeeper:
         if last is None or kept is None or last.number < kept.number:
             # The last write: from here on who asked counts as who was given it.
             self.db.append([("ended", body)])
+
+    def _is_kept(self, fed: Federation) -> bool:
+        last = self.db.last("checkpoint")
+        return last is not None and read_named(last.body).step == fed.steps
 
     # Checkpoints ---------------------------------------------------------------------------------------
 

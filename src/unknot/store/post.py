@@ -54,26 +54,24 @@ class Post:
         taken = (a for a in self._db.asked() if a.kind in REQUESTS and a.state not in (WAITING, REFUSED))
         self._again = [a for a in taken if a.number > named.letters or _is_lost(a, pending)]
         if over:
-            self.hurry()
+            self.hurry(named.step)
         for asked in self._db.waiting():
             if asked.kind not in REQUESTS:
                 self._db.take(asked.number, named.step)
                 self._db.done(asked.number, b"", REFUSED)
 
-    def hurry(self) -> None:
-        """All that was asked comes before the next step, also what was taken up at a later one."""
-        self._again, self._until = [replace(asked, step=0) for asked in self._again], 0
+    def hurry(self, step: int) -> None:
+        """All that was asked comes before this step, also what was taken up at a later one, which is lost."""
+        for asked in self._again:
+            self._db.retake(asked.number, step)
+        self._again, self._until = [replace(asked, step=step) for asked in self._again], step
 
     def take(self, step: int, keep: Keep) -> Sequence[Letter]:
         """What is to be taken up before this step; `keep` writes a checkpoint, where the run is held.
 
         Where that is broken off, all of it is taken up again the next time.
         """
-        if self._broken_off is not None:
-            known = [asked.number for asked in self._again]
-            new = (a for a in self._db.asked() if a.number > self._broken_off and a.number not in known)
-            self._again += [asked for asked in new if _is_lost(asked, ())]
-            self._broken_off = None
+        self._mend()
         self._before, again = self.letters, list(self._again)
         try:
             return self._take(step, keep)
@@ -93,8 +91,17 @@ class Post:
             self._look = False
         return found
 
+    def _mend(self) -> None:
+        """What was taken up in vain, for it was broken off, is to be taken up again."""
+        if self._broken_off is not None:
+            known = [asked.number for asked in self._again]
+            new = (a for a in self._db.asked() if a.number > self._broken_off and a.number not in known)
+            self._again += [asked for asked in new if _is_lost(asked, ())]
+            self._broken_off = None
+
     def asked(self) -> bool:
         """Whether there is a request that has not been taken up, or that is to be taken up again."""
+        self._mend()
         return any(asked.kind in REQUESTS for asked in (*self._again, *self._db.waiting()))
 
     def refuse(self, number: int, why: str, kind: str = "") -> None:
