@@ -158,21 +158,33 @@ def test_what_was_refused_before_a_crash_is_not_refused_again(tmp_path):
     keeper.close()
 
 
-def test_where_the_run_is_over_at_that_moment_what_was_taken_later_is_taken_up_at_once(tmp_path):
-    folder = tmp_path / "run"
+def back_where_it_was_over(folder, before):
+    """A run that was over, asked for more and, after so many steps, to admit client 7; killed, and gone back.
+
+    The checkpoint in which it was asked for more is damaged.
+    """
     fed = build()
     keeper = RunKeeper.create(fed, folder, every=1e9)
     fed.run(3, requests=[join([7], round=99)])
     fed.begin(8)
-    fed.step()
+    for _ in range(before):
+        fed.step()
     ask(keeper, join([7]))
-    for _ in range(3):
+    for _ in range(4 - before):
         fed.step()
     keeper.place.close()  # killed
     with Database.open(folder / "run.db", readonly=True) as db:
         spoil(folder / "state" / f"{read_named(db.last('checkpoint').body).state}.state")
+    return gone_on(folder)
+
+
+def gone_on(folder):
     fed = build()
-    keeper = RunKeeper.go_on(fed, folder)
+    return fed, RunKeeper.go_on(fed, folder)
+
+
+def test_where_the_run_is_over_at_that_moment_what_was_taken_later_is_taken_up_at_once(tmp_path):
+    fed, keeper = back_where_it_was_over(tmp_path / "run", before=1)
     assert "what it was asked to do after that" in keeper.said[-1]
     assert [served.request for served in fed.resume().served] == ["join client 7"]
     assert 7 in fed.members
@@ -184,26 +196,12 @@ def test_where_the_run_is_over_at_that_moment_what_was_taken_later_is_taken_up_a
 def test_what_was_taken_at_a_step_that_is_lost_is_taken_up_at_once_by_the_process_after_the_next_too(
     tmp_path,
 ):
-    folder = tmp_path / "run"
-    fed = build()
-    keeper = RunKeeper.create(fed, folder, every=1e9)
-    fed.run(3, requests=[join([7], round=99)])
-    fed.begin(8)
-    for _ in range(3):
-        fed.step()
-    ask(keeper, join([7]))
-    fed.step()
-    keeper.place.close()  # killed
-    with Database.open(folder / "run.db", readonly=True) as db:
-        spoil(folder / "state" / f"{read_named(db.last('checkpoint').body).state}.state")
-    fed = build()
-    keeper = RunKeeper.go_on(fed, folder)
+    fed, keeper = back_where_it_was_over(tmp_path / "run", before=3)
     ask(keeper, erase(1))
     fed.begin(2)
     keeper.checkpoint(fed)
     keeper.place.close()  # killed, before anything was taken up
-    fed = build()
-    keeper = RunKeeper.go_on(fed, folder)
+    fed, keeper = gone_on(tmp_path / "run")
     served = fed.resume().served
     assert [one.request for one in served] == ["join client 7", "erase client 1"]
     assert [one.round for one in served] == [3, 3]
