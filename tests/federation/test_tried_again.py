@@ -138,26 +138,47 @@ def test_a_method_that_failed_to_open_does_not_open_twice():
             again(3)
 
 
-def test_who_was_called_back_for_an_erasure_is_told_also_where_the_method_failed_first():
+def called_back(method, request):
+    """Who was called back, their trips and how many that were in all; a method that failed is asked again."""
+    fed = toy_federation(method, small_data([5] * 8), **ASYNC)
+    try:
+        fed.run(6, requests=request)
+    except RuntimeError:
+        fed.resume()
+    found = fed.history.served[0]
+    trips = sorted(found.trips, key=lambda trip: trip.client)
+    return found.cancelled, trips, found.costs.cancelled, fed.history.costs.cancelled
+
+
+@pytest.mark.parametrize("late", [False, True], ids=["at once", "when all was done"])
+def test_who_was_called_back_for_an_erasure_is_told_once_also_where_the_method_failed_first(late):
     class Fails(RFS):
         left = 1
 
         def forget(self, desk, request, touched):
+            if late:
+                super().forget(desk, request, touched)
             if Fails.left:
                 Fails.left -= 1
                 raise RuntimeError("not now")
-            super().forget(desk, request, touched)
+            if not late:
+                super().forget(desk, request, touched)
 
-    def served(fed):
-        found = fed.history.served[0]
-        return found.cancelled, sorted(found.trips, key=lambda trip: trip.client)
+    request = [erase([0, 1], time=0.7)]
+    whole = called_back(RFS(), request)
+    assert called_back(Fails(), request) == whole
+    assert Fails.left == 0
+    assert len(set(whole[0]) - {0, 1}) > 0  # the method called others back, too
 
-    request = [erase([0, 1, 2, 3], time=0.7)]
-    whole = toy_federation(RFS(), small_data([5] * 8), **ASYNC)
-    whole.run(6, requests=request)
-    fed = toy_federation(Fails(), small_data([5] * 8), **ASYNC)
-    with pytest.raises(RuntimeError, match="not now"):
-        fed.run(6, requests=request)
-    fed.resume()
-    assert served(fed) == served(whole)
-    assert served(whole)[0] != ()
+
+def test_a_ticket_ends_where_the_federation_cannot_go_on():
+    """Who waits for it is not left waiting: nobody is there to serve it any more."""
+    fed = toy_federation(RFS(), engine=FailsOnce("wipe", 1))
+    fed.run(1)
+    asked = fed.inbox.put(erase(1))
+    with pytest.raises(RuntimeError, match="out of memory"):
+        fed.resume()
+    for ticket in (asked, fed.inbox.put(erase(2))):
+        assert not ticket.wait()  # at once
+        assert ticket.state == "waiting"
+        assert "broken off in its middle" in ticket.why

@@ -117,3 +117,37 @@ def test_an_engine_that_failed_to_train_is_asked_again_from_the_folder(tmp_path,
     assert again.resume().model.digest() == whole.model.digest()
     again.keeper.close()
     whole.keeper.close()
+
+
+def test_who_waits_for_a_ticket_is_told_that_another_process_serves_it(tmp_path, monkeypatch):
+    def built():
+        return unknot.simulate("mlp", DATA, Forgetful(), store=tmp_path / "run")
+
+    fed = built()
+    fed.run(2)
+    asked = fed.inbox.put(unknot.erase(1))
+    monkeypatch.setattr(BadDays, "at", 1)
+    with pytest.raises(RuntimeError, match="a bad day"):
+        fed.resume()
+    later = fed.inbox.put(unknot.erase(2))
+    for ticket in (asked, later, fed.inbox.ticket(asked.number)):
+        assert not ticket.wait()  # at once
+        assert (ticket.state, ticket.served) == ("waiting", None)
+        assert "goes on from its folder" in ticket.why
+    fed.keeper.close()
+    monkeypatch.setattr(BadDays, "at", None)
+    again = built()
+    again.resume()
+    assert [again.inbox.ticket(one.number).state for one in (asked, later)] == ["served", "served"]
+    again.keeper.close()
+
+
+def test_who_waits_for_a_ticket_is_told_when_the_folder_is_let_go_of(tmp_path):
+    fed = unknot.simulate("mlp", DATA, unknot.RFS(), store=tmp_path / "run")
+    fed.run(1)
+    ticket = fed.inbox.put(unknot.erase(1))
+    assert not ticket.wait(0)
+    assert ticket.why == ""
+    fed.keeper.close()
+    assert not ticket.wait()
+    assert "served once the run is gone on with" in ticket.why

@@ -131,7 +131,7 @@ def begin_anew(state: State, method: Method, start: Weights) -> None:
 def attempt(state: State) -> Iterator[None]:
     """Within: if a method fails, lanes and keepsakes are as they were, so that it can be asked again."""
     lanes, initial, members = dict(state.lanes), state.initial, set(state.members)
-    whole = state.whole
+    whole, cancelled = state.whole, state.costs.cancelled
     before = {name: _copied(lane) for name, lane in lanes.items()}
     nodes = [(node, _copied(node)) for lane in lanes.values() for node in lane.nodes.values()]
     try:
@@ -141,6 +141,7 @@ def attempt(state: State) -> Iterator[None]:
         state.lanes.clear()
         state.lanes.update(lanes)
         state.initial, state.members, state.whole = initial, members, whole
+        state.costs = replace(state.costs, cancelled=cancelled)  # they are out again; the rest was spent
         for name, lane in lanes.items():
             _put_back(lane, before[name])
         for node, fields in nodes:

@@ -346,10 +346,10 @@ class Federation(View):
                 stint.answered = self._since is None  # who makes the steps sees that it was the last
             self.steps += 1
         except Exception:  # of an engine that trains, or a method that forgets: what was before may be there
-            self._broken = not self.state.whole
+            self._break(not self.state.whole)
             raise
         except BaseException:
-            self._broken = True
+            self._break()
             raise
         events: tuple[Event, ...] = (*history.served[served:], *history.rounds[rounds:])
         done, self._done = self._done, []
@@ -370,38 +370,57 @@ class Federation(View):
         if self._since is not None:
             self._since = now
 
+    @contextmanager
+    def _at_once(self) -> Iterator[None]:
+        """Within: what fails cannot be gone on from."""
+        self._broken = True
+        try:
+            yield
+        except BaseException:
+            self._break()
+            raise
+        self._broken = False
+
+    def _break(self, broken: bool = True) -> None:
+        """Note that a step was broken off in its middle: then nobody here is served any more."""
+        self._broken = broken
+        if broken:
+            self.inbox.let_go(self._why_broken())
+
     def _check_whole(self) -> None:
         """Refuse to go on from the middle of a step."""
         if self._broken:
-            how = "build the federation again"
-            if self.keeper is not None:
-                how = f"call fed.keeper.close() and {how}, which goes on from its folder"
-            what = "its beginning" if self.history is None else "the last step"
-            raise UnknotError(
-                f"{what} was broken off in its middle, and what is in memory is neither what was before it "
-                f"nor what comes after: {how}"
-            )
+            raise UnknotError(self._why_broken())
+
+    def _why_broken(self) -> str:
+        how = "build the federation again"
+        if self.keeper is not None:
+            how = f"call fed.keeper.close() and {how}, which goes on from its folder"
+        what = "its beginning" if self.history is None else "the last step"
+        return (
+            f"{what} was broken off in its middle, and what is in memory is neither what was before it "
+            f"nor what comes after: {how}"
+        )
 
     def _take_in(self) -> None:
         """Take up what was asked from outside; what cannot be served is refused there."""
         letters = [*self.inbox.take(), *(self.keeper.letters(self) if self.keeper else ())]
         self._close_tickets()
         failed: BaseException | None = None
-        self._broken = True  # who is broken off here has letters that nobody else has
-        for letter in letters:
-            try:
-                new = [arrived(letter.request, self.data, self.state.now / SECOND)]
-                self.serving.check(new, self.state.members, self._label, outside=True)
-            except RequestError as error:
+        with self._at_once():  # who is broken off here has letters that nobody else has
+            for letter in letters:
                 try:
-                    if self.keeper is not None:
-                        self.keeper.refused(letter.number, str(error), error.kind)
-                    self.inbox.close(letter.number, "refused", str(error))
-                except BaseException as stopped:  # the others are heard all the same
-                    failed = failed or stopped
-            else:
-                self.serving.inbox.put(new, letter.number)
-        self._broken = False
+                    new = [arrived(letter.request, self.data, self.state.now / SECOND)]
+                    self.serving.check(new, self.state.members, self._label, outside=True)
+                except RequestError as error:
+                    try:
+                        if self.keeper is not None:
+                            self.keeper.refused(letter.number, str(error), error.kind)
+                        self.inbox.close(letter.number, "refused", str(error))
+                    except BaseException as stopped:  # the others are heard all the same
+                        failed = failed or stopped
+                else:
+                    self.serving.inbox.put(new, letter.number)
         if failed is not None:
             raise failed
 
@@ -489,9 +508,8 @@ class Federation(View):
 
     def _open(self, members: set[int]) -> History:
         self.state.members = set(members)
-        self._broken = True  # who fails to open has trained, maybe, and would a second time
-        self.method.open(self.desk)
-        self._broken = False
+        with self._at_once():  # who fails to open has trained, maybe, and would a second time
+            self.method.open(self.desk)
         if not self.method.aggregates and not isinstance(self.state.aggregate, FedAvg):
             raise ConfigError(f"{self.method.name} puts updates together itself: leave aggregate out")
         promise = self.serving.uncovered.promise(self.method, self.state)

@@ -31,7 +31,10 @@ class Letter:
 
 @dataclass(eq=False)
 class Ticket:
-    """What became of a request: "waiting", "served" or "refused", and then `why`."""
+    """What became of a request: "waiting", "served" or "refused".
+
+    `why` it was refused or, still "waiting", why nobody serves it here any more.
+    """
 
     number: int
     state: str = "waiting"
@@ -40,11 +43,19 @@ class Ticket:
     _over: threading.Event = field(default_factory=threading.Event, repr=False)
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Until it is served or refused, or so many seconds have passed; whether it is."""
-        return self._over.wait(timeout)
+        """Until it is served or refused, or so many seconds have passed; whether it is.
+
+        Not so, at once, where nobody here can serve it any more.
+        """
+        return self._over.wait(timeout) and self.state != "waiting"
 
     def close(self, state: str, why: str = "", served: Served | None = None) -> None:
         self.state, self.why, self.served = state, why, served
+        self._over.set()
+
+    def let_go(self, why: str) -> None:
+        """Nobody serves it here any more: who waits need not."""
+        self.why = why
         self._over.set()
 
 
@@ -56,6 +67,8 @@ class Letterbox:
         self._new: deque[tuple[Ticket, Request | Named]] = deque()
         self._open: dict[int, Ticket] = {}
         self._next = 1
+        self.over = ""
+        """Why nobody takes anything up here any more; nothing as long as somebody may."""
 
     def put(self, request: Request | Named) -> Ticket:
         """Ask for something: ``fed.inbox.put(unknot.erase("Graz"))``."""
@@ -65,6 +78,8 @@ class Letterbox:
             ticket = Ticket(self._next)
             self._next += 1
             self._new.append((ticket, request))
+            if self.over:
+                ticket.let_go(self.over)
         return ticket
 
     def __len__(self) -> int:
@@ -85,6 +100,18 @@ class Letterbox:
         """Say what became of one."""
         if (ticket := self._open.pop(number, None)) is not None:
             ticket.close(state, why, served)
+
+    def let_go(self, why: str) -> None:
+        """Nothing is taken up here any more: who waits for a ticket need not.
+
+        May be called within `put`, when memory is searched: it waits for nobody.
+        """
+        self.over = self.over or why  # first: who puts something in after this looks at it last
+        for ticket in self._outstanding():
+            ticket.let_go(self.over)
+
+    def _outstanding(self) -> list[Ticket]:
+        return [*(ticket for ticket, _ in list(self._new)), *list(self._open.values())]
 
 
 class Keeper(Protocol):

@@ -192,6 +192,8 @@ class StoredInbox(Letterbox):
             finally:
                 db.close()
             self._tickets[number] = ticket = Ticket(number)
+            if self.over:
+                ticket.let_go(self.over)
         return ticket
 
     def ticket(self, number: int) -> Ticket:
@@ -210,6 +212,8 @@ class StoredInbox(Letterbox):
                 ticket.close(REFUSED, outcome_text(asked, self._keyring))
             else:
                 self._tickets[number] = ticket
+                if self.over:
+                    ticket.let_go(self.over)
             return ticket
 
     def _check_known(self, request: Request) -> None:
@@ -239,6 +243,14 @@ class StoredInbox(Letterbox):
     def take(self) -> list[Letter]:
         """Nothing: the keeper takes them from the database."""
         return []
+
+    def shut(self) -> None:
+        """The run was let go of: what waits is served by whoever goes on with it."""
+        self.closed = True
+        self.let_go(f"{self._path.parent} was let go of (close): it is served once the run is gone on with")
+
+    def _outstanding(self) -> list[Ticket]:
+        return list(self._tickets.values())
 
     def close(self, number: int, state: str, why: str = "", served: Served | None = None) -> None:
         with self._lock:

@@ -212,7 +212,7 @@ class RunKeeper:
         before = fed.state.initial.lineage.clients | fed.state.select_knows.clients
         fed.inbox = inbox = StoredInbox(self.folder / DATABASE, self.keyring, fed.data, before)
         inbox.guard = self.place.check
-        self.place.when_closed(partial(setattr, inbox, "closed", True))
+        self.place.when_closed(inbox.shut)
         self._due = time.monotonic() + self.every
 
     def _restore(self, fed: Federation) -> None:
