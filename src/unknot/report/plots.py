@@ -63,11 +63,23 @@ GREY = "#555555"
 NEVER: Any = {"marker": "x", "markersize": 7, "markeredgewidth": 1.8, "linestyle": "none"}
 AT_ONCE: Any = {"marker": "o", "markersize": 6, "markerfacecolor": "white", "linestyle": "none"}
 SOME: Any = {"hatch": "////", "edgecolor": "white"}
-SIGNS = {"never": "never reached", "at once": "reached at once", "some": "reached in some of the seeds only"}
+ALONE: Any = {"marker": "_", "markersize": 7, "markeredgewidth": 1.8, "linestyle": "none"}
+SIGNS = {
+    "never": "never reached",
+    "at once": "reached at once",
+    "some": "reached in some of the seeds only",
+    "alone": "reached, but in no seed in which the baseline was",
+}
 """What stands in place of a bar, or makes it another one."""
 BESIDE: dict[str, tuple[dict[str, Any], str]] = {
-    "before": ({"marker": "D", "markerfacecolor": "black"}, "before the request (FedAvg)"),
-    "control": ({"marker": "o", "markerfacecolor": "white"}, "controls: never had the client"),
+    "before": (
+        {"marker": "D", "markerfacecolor": "black", "markeredgecolor": "white"},
+        "before the request (FedAvg)",
+    ),
+    "control": (
+        {"marker": "o", "markerfacecolor": "white", "markeredgecolor": "black"},
+        "controls: never had the client",
+    ),
 }
 """What of an attack stands beside the figure after the unlearning, and how it is marked."""
 GUESSES = {
@@ -255,10 +267,11 @@ def _bars(axes: Any, panels: Sequence[Shown], measure: str, looks: Mapping[str, 
             color = looks[line["name"]]["color"]
             if stat is None:
                 arrival = "total" if measure == "speedup" else measure
-                if arrival in ARRIVALS and arrival not in line["measures"]:
+                if arrival in ARRIVALS:
+                    sign, look = ("alone", ALONE) if arrival in line["measures"] else ("never", NEVER)
                     foot = axes.get_xaxis_transform()  # x by place, y by height
-                    axes.plot(place, 0.05, color=color, transform=foot, **NEVER)
-                    signs.add("never")
+                    axes.plot(place, 0.05, color=color, transform=foot, **look)
+                    signs.add(sign)
                 continue
             value, whisker = factor * stat["mean"], factor * (stat["std"] or 0.0)
             if attacked:
@@ -303,7 +316,7 @@ def _beside(axes: Any, place: float, width: float, attack: str, measures: Shown)
     for shift, (model, (look, _)) in zip((-0.25, 0.25), BESIDE.items(), strict=True):
         if stat := measures.get(f"{attack}_{model}"):
             x = place + shift * width
-            axes.plot(x, stat["mean"], markersize=4, markeredgecolor="black", zorder=3, **look)
+            axes.plot(x, stat["mean"], markersize=5, zorder=3, **look)
 
 
 def _legend(
@@ -332,12 +345,12 @@ def _legend(
         names.append("standard deviation over the seeds")
     for sign, meaning in SIGNS.items():
         if sign in signs:
-            look = {"never": NEVER, "at once": AT_ONCE}.get(sign)
+            look = {"never": NEVER, "at once": AT_ONCE, "alone": ALONE}.get(sign)
             handles.append(Line2D([], [], color=GREY, **look) if look else Patch(facecolor=GREY, **SOME))
             names.append(meaning)
     if any(bar.partition("_")[0] in GUESSES for bar in bars):
         for look, meaning in BESIDE.values():
-            handles.append(Line2D([], [], linestyle="none", markersize=4, markeredgecolor="black", **look))
+            handles.append(Line2D([], [], linestyle="none", markersize=5, **look))
             names.append(meaning)
     if any(panel["thresholds"] for panel in panels):
         handles.append(Line2D([], [], color="#999999", linewidth=0.8, linestyle="--"))
