@@ -4,7 +4,7 @@ import shutil
 import sqlite3
 
 import pytest
-from kept_runs import build
+from kept_runs import build, story
 
 import unknot
 from support import small_data
@@ -14,6 +14,7 @@ from unknot.store import Database
 from unknot.store.entries import read_named, read_plain
 from unknot.store.inbox import leave
 from unknot.store.keeper import RunKeeper
+from unknot.store.look import look
 
 
 class Gone(BaseException):
@@ -205,4 +206,101 @@ def test_what_was_taken_at_a_step_that_is_lost_is_taken_up_at_once_by_the_proces
     served = fed.resume().served
     assert [one.request for one in served] == ["join client 7", "erase client 1"]
     assert [one.round for one in served] == [3, 3]
+    keeper.close()
+
+
+def lose_the_newest(folder):
+    """The newest checkpoint of a run that nobody holds is damaged."""
+    with Database.open(folder / "run.db", readonly=True) as db:
+        spoil(folder / "state" / f"{read_named(db.last('checkpoint').body).state}.state")
+
+
+def told(history):
+    return story(history), history.model.digest()
+
+
+@pytest.mark.parametrize("ends", ["killed", "interrupted"])
+def test_lost_steps_that_are_lost_again_halfway_leave_no_round_and_no_request_of_another_course(
+    tmp_path, ends
+):
+    """Of the same course: what comes in meanwhile waits until the run is where it had been."""
+    folder, requests = tmp_path / "run", [join([7], round=4)]
+    fed = build()
+    keeper = RunKeeper.create(fed, folder, every=1e9)
+    fed.run(6, requests=requests)
+    over = fed.steps
+    keeper.close()
+    lose_the_newest(folder)
+    fed = build()
+    keeper = RunKeeper.go_on(fed, folder, every=0.0)
+    assert fed.steps == 0
+    for _ in range(2):
+        fed.step()
+    if ends == "killed":
+        keeper.place.close()
+    else:
+        keeper.interrupted = True
+        with pytest.raises(KeyboardInterrupt):
+            fed.resume()
+        keeper.close()
+    fed, keeper = gone_on(folder)
+    assert fed.steps == 2
+    number = ask(keeper, erase(1))
+    found = told(fed.resume())
+    assert keeper.db.request(number).step == over
+    keeper.close()
+    whole = build()
+    keeper = RunKeeper.create(whole, tmp_path / "whole")
+    whole.run(6, requests=requests)
+    whole.inbox.put(erase(1))
+    assert found == told(whole.resume())
+    keeper.close()
+    fed, keeper = gone_on(folder)
+    assert told(fed.resume()) == found
+    keeper.close()
+    assert [one.kind for one in whole.history.served] == ["join", "erase"]
+
+
+def test_a_course_that_was_lost_and_is_not_taken_again_is_in_no_record(tmp_path):
+    """It was over when it was kept last: what it was asked for after that is to be asked for again."""
+    folder = tmp_path / "run"
+    fed, keeper = back_where_it_was_over(folder, before=3)
+    assert fed.over
+    ask(keeper, erase(1))
+    found = told(fed.resume())
+    keeper.close()
+    fed, keeper = gone_on(folder)
+    assert told(fed.resume()) == found
+    number = ask(keeper, erase(2))
+    step = fed.steps
+    fed.resume()
+    assert keeper.db.request(number).step == step  # it waits for nothing that is no more
+    keeper.close()
+    (shown,) = [one for one in look(folder).requests if one.number == number]
+    assert shown.order == 2
+
+
+def test_the_record_after_a_damage_is_that_of_the_course_since_wherever_it_is_killed_again(tmp_path):
+    folder = tmp_path / "run"
+    whole = build()
+    keeper = RunKeeper.create(whole, tmp_path / "whole")
+    whole.run(5, requests=[join([7], round=2)])
+    keeper.close()
+    fed = build()
+    keeper = RunKeeper.create(fed, folder, every=0.0)
+    fed.begin(5, requests=[join([7], round=2)])
+    for _ in range(7):
+        fed.step()
+    keeper.place.close()
+    for _ in range(3):
+        lose_the_newest(folder)
+        fed = build()
+        keeper = RunKeeper.go_on(fed, folder, every=0.0)
+        fed.step()
+        keeper.place.close()
+    fed, keeper = gone_on(folder)
+    found = told(fed.resume())
+    keeper.close()
+    fed, keeper = gone_on(folder)
+    assert told(fed.resume()) == found == told(whole.history)
     keeper.close()

@@ -3,14 +3,16 @@
 import shutil
 
 import pytest
-from kept_runs import NAMES, SIZES, build
+from kept_runs import NAMES, SIZES, build, story
 
 from support import grid, small_data
 from unknot.core.errors import StoreError
-from unknot.core.requests import erase
+from unknot.core.requests import erase, join
 from unknot.store import Database, Keyring
+from unknot.store.entries import read_named
 from unknot.store.inbox import leave
 from unknot.store.keeper import RunKeeper
+from unknot.store.look import look
 from unknot.store.naming import number_of
 from unknot.store.noted import erased_in
 from unknot.store.own_keys import check_not_older, check_whole
@@ -107,14 +109,14 @@ def test_a_folder_from_before_an_erasure_of_samples_is_known_by_its_names_and_re
     folder = tmp_path / "run"
     put_back(folder, method, rounds=3, who={1: [0, 1]})
     before = {path: path.read_bytes() for path in folder.rglob("*.state")}
-    for look in (
+    for check in (
         lambda: RunKeeper.go_on(build(method, "sync"), folder),
         lambda: check_whole(folder, None),
         lambda: number_of(folder, NAMES[1]),
         lambda: number_of(folder, "#1"),
     ):
         with pytest.raises(StoreError, match=r"from before samples were erased \(of these: 1\)") as said:
-            look()
+            check()
         assert "Put a later copy of the folder there" in str(said.value)
     assert {path: path.read_bytes() for path in folder.rglob("*.state")} == before
 
@@ -164,4 +166,42 @@ def test_while_keys_are_written_nobody_is_taken_for_older(tmp_path):
         fed.run(1, requests=[erase({1: [0]}, round=1)])
         check_not_older(db, before, tmp_path / "run")
         check_not_older(db, keeper.keyring, tmp_path / "run")
+    keeper.close()
+
+
+def test_put_back_from_when_lost_steps_were_taken_again_its_record_is_that_of_the_new_course(tmp_path):
+    """The steps that were lost, with rounds in which the erased client took part, are never taken again."""
+    folder, backup = tmp_path / "run", tmp_path / "backup"
+
+    def gone_on(place, every=1e9):
+        fed = build("rfs", "sync")
+        return fed, RunKeeper.go_on(fed, place, every=every)
+
+    fed = build("rfs", "sync")
+    keeper = RunKeeper.create(fed, folder, every=1e9)
+    fed.run(6, requests=[join([7], round=4)])
+    newest = read_named(keeper.db.last("checkpoint").body)
+    keeper.close()
+    (folder / "state" / f"{newest.state}.state").unlink()
+    fed, keeper = gone_on(folder, every=0.0)
+    fed.step()
+    fed.step()
+    keeper.place.close()  # killed
+    shutil.copytree(folder, backup)
+    fed, keeper = gone_on(folder)
+    fed.inbox.put(erase(1))
+    fed.resume()
+    keeper.close()
+    shutil.copy(folder / "keys", backup / "keys")
+    fed, keeper = gone_on(backup)
+    found = story(fed.resume())
+    number = fed.inbox.put(erase(2)).number
+    step = fed.steps
+    after = story(fed.resume())
+    assert keeper.db.request(number).step == step
+    keeper.close()
+    assert [told["request"] for told in found["requests"]] == ["erase client 1", f"join {NAMES[7]}"]
+    fed, keeper = gone_on(backup)
+    assert story(fed.resume()) == after
+    assert [one.order for one in look(backup).requests if one.number == number] == [2]
     keeper.close()

@@ -11,6 +11,7 @@ from unknot.core.errors import RunStopped
 from unknot.core.requests import erase
 from unknot.store import database, post
 from unknot.store.database import Database
+from unknot.store.entries import read_named
 from unknot.store.inbox import leave
 from unknot.store.keeper import RunKeeper
 from unknot.store.keyring import Keyring
@@ -203,4 +204,60 @@ def test_a_clock_that_goes_back_changes_nothing_of_it(tmp_path, monkeypatch):
         patch.setattr(post.time, "sleep", sleep)
         again.resume()
     assert seen == ["paused"]
+    keeper.close()
+
+
+@pytest.mark.parametrize("word", ["pause", "stop"])
+def test_a_word_is_heard_at_the_next_step_also_while_lost_steps_are_taken_again(tmp_path, monkeypatch, word):
+    folder = tmp_path / "run"
+    fed = build()
+    keeper = RunKeeper.create(fed, folder, every=1e9)
+    fed.run(6)
+    over, digest = fed.steps, fed.model.digest()
+    newest = keeper.db.last("checkpoint")
+    keeper.close()
+    (folder / "state" / f"{read_named(newest.body).state}.state").unlink()
+    fed = build()
+    keeper = RunKeeper.go_on(fed, folder, every=1e9)
+    fed.step()
+    say(folder, "erase 1", word)
+    heard = []
+
+    def sleep(seconds):
+        heard.append((fed.steps, told(folder)))
+        say(folder, "stop")
+
+    monkeypatch.setattr(post.time, "sleep", sleep)
+    with pytest.raises(RunStopped):
+        fed.resume()
+    assert fed.steps == 1
+    assert heard == ([(1, "paused")] if word == "pause" else [])
+    keeper.close()
+    fed = build()
+    keeper = RunKeeper.go_on(fed, folder, every=1e9)
+    while fed.steps < over:
+        fed.step()
+    assert fed.model.digest() == digest
+    assert [asked.state for asked in keeper.db.asked() if asked.kind == "erase"] == ["waiting"]
+    fed.resume()
+    assert [(one.request, one.round) for one in fed.history.served] == [("erase client 1", 6)]
+    keeper.close()
+
+
+@pytest.mark.parametrize("word", ["pause", "stop"])
+def test_a_word_that_came_in_the_last_step_of_a_run_is_not_for_the_next(tmp_path, monkeypatch, word):
+    fed = build()
+    keeper = RunKeeper.create(fed, tmp_path / "run")
+    conclude = fed._conclude
+
+    def late(*given):
+        say(tmp_path / "run", word)
+        conclude(*given)
+
+    monkeypatch.setattr(fed, "_conclude", late)
+    fed.run(2)
+    monkeypatch.undo()
+    assert [asked.state for asked in keeper.db.asked()] == ["refused"]
+    assert told(tmp_path / "run") == ""
+    assert len(fed.run(2).rounds) == 4
     keeper.close()

@@ -103,7 +103,7 @@ def _say(folder: Path, word: str, so: str) -> None:
         path = database(folder)
         if (held := holder(folder)) is None:
             raise StoreError(f"nobody runs {folder}: there is nothing to {word}")
-        with Database.open(path) as db:
+        with Database.open(path) as db, db.transaction():  # the run does not end in between
             if over_in(db):
                 raise StoreError(
                     f"{folder} is over, though process {held.pid} still holds it: there is nothing to {word}"

@@ -95,8 +95,67 @@ def read_at(outcome: bytes) -> At | None:
     return found if found.order is None or is_count(found.order) else None
 
 
+@dataclass(frozen=True)
+class Resumed:
+    """The log's entry of a run that was gone on with: what of all before it counts from then on."""
+
+    number: int
+    until: int | None
+    """The step that the run had come to: what is new is not taken up before it. None: as said before."""
+    rounds: int | None
+    """How many it knows of; what the log has of later ones is of steps that were lost. None: of all."""
+    served: int | None
+
+
+def resumed_in(entry: Entry) -> Resumed:
+    told = read_begun(entry.body)
+    found = [told.get(name) for name in ("until", "rounds", "served")]
+    if not all(one is None or is_count(one) for one in found):
+        raise StoreError("the log does not say where the run was gone on with: it was changed")
+    return Resumed(entry.number, *found)
+
+
+def until_in(db: Database, after: int) -> int:
+    """The furthest step that a run has come to since that entry, as far as its course is still to be taken.
+
+    A checkpoint may be damaged, and the steps up to it be lost: they are taken again, whatever is kept on
+    the way.
+    """
+    until = 0
+    for entry in db.entries(after, kind=("checkpoint", "resumed")):
+        if entry.kind == "checkpoint":
+            until = max(until, read_named(entry.body).step)
+        elif (told := resumed_in(entry).until) is not None:
+            until = told
+    return until
+
+
+def events_in(db: Database) -> list[Entry]:
+    """The events of a run, those of steps that were lost left out: they are there again, from later on."""
+    served = {entry.number for _, entry in _served(db)}
+    kinds: tuple[list[Entry], list[Entry]] = ([], [])
+    for entry in db.entries(kind=("event", "resumed")):
+        if entry.kind == "event":
+            kinds[entry.number in served].append(entry)
+            continue
+        told = resumed_in(entry)
+        for kept, count in zip(kinds, (told.rounds, told.served), strict=True):
+            del kept[len(kept) if count is None else count :]
+    return sorted([*kinds[0], *kinds[1]], key=lambda entry: entry.number)
+
+
 def served_in(db: Database) -> list[tuple[Served, Entry]]:
     """The requests that were served, in order; the rounds between them are many, and not read."""
+    found = _served(db)
+    for told in map(resumed_in, db.entries(kind="resumed")):
+        if told.served is not None:
+            before = [pair for pair in found if pair[1].number < told.number]
+            found = [*before[: told.served], *found[len(before) :]]
+    return found
+
+
+def _served(db: Database) -> list[tuple[Served, Entry]]:
+    """The same with what counts no more."""
     entries = db.entries(kind="event", begins=b"Served")
     return [(event, entry) for entry in entries if isinstance(event := read_event(entry.body), Served)]
 

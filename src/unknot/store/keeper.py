@@ -160,8 +160,7 @@ class RunKeeper:
             keeper._destroy_again()
             check_not_older(keeper.db, keeper.keyring, keeper.folder)
             if late := older.unknown(keeper.db, keeper.keyring):
-                older.go_on(keeper.place, fed, late, keeper._restore)
-                keeper.post.hurry(fed.steps)
+                older.go_on(keeper.place, fed, late, partial(keeper._restore, hurried=True))
             else:
                 keeper._restore(fed)
         except BaseException:
@@ -215,7 +214,8 @@ class RunKeeper:
         self.place.when_closed(inbox.shut)
         self._due = time.monotonic() + self.every
 
-    def _restore(self, fed: Federation) -> None:
+    def _restore(self, fed: Federation, hurried: bool = False) -> None:
+        """Take the run up where it was; what is asked comes before anything else where it is `hurried`."""
         self._finish_scrubbing()
         self._rest = not emptied(self.db)
         self._empty_rest(erasing.PATIENCE)
@@ -224,7 +224,9 @@ class RunKeeper:
             fed._stint.answered = True
         self.unkept.go_on(fed, found)
         pending = [waiting.asked for waiting in fed.serving.inbox.waiting]
-        self.post.go_on(found.named, found.newest, pending, fed.over)
+        self.post.go_on(found.named, found.until, pending, fed.over)
+        if hurried:
+            self.post.hurry(fed.steps)
         self._open, self._stint = [(found.named, frozenset(found.kept.tensors))], fed._stint
         self.said += found.said
         if fed.over and not found.newest.stopped:
@@ -232,9 +234,19 @@ class RunKeeper:
                 "what it was asked to do after that, with the requests that came with it, was in that "
                 "checkpoint alone: ask for it again"
             )
-        here = noted(fed)["environment"]
-        self.db.append([("resumed", plain({"step": fed.steps, "said": self.said, "environment": here}))])
+        self.db.append([("resumed", plain(self._resumed(fed, found.named)))])
         self._attach(fed)
+
+    def _resumed(self, fed: Federation, named: Named) -> dict[str, object]:
+        """The entry of the log: see `unknot.store.entries.Resumed`."""
+        return {
+            "step": fed.steps,
+            "until": self.post.until,
+            "rounds": named.rounds,
+            "served": named.served,
+            "said": self.said,
+            "environment": noted(fed)["environment"],
+        }
 
     # What the federation calls -------------------------------------------------------------------------
 
@@ -314,10 +326,12 @@ class RunKeeper:
         self._empty_rest(erasing.PATIENCE)
         lineage = history.model.lineage.describe(numbered)
         body = plain({"model": history.model.digest(), "lineage": lineage})
-        last, kept = self.db.last("ended"), self.db.last("checkpoint")
-        if last is None or kept is None or last.number < kept.number:
-            # The last write: from here on who asked counts as who was given it.
-            self.db.append([("ended", body)])
+        with self.db.transaction():
+            self.post.drop_words(fed.steps)  # what was said in its last step is not for what comes after it
+            last, kept = self.db.last("ended"), self.db.last("checkpoint")
+            if last is None or kept is None or last.number < kept.number:
+                # The last write: from here on who asked counts as who was given it.
+                self.db.append([("ended", body)])
 
     def _is_kept(self, fed: Federation) -> bool:
         last = self.db.last("checkpoint")

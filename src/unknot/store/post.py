@@ -39,32 +39,37 @@ class Post:
         self.refused: list[int] = []
         """The numbers of the requests that this process refused."""
         self._again: list[Asked] = []
-        self._until = 0  # what is new comes no sooner than at the step that the log knows of
+        self.until = 0
+        """What is new comes no sooner than at this step, which the log knows of."""
         self._look = True
         self._before = 0  # what `letters` was when this step's began to be taken up
         self._broken_off: int | None = None  # the last letter before a taking that did not come to its end
 
-    def go_on(self, named: Named, newest: Named, pending: Collection[int | None], over: bool) -> None:
+    def go_on(self, named: Named, until: int, pending: Collection[int | None], over: bool) -> None:
         """Take up again what was taken after the checkpoint that is gone on from, or never became `pending`.
 
-        What was said to a process that is gone (pause, stop, go) is not for this one. A run that is `over`
-        there comes to no later step by itself: what was taken at one is taken up at once.
+        The steps `until` that one are taken again as they were: what is new comes after them. What was said
+        to a process that is gone (pause, stop, go) is not for this one. A run that is `over` there comes to
+        no later step by itself: what was taken at one is taken up at once.
         """
-        self.letters, self._until = named.letters, newest.step
+        self.letters, self.until = named.letters, until
         taken = (a for a in self._db.asked() if a.kind in REQUESTS and a.state not in (WAITING, REFUSED))
         self._again = [a for a in taken if a.number > named.letters or _is_lost(a, pending)]
         if over:
             self.hurry(named.step)
-        for asked in self._db.waiting():
-            if asked.kind not in REQUESTS:
-                self._db.take(asked.number, named.step)
-                self._db.done(asked.number, b"", REFUSED)
+        self.drop_words(named.step)
+
+    def drop_words(self, step: int) -> None:
+        """Nobody is there whom the words that wait were said to: the process is gone, or the run over."""
+        while (word := self._word()) is not None:
+            self._db.take(word.number, step)
+            self._db.done(word.number, b"", REFUSED)
 
     def hurry(self, step: int) -> None:
         """All that was asked comes before this step, also what was taken up at a later one, which is lost."""
         for asked in self._again:
             self._db.retake(asked.number, step)
-        self._again, self._until = [replace(asked, step=step) for asked in self._again], step
+        self._again, self.until = [replace(asked, step=step) for asked in self._again], step
 
     def take(self, step: int, keep: Keep) -> Sequence[Letter]:
         """What is to be taken up before this step; `keep` writes a checkpoint, where the run is held.
@@ -83,12 +88,11 @@ class Post:
         again = [asked for asked in self._again if (asked.step or 0) <= step]
         self._again = [asked for asked in self._again if asked not in again]
         found = [letter for asked in again if (letter := self._letter(asked)) is not None]
-        if self._again or step < self._until:
-            return found
+        early = bool(self._again) or step < self.until
         self._look |= self._db.changed()
         if self._look:
-            self._take_new(found, step, keep)
-            self._look = False
+            self._take_new(found, step, keep, words=early)
+            self._look = early  # then there may be requests that wait for a later step
         return found
 
     def _mend(self) -> None:
@@ -125,9 +129,9 @@ class Post:
         self.refused.append(number)
         logging.getLogger(__name__).warning("request %d was refused: %s", number, why)
 
-    def _take_new(self, found: list[Letter], step: int, keep: Keep) -> None:
-        while waiting := self._db.waiting():  # looked at anew: a pause takes words that came after it
-            asked = waiting[0]
+    def _take_new(self, found: list[Letter], step: int, keep: Keep, words: bool) -> None:
+        """What has come; `words` alone, where the run is not yet where it had been."""
+        while asked := self._word() if words else self._first():  # anew: a pause takes words that came after
             self._accept(asked, step)
             if asked.kind in REQUESTS:
                 if (letter := self._letter(asked)) is not None:
@@ -198,6 +202,9 @@ class Post:
         self._accept(word, step)
         if word.kind == "stop":
             self._stop(step, keep)
+
+    def _first(self) -> Asked | None:
+        return next(iter(self._db.waiting()), None)
 
     def _word(self) -> Asked | None:
         return next((one for one in self._db.waiting() if one.kind not in REQUESTS), None)

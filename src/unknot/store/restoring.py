@@ -16,7 +16,7 @@ from unknot.store import sealed
 from unknot.store.checkpoint import STATE, Checkpoint, Named, check_marks
 from unknot.store.compare import check_model, check_setup, differences, lost_end, lost_requests
 from unknot.store.database import Database
-from unknot.store.entries import read_named
+from unknot.store.entries import events_in, read_named, until_in
 from unknot.store.files import inside
 from unknot.store.folder import RunFolder, nothing_kept
 from unknot.store.inbox import told_of
@@ -53,6 +53,8 @@ class Restored:
     """The checkpoint that it stands at."""
     newest: Named
     """The last one that the log names."""
+    until: int
+    """The step that the run had come to: those before it are taken again as they were."""
     kept: Checkpoint
     ids: KeptIds
     said: list[str]
@@ -70,7 +72,7 @@ def restore(place: RunFolder, fed: Federation) -> Restored:
     said += differences(fed, place.db, place.path)
     built = describe(fed.method, fed.state, fed.metrics, fed.called)
     named, found, tensors, troubles = _last_whole(place, checkpoints, said)
-    bodies = [entry.body for entry in place.db.entries(kind="event")]
+    bodies = [entry.body for entry in events_in(place.db)]
     setups: list[Mapping[str, Any]] = []
 
     def check_first(setup: Mapping[str, Any]) -> None:
@@ -90,7 +92,8 @@ def restore(place: RunFolder, fed: Federation) -> Restored:
         if setups:  # what is of other data, or another model, does not fit: that is told better
             check_rest()
         raise StoreError(f"{place.path}: {error}; was the federation set up as it was?") from None
-    return Restored(named, checkpoints[-1], found, ids, [*troubles, *said])
+    until = until_in(place.db, after)
+    return Restored(named, checkpoints[-1], until, found, ids, [*troubles, *said])
 
 
 def _last_whole(

@@ -45,7 +45,7 @@ class Unkept:
         self.server, self._left = dict(restored.kept.server), len(fed.data.erased)
         self._less = {client: len(ids) for client, ids in fed.data.reduced.items()}
         self._ids, self._highest = dict(restored.ids.numbers), restored.ids.highest
-        self._rounds, self._served = restored.newest.rounds, restored.newest.served
+        self._rounds, self._served = restored.named.rounds, restored.named.served
 
     @property
     def events(self) -> list[tuple[str, bytes]]:
