@@ -15,7 +15,10 @@ from unknot.core.toml import to_toml
 from unknot.experiments import Experiment
 from unknot.federation.observers import Observers
 from unknot.store import Database, Keyring, sample_ids
+from unknot.store.checkpoint import Checkpoint
+from unknot.store.entries import read_named
 from unknot.store.keeper import RunKeeper
+from unknot.store.sealed import IDS as IDS_KEPT
 
 IDS = [11, 13, 17, 19, 23, 29, 31, 37, 41, 43]
 SAYING = ["config.toml", "record.json", "report.html"]
@@ -194,3 +197,16 @@ def test_a_request_that_never_came_keeps_none_either_and_is_over_with_its_client
     assert json.loads((out / "record.json").read_text())["unserved"] == []
     call("resume", out, "--quiet", "--rounds", 9)
     assert holding(out, IDS) == []
+
+
+def test_what_a_checkpoint_no_longer_knows_of_is_not_kept_sealed_either(tmp_path):
+    """Under a key that stays: of a request for samples that has been served, when somebody else is erased."""
+    fed = build()
+    keeper = RunKeeper.create(fed, tmp_path / "run", every=0.0)
+    fed.run(3, requests=[erase({3: [0, 2]}, round=9), erase({2: [1]}, round=9)])
+    assert len(keeper.db.sealed(IDS_KEPT)) == 2
+    fed.inbox.put(erase(3))
+    fed.resume()
+    named = read_named(keeper.db.last("checkpoint").body)
+    assert keeper.db.sealed(IDS_KEPT).keys() == set(Checkpoint.read(tmp_path / "run", named.state).ids)
+    keeper.close()

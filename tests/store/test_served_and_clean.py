@@ -2,6 +2,7 @@
 
 import os
 import signal
+import sqlite3
 
 import pytest
 import torch
@@ -19,7 +20,7 @@ from unknot.store.folder import WEIGHTS
 from unknot.store.inbox import leave, outcome_of
 from unknot.store.keeper import RunKeeper
 from unknot.store.keyring import Keyring
-from unknot.store.noted import DATABASE, KEYS
+from unknot.store.noted import DATABASE, KEYS, emptied
 from unknot.unlearn import RFS
 
 
@@ -200,3 +201,31 @@ def test_tensors_that_are_equal_and_two_are_two_again(tmp_path):
         RunKeeper.go_on(again, tmp_path / str(cut))
         assert story(again.resume())["model"] == whole["model"], cut
         again.keeper.close()
+
+
+@pytest.mark.parametrize("when", ["at the next checkpoint", "when it is let go of"])
+def test_old_pages_that_a_reader_kept_go_once_it_has_ended(tmp_path, monkeypatch, when):
+    """Nobody has to wait for the end of the run."""
+    monkeypatch.setattr(erasing, "PATIENCE", 0.05)
+    folder = tmp_path / "run"
+    fed = build()
+    keeper = RunKeeper.create(fed, folder, every=1e9)
+    fed.begin(6, requests=erase(1, round=2))
+    reader = sqlite3.connect(folder / "run.db")
+    while not fed.history.served:
+        if len(fed.history.rounds) == 1 and not reader.in_transaction:
+            reader.execute("BEGIN")
+            reader.execute("SELECT count(*) FROM log").fetchall()
+        fed.step()
+    assert not emptied(keeper.db)
+    assert (folder / "run.db-wal").stat().st_size > 0
+    reader.close()
+    if when == "at the next checkpoint":
+        keeper.checkpoint(fed)
+        assert (folder / "run.db-wal").stat().st_size == 0
+        assert emptied(keeper.db)
+        keeper.close()
+    else:
+        keeper.close()
+        with Database.open(folder / "run.db", readonly=True) as db:
+            assert emptied(db)

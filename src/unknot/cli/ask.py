@@ -74,10 +74,13 @@ def admit(
 @app.command(epilog=PLAIN)
 def pause(folder: Folder) -> None:
     """Have a run wait at its next step, kept, until unknot resume or unknot stop."""
+    from unknot.core.commands import command
+
     _say(
         folder,
         "pause",
-        f"pauses after its current step; its process stays in memory. Go on with: unknot resume {folder}",
+        "pauses after its current step; its process stays in memory. Go on with: "
+        f"{command('resume', folder)}",
     )
 
 
@@ -92,6 +95,7 @@ def stop(folder: Folder) -> None:
 
 
 def _say(folder: Path, word: str, so: str) -> None:
+    from unknot.core.commands import command
     from unknot.core.errors import StoreError
     from unknot.store.database import Database
     from unknot.store.inbox import asker
@@ -109,7 +113,7 @@ def _say(folder: Path, word: str, so: str) -> None:
                     f"{folder} is over, though process {held.pid} still holds it: there is nothing to {word}"
                 )
             if word == "pause" and rests(db):
-                so = f"is paused already; go on with: unknot resume {folder}"
+                so = f"is paused already; go on with: {command('resume', folder)}"
             else:
                 db.ask(word, b"", asker())
         _tell(f"{folder} {so}")
@@ -148,6 +152,7 @@ def _ask(
 
     runner, again = holder(folder), noted.again_in(folder, keys)
     with Database.open(path) as db:
+        db.verify()  # what is asked of a run that is not gone on with would be lost with its database
         if runner is None:
             older.check_named(db, own_keys.keyring_of(folder, keys), folder)
         idle, word = noted.over_in(db), standing_of(db)
@@ -240,10 +245,12 @@ def _idle(runner: Holder, folder: Path, again: str) -> str:
 
 
 def _when(runner: Holder | None, folder: Path, word: str, again: str) -> str:
+    from unknot.core.commands import command
+
     if runner is not None and word:
         return (
             f"Process {runner.pid} runs {folder}, and is {word}: it takes it up once it goes on, "
-            f"with unknot resume {folder}"
+            f"with {command('resume', folder)}"
         )
     if runner is not None:
         return f"Process {runner.pid} runs {folder}, and takes it up at its next step"
@@ -252,6 +259,7 @@ def _when(runner: Holder | None, folder: Path, word: str, again: str) -> str:
 
 def _wait(folder: Path, number: int, keys: Path | None) -> None:
     """Until a request was served or refused, or nobody is left to do it; say what it came to."""
+    from unknot.core.commands import command
     from unknot.report.runs import STILL_READ
     from unknot.store import inbox, noted
     from unknot.store.database import Database
@@ -267,7 +275,8 @@ def _wait(folder: Path, number: int, keys: Path | None) -> None:
                 before, word = word, standing_of(db) if there else ""
                 looks = looks + 1 if noted.over_in(db) else 0  # once: it may be about to go on for this
             if word and not before:
-                console.print(Text(f"{folder} is {word}: it is served once you say unknot resume {folder}"))
+                told = f"{folder} is {word}: it is served once you say {command('resume', folder)}"
+                console.print(Text(told))
             asked = inbox.wait_for(path, number, timeout=1.0)
             if asked.state in ("served", "refused") or not there or looks > 1:
                 break

@@ -48,6 +48,7 @@ class Asked:
 
     def check(self) -> None:
         """What cannot be written is found before a long run rather than after it."""
+        from unknot.core.commands import command
         from unknot.core.errors import ConfigError, StoreError
         from unknot.experiments.results import check_folder
         from unknot.store.database import Database
@@ -73,7 +74,7 @@ class Asked:
         if there and (held := holder(self.out)):
             with Database.open(self.out / DATABASE, readonly=True) as db:
                 idle = over_in(db)
-            does, first = "runs", f"stop it first: unknot stop {self.out}"
+            does, first = "runs", f"stop it first: {command('stop', self.out)}"
             if idle and of_command(again_in(self.out)):
                 does, first = "has come to the end of", "try again in a moment"
             elif idle:

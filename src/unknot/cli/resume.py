@@ -244,6 +244,7 @@ def _go(folder: Path, runner: Holder, given: Sequence[str]) -> None:
 
     It has options of its own; those that are `given` here would be dropped unsaid.
     """
+    from unknot.core.commands import command
     from unknot.core.errors import StoreError
     from unknot.store.database import Database
     from unknot.store.inbox import asker
@@ -252,13 +253,15 @@ def _go(folder: Path, runner: Holder, given: Sequence[str]) -> None:
     if given:
         raise StoreError(
             f"{folder} is paused, and process {runner.pid} holds it, which cannot be given "
-            f"{', '.join(given)}: unknot resume {folder} without options lets it go on; options are for a "
-            f"run that nobody runs (unknot stop {folder} ends it, kept)"
+            f"{', '.join(given)}: {command('resume', folder)} without options lets it go on; options "
+            f"are for a run that nobody runs ({command('stop', folder)} ends it, kept)"
         )
     with Database.open(database(folder)) as db:
         db.ask("go", b"", asker())
     side().print(
-        Text(f"{folder} was paused; process {runner.pid} goes on now. See it with: unknot watch {folder}")
+        Text(
+            f"{folder} was paused; process {runner.pid} goes on now. See it with: {command('watch', folder)}"
+        )
     )
     raise typer.Exit(0)
 

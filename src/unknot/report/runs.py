@@ -11,6 +11,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from unknot.core.commands import command
 from unknot.report.words import counted, size
 
 Record = Mapping[str, Any]
@@ -90,6 +91,8 @@ def sheet(run: Record) -> RenderableType:
         more = f" and {len(lineage) - FEW} more" if len(lineage) > FEW else ""
         now = "" if run["stopped"] else ", as of its last checkpoint"
         row("model", f"{run['model']}{now}", f"shaped by {', '.join(lineage[:FEW]) or 'nobody'}{more}")
+    else:
+        row("model", f"not known: {run['model_unknown']}")
     row("requests", *([_request(one) for one in run["requests"]] or [Text("none")]))
     if run["erased"]:
         row("erased", *map(_erased, run["erased"]), *_stays(run["erased"]))
@@ -145,7 +148,7 @@ def _state(run: Record) -> list[str | Text]:
     standing = f"{counted(run['rounds'], 'round')}, {run['time']:.1f} simulated seconds"
     state, who, word = run["state"], run["holder"], _word(run)
     if state == "running":
-        paused = "" if word == "running" else f"; go on with: unknot resume {run['folder']}"
+        paused = "" if word == "running" else f"; go on with: {command('resume', run['folder'])}"
         return [f"{word}{paused} ({standing} when last kept)", f"by process {who['pid']} on {who['host']}"]
     if state == "finished" and not _waiting(run):
         return [f"{word} ({run['stopped']}): {standing}", *_misfit(run)]
@@ -171,8 +174,8 @@ def _kept(run: Record, what: str, count: int) -> str:
 
 
 def _misfit(run: Record) -> list[Text]:
-    """What is said where a run and its keys do not fit together."""
-    return [Text(run["keys_wrong"], style="red")] if run["keys_wrong"] else []
+    """What is said where a run and its keys do not fit together, or it has no checkpoint."""
+    return [Text(run[wrong], style="red") for wrong in ("keys_wrong", "unreadable") if run[wrong]]
 
 
 def _damaged(run: Record) -> list[Text]:

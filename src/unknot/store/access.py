@@ -91,7 +91,8 @@ class Access:
         if self._closed:
             raise StoreError(
                 f"{self.path}: the run was let go of (close), and nothing is written or read there any more: "
-                "build the federation again for its folder (store=), or unknot resume, and go on with that"
+                "build the federation again for its folder (store=), and go on with that (a run of the "
+                "command line: unknot resume)"
             )
         self._process.check(self.path)
         if self.guard is not None:

@@ -20,6 +20,8 @@ from unknot.store.files import inside, read_whole, write_whole
 from unknot.store.rows import is_count
 
 STATE = "state"
+KEPT = 2
+"""So many checkpoints are in a folder: the last ones."""
 SERVER = ("validation", "test", "public")
 MOST = 1 << 34  # bytes
 Marks = dict[int, bytes]

@@ -11,7 +11,7 @@ from unknot.core.ids import MOST_CLIENTS
 from unknot.core.jobs import Score
 from unknot.core.written import Reader, Unreadable, Writer, plain_data
 from unknot.federation.events import Event, Round, Served
-from unknot.store.checkpoint import Named
+from unknot.store.checkpoint import KEPT, Named
 from unknot.store.rows import REFUSED, Asked, Entry, is_count
 
 if TYPE_CHECKING:
@@ -93,6 +93,13 @@ def read_at(outcome: bytes) -> At | None:
     if not isinstance(found, At) or not is_count(found.round) or not isinstance(found.time, float):
         return None
     return found if found.order is None or is_count(found.order) else None
+
+
+def kept_last(db: Database) -> list[Named]:
+    """The checkpoints that a folder has, the last one first: those from before an erasure are gone."""
+    erased = db.last("scrubbing")
+    after = 0 if erased is None else erased.number
+    return [read_named(one.body) for one in reversed(db.latest("checkpoint", KEPT)) if one.number > after]
 
 
 @dataclass(frozen=True)

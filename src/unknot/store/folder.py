@@ -8,6 +8,7 @@ from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
+from unknot.core.commands import command
 from unknot.core.errors import StoreError
 from unknot.store.access import check_files
 from unknot.store.checkpoint import STATE
@@ -136,7 +137,7 @@ def _left_unless_asked(place: Path) -> list[str]:
     if asked:
         raise StoreError(
             f"{place} holds a run that is still to serve what was asked of it (request {asked[0].number}), "
-            f"and is not written over: have it served first (unknot resume {place})"
+            f"and is not written over: have it served first ({command('resume', place)})"
         )
     return left
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
 from pathlib import Path
 
+from unknot.core.commands import command
 from unknot.core.data import FederatedData
 from unknot.core.errors import RequestError, StoreError
 from unknot.core.requests import Erase, Join, Label, Moment, Named, Request, Target, numbered
@@ -88,8 +89,8 @@ def _check_not_asked(db: Database, request: Request, keyring: Keyring, label: La
     asking = sorted(set[int]().union(*(numbers[client] for client in named)))
     raise RequestError(
         f"{request.told(label)}: that is asked for already, and still to be served (request "
-        f"{', '.join(map(str, asking))}). unknot show {db.path.parent} tells what becomes of it; ask again "
-        "if it is refused"
+        f"{', '.join(map(str, asking))}). {command('show', db.path.parent)} tells what becomes of it; ask "
+        "again if it is refused"
     )
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from unknot.core.commands import command
 from unknot.core.errors import StoreError
 from unknot.store.files import check_found, opened, told
 from unknot.store.shown import one_line
@@ -117,7 +118,7 @@ class Lock:
     def _refusal(self, holder: Holder) -> str:
         return (
             f"run {self.folder} is being run by process {holder.pid} on {holder.host} since {holder.since}; "
-            f"stop it with unknot stop {self.folder}, or, in Python, let go of it (fed.keeper.close())"
+            f"stop it with {command('stop', self.folder)}, or, in Python, let go of it (fed.keeper.close())"
         )
 
 

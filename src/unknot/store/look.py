@@ -18,8 +18,9 @@ from unknot.core.errors import ConfigError, StoreError, UnknotError
 from unknot.core.requests import numbered
 from unknot.store.checkpoint import STATE, Checkpoint, Named, Serves
 from unknot.store.database import Database
-from unknot.store.entries import orders_of, read_named, read_plain, served_in
+from unknot.store.entries import kept_last, orders_of, read_named, read_plain, served_in
 from unknot.store.erasing import EACH, stays
+from unknot.store.files import inside
 from unknot.store.lock import Holder, holder
 from unknot.store.misfit import Misfit, misfit
 from unknot.store.naming import client_names, shown_names
@@ -29,6 +30,7 @@ from unknot.store.noted import (
     KEYS,
     again,
     begun_in,
+    broken_off,
     database,
     emptied,
     missing,
@@ -77,6 +79,8 @@ class Look:
     """How it is gone on with: a command, or what to do in Python; None where nobody can, as it is."""
     keys_wrong: str
     """What is wrong between it and its keys; nothing where nothing is, or where that cannot be told."""
+    unreadable: str
+    """Why there is no checkpoint to go on from; nothing where there is one, as far as was looked."""
     begun: str
     """When (UTC)."""
     kept: str | None
@@ -158,6 +162,7 @@ def _look(
         clean = emptied(db)
         word = standing(asked, heard_since(db, since)) if held else ""
         odd = misfit(db, folder, keys) if held is None else Misfit()
+        lost = "" if held else _nothing_kept(db, Path(folder), noted)
     steps = [table_in(read_plain(entry.body)).get("step") for entry in rare if entry.kind == "resumed"]
     steps += [] if named is None else [named.step]
     gone = [(removed_in(entry), entry.at) for entry in rare if entry.kind == "erased"]
@@ -187,8 +192,9 @@ def _look(
         time=0.0 if named is None else named.time,
         clients=noted.get("clients", 0),
         apart=noted.get("keys") is not None,
-        again=None if odd.refused else again(noted, folder, keys),
+        again=None if odd.refused or lost else again(noted, folder, keys),
         keys_wrong=odd.why,
+        unreadable=lost,
         begun=when,
         kept=None if last is None else last.at,
         stopped=done,
@@ -209,13 +215,44 @@ def _look(
 
 
 def _through(found: Look) -> Look:
-    """With whether the log of a run fits together, or what is wrong: then it is not gone on with."""
+    """With whether the log of a run fits together, or what is wrong: then it is not gone on with.
+
+    Nor where none of its checkpoints can be read.
+    """
     try:
         with Database.open(database(found.folder), readonly=True) as db:
             db.verify()
+            lost = found.unreadable
+            if found.holder is None and not lost:
+                lost = _nothing_whole(db, Path(found.folder))
     except StoreError as error:
         return replace(found, log=one_line(error), again=found.again if found.holder else None)
-    return replace(found, log=WHOLE)
+    return replace(found, log=WHOLE, unreadable=lost, again=None if lost else found.again)
+
+
+def _nothing_kept(db: Database, folder: Path, noted: Mapping[str, Any]) -> str:
+    """Why there is no checkpoint of a run that nobody holds, by the names of files alone."""
+    names = [inside(folder / STATE, f"{named.state}.state") for named in kept_last(db)]
+    if not names:
+        return one_line(broken_off(noted, folder))
+    if any(map(os.path.lexists, names)):
+        return ""
+    return one_line(f"its checkpoints are not in {folder / STATE}: take state/ from a backup")
+
+
+def _nothing_whole(db: Database, folder: Path) -> str:
+    """The same by what is in them; those that are too long to be looked at are taken for whole."""
+    why: list[str] = []
+    for named in kept_last(db):
+        path = inside(folder / STATE, f"{named.state}.state")
+        if _size(path) > MOST:
+            return ""
+        try:
+            Checkpoint.read(folder, named.state)
+            return ""
+        except StoreError as error:
+            why.append(str(error))
+    return one_line(f"no checkpoint can be read: {'; '.join(why)}; take state/ from a backup")
 
 
 def serves_at(folder: Path, named: Named | None) -> Serves:

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from unknot.core.commands import command
 from unknot.core.errors import StoreError
 from unknot.core.registry import names_code
 from unknot.store.database import Database
@@ -78,7 +79,7 @@ def again(
     more += f" {options}" if options else ""
     if (code := _code_in(table)) is not None:
         more += f" --own-code (if {one_line(repr(code), 200)}, which it names, is yours)"
-    return f"unknot resume {shlex.quote(str(folder))}{more}"
+    return f"{command('resume', folder)}{more}"
 
 
 def _store(noted: Mapping[str, Any], folder: str | Path, keys: str | Path | None = None) -> str:

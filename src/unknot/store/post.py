@@ -12,6 +12,7 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
+from unknot.core.commands import command
 from unknot.core.errors import RunStopped, StoreError, UnknotError
 from unknot.federation.letterbox import Letter
 from unknot.store.checkpoint import Named
@@ -187,7 +188,7 @@ class Post:
         try:
             self._hold(keep)
             logging.getLogger(__name__).warning(
-                "%s is paused, and kept; it goes on with: unknot resume %s", self._folder, self._folder
+                "%s is paused, and kept; it goes on with: %s", self._folder, command("resume", self._folder)
             )
             while (word := self._word()) is None or word.kind == "pause":
                 if word is None:

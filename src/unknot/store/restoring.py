@@ -13,7 +13,7 @@ from unknot.federation import form
 from unknot.federation.asked import Ids
 from unknot.federation.describe import describe
 from unknot.store import sealed
-from unknot.store.checkpoint import STATE, Checkpoint, Named, check_marks
+from unknot.store.checkpoint import KEPT, STATE, Checkpoint, Named, check_marks
 from unknot.store.compare import check_model, check_setup, differences, lost_end, lost_requests
 from unknot.store.database import Database
 from unknot.store.entries import events_in, read_named, until_in
@@ -28,9 +28,6 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from unknot.federation import Federation
-
-KEPT = 2
-"""So many checkpoints are in a folder: the last ones."""
 
 
 @dataclass(frozen=True)
@@ -92,6 +89,11 @@ def restore(place: RunFolder, fed: Federation) -> Restored:
         if setups:  # what is of other data, or another model, does not fit: that is told better
             check_rest()
         raise StoreError(f"{place.path}: {error}; was the federation set up as it was?") from None
+    if troubles:
+        troubles.append(
+            f"it goes on from the checkpoint before that, of round {named.rounds}: what came since is "
+            "computed again, as it was"
+        )
     until = until_in(place.db, after)
     return Restored(named, checkpoints[-1], until, found, ids, [*troubles, *said])
 
