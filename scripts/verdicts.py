@@ -2,12 +2,33 @@
 
 Into ``docs/results/README.md`` a table a paper of what was run. Into ``docs/reproductions.md`` one of what
 became of its claims, between the comments that name it; and every figure in the text that a comment
-behind it gives a source: ``83.7<!--exact-table1 mnist mmt first-->`` is the mean of that
-measure of that line in that panel of that page. Fields of what followed a request are named with its
-number, ``after.0.before``; a single seed's as ``by_seed.end.0``. Published figures are those beside the
-page's own, ``<!--paper knot-fig6a shakespeare knot-->``, or ``<!--paper-->`` where no page has them; settings
-are a panel's target or its request's moment, ``<!--set knot-fig4 mnist target.0-->`` or ``request``, or the
-bound of a page's claims, ``<!--set incentive-fig4d within-->``.
+behind it gives a source. A count may be a word there, ``four<!--…--> of five<!--…--> seeds``; none is 0.
+
+| source | is |
+|---|---|
+| ``exact-table1 mnist mmt first`` | the mean of that measure of that line in that panel of that page |
+| ``… after.0.before`` | of the first request |
+| ``… by_seed.end.0`` | of one seed; ``least`` and ``most`` of all |
+| ``… kept.1`` | when the panel's second target is reached |
+| ``diff knot-fig5 location30 knot fedbuff kept`` | a line less another, as claims have it: ``−7 [−9, +3]`` |
+| ``… sparse`` | the same, the first line looked at only when the second reports |
+| ``less knot-fig5 mnist-writers knot`` | by how many per cent its total is less than the baseline's |
+| ``seeds knot-fig5 location30 knot`` | how many seeds a line has; without it, each line of the panel |
+| ``… total`` | in how many that measure has a value |
+| ``… drop above 10`` | in how many it is above a number or another measure; or ``below`` |
+| ``same knot-fig4 mnist random random-back`` | in how many seeds two lines end with the same model |
+| ``reports knot-fig5 location30 knot 0`` | a seed's reports after the request |
+| ``… there`` | those of them at the target |
+| ``draws incentive-fig4a`` | how many draws a page of games has |
+| ``… periods 300 above greedy`` | in how many the game is above a policy there; ``level``, ``below`` |
+| ``… clients least below greedy`` | the same, the fewest of all places |
+| ``changed exact-table1 cifar10`` | how many records are from files that differed from their commit |
+| ``set knot-fig4 mnist target.0`` | a panel's target; ``request``: the moment of its first request |
+| ``set incentive-fig4d within`` | the bound of a page's claims |
+| ``set exact-fig1 mnist mmt data.clients`` | what a line's experiment says |
+| ``paper knot-fig6a shakespeare knot`` | the published figure beside the page's own |
+| ``paper incentive-fig5c about`` | the one that the page's claims name as published |
+| ``paper`` | a published figure that no page has: nothing holds it |
 """
 
 from __future__ import annotations
@@ -15,9 +36,12 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "docs" / "results"
@@ -27,20 +51,75 @@ sys.path[:0] = [str(ROOT)]
 
 from benchmarks import parts  # noqa: E402
 from unknot import reproduce  # noqa: E402
+from unknot.core.metrics import METRICS  # noqa: E402
+from unknot.experiments.courses import on_grid, served  # noqa: E402
+from unknot.incentive import beside  # noqa: E402
 from unknot.report.verdicts import verdicts_table  # noqa: E402
-from unknot.reproduce import checking  # noqa: E402
+from unknot.reproduce import checking, records  # noqa: E402
+from unknot.reproduce.claims import judge  # noqa: E402
+from unknot.reproduce.intervals import Interval  # noqa: E402
+from unknot.reproduce.measures import LineFindings  # noqa: E402
+from unknot.reproduce.parts import ARRIVALS, QUALITIES, Claim  # noqa: E402
+from unknot.reproduce.played import found_draws  # noqa: E402
+from unknot.reproduce.records import Record  # noqa: E402
+from unknot.reproduce.reproduction import Reproduction  # noqa: E402
+from unknot.reproduce.runner import stores_of  # noqa: E402
 
 PAPERS = ("exact", "knot", "incentive")
-FIGURE = re.compile(r"(?P<number>\d[\d,]*(?:\.\d+)?)<!--(?P<source>[^>]+)-->")
-UNSOURCED = re.compile(r"(?<![\d.,])(\d+\.\d+|\d[\d,]*(?= (?:%|s|rounds|points)\b| %))(?!<!--|[\d.])")
-"""Figures that say nothing of where they are from: with a decimal, or of something that is measured."""
+WORDS = (
+    "none",
+    "one",
+    "two",
+    "three",
+    "four",
+    "five",
+    "six",
+    "seven",
+    "eight",
+    "nine",
+    "ten",
+    "eleven",
+    "twelve",
+)
+WORD = rf"\b(?:{'|'.join(WORDS)})\b"
+NUMBER = r"\d[\d,]*(?:\.\d+)?"
+FIGURE = re.compile(
+    rf"(?P<number>[+−]?{NUMBER} \[[+−]?{NUMBER}, [+−]?{NUMBER}\]|{NUMBER}|{WORD})<!--(?P<source>[^>]+)-->",
+    re.IGNORECASE,
+)
+NAMES = re.compile(
+    r"(?:Figures?|Table|period) \d\w*|[Ss]eeds? \d(?:(?:, | and | to )\d)*|95 % interval"
+    r"|(?<![\w.,])0(?![\d.,]\d)"
+)
+"""Numbers that are names; 0 is a bound."""
+COUNT = rf"(?:\b\d[\d,]*|{WORD})"
+UNSOURCED = tuple(
+    re.compile(text, re.IGNORECASE)
+    for text in (
+        rf"(?<![\w.,-]){NUMBER}(?![\w]|-\w)",
+        rf"{WORD} (?:seeds?|draws?)\b",
+        rf"{COUNT} of (?:{COUNT}|§)|§ of {COUNT}",
+        rf"\b(?:seeds|draws) of {COUNT}",
+        rf"\bin {WORD}(?=[,.;:)]| alone| each| or more)",
+    )
+)
+"""What has no source: ``83.7``, ``two seeds``, ``four of five``, ``in two,``; § stands for what has one."""
+
+
+@cache
+def found(name: str, place: int = 0) -> Any:
+    """What came out of a reproduction, from its records; with the target of that place as the first."""
+    plan = reproduce.load(name)
+    if place and isinstance(plan, Reproduction):
+        panels = (replace(panel, thresholds=panel.thresholds[place:]) for panel in plan.panels)
+        plan = replace(plan, panels=tuple(panels))
+    return reproduce.findings(plan, "paper", reproduce.records_file(plan, "paper", RESULTS))
 
 
 @cache
 def shown(name: str) -> Mapping[str, Any]:
-    """What the page of a reproduction shows, from its records."""
-    plan = reproduce.load(name)
-    return reproduce.findings(plan, "paper", reproduce.records_file(plan, "paper", RESULTS)).to_dict()
+    """What the page of a reproduction shows."""
+    return found(name).to_dict()
 
 
 def tables() -> dict[str, str]:
@@ -84,32 +163,61 @@ def _run(asked: checking.Asked) -> str:
     return "; ".join(told)
 
 
-def figure(source: str) -> float:
+def figure(source: str) -> float | Interval:
     """The value that a comment names."""
     first, *rest = source.split()
-    if first in ("set", "paper"):
-        return (_setting if first == "set" else _published)(*rest)
-    name, (panel, line, field) = first, rest
-    found = _named(_named(shown(name)["panels"], panel)["lines"], line)
-    choices = found.get("choices", {})  # games have neither
-    value: Any = found.get("measures", {}).get(field) or choices.get(field)
+    kinds = {
+        "set": _setting,
+        "paper": _published,
+        "seeds": _seeds,
+        "same": _same,
+        "changed": _changed,
+        "reports": _reports,
+        "draws": _draws,
+        "diff": _difference,
+        "less": _less,
+    }
+    return kinds[first](*rest) if first in kinds else _measured(first, *rest)
+
+
+def _measured(name: str, panel: str, line: str, field: str) -> float:
+    mine = _named(_named(shown(name)["panels"], panel)["lines"], line)
+    measure, _, place = field.partition(".")
+    if measure in ARRIVALS and place:
+        return _line(name, panel, line, int(place)).measures[measure].mean
+    choices = mine.get("choices", {})  # games have neither
+    value: Any = mine.get("measures", {}).get(field) or choices.get(field)
     if value is None:
-        value = found
+        value = mine
         for step in field.split("."):
-            value = value[int(step) if step.isdigit() else step]
+            value = _step(value, step)
     if isinstance(value, Mapping):
         value = value["mean"]
+    return float(value) * (100 if field in choices else _factor(name, panel, field))
+
+
+def _step(value: Any, step: str) -> Any:
+    if step in ("least", "most"):
+        return (min if step == "least" else max)(one for one in value.values() if one is not None)
+    return value[int(step) if step.isdigit() else step]
+
+
+def _factor(name: str, panel: str, field: str) -> float:
+    """Accuracies are shown in per cent, everything else as it is."""
     percent = shown(name)["axis"] != "game" and _named(shown(name)["panels"], panel)["metric"] == "accuracy"
-    quality = not {*field.split(".")}.isdisjoint(QUALITIES) or field in choices
-    return float(value) * (100 if percent and quality else 1)
+    return 100 if percent and not {*field.split(".")}.isdisjoint(QUALITIES) else 1
 
 
 def _setting(name: str, *where: str) -> float:
-    """A panel's target or the moment of its first request; within how many points claims call it the same."""
+    """A panel's target or the moment of its first request; the bound within which claims call it the same."""
     if where == ("within",):
-        bounds = {one for claim in shown(name)["verdicts"] for one in WITHIN.findall(claim["says"])}
-        (bound,) = bounds
-        return float(bound)
+        return _said(name, WITHIN)
+    if len(where) == 3:
+        panel, line, key = where
+        (value, *more) = {_key(record.config, key) for record in recorded(name, panel, line).values()}
+        if more:
+            raise LookupError(f"{key} is not the same in all runs")
+        return float(value)
     panel, (kind, *place) = _named(shown(name)["panels"], where[0]), where[1].split(".")
     if kind == "request":
         (moment,) = {line["after"][0]["time"] for line in panel["lines"] if line["seeds"]}
@@ -119,14 +227,166 @@ def _setting(name: str, *where: str) -> float:
     return float(panel["thresholds"][int(*place)]) * (100 if panel["metric"] == "accuracy" else 1)
 
 
-def _published(name: str, panel: str, line: str) -> float:
-    """The number in what a page shows as published beside a line of its own."""
+def _key(config: Any, key: str) -> Any:
+    for step in key.split("."):
+        config = config[step]
+    return config
+
+
+def _published(name: str, *where: str) -> float:
+    """The number in what a page shows as published beside a line of its own, or in what its claims say."""
+    if where == ("about",):
+        return _said(name, ABOUT)
+    panel, line = where
     (number,) = re.findall(r"\d[\d.]*", _named(shown(name)["panels"], panel)["published"][line])
     return float(number)
 
 
+def _said(name: str, pattern: re.Pattern[str]) -> float:
+    (bound,) = {one for claim in shown(name)["verdicts"] for one in pattern.findall(claim["says"])}
+    return float(bound)
+
+
 WITHIN = re.compile(r"within (\d+) points")
-QUALITIES = ("first", "recovering", "end", "final", "before", "rise", "aggregated")
+ABOUT = re.compile(r"about (\d+) %")
+
+
+# Counts -----------------------------------------------------------------------------------------
+
+
+def _seeds(name: str, panel: str, line: str = "", measure: str = "", side: str = "", bound: str = "") -> int:
+    """How many seeds there are; or in how many a measure has a value, or one on that side of the bound."""
+    if not line:
+        (count,) = {len(line["seeds"]) for line in _named(shown(name)["panels"], panel)["lines"]}
+        return count
+    kind, _, place = measure.partition(".")
+    mine = _line(name, panel, line, int(place or 0))
+    if not measure:
+        return len(mine.seeds)
+    if not side:
+        return sum(value is not None for value in mine.by_seed[kind].values())
+    if side not in ("above", "below"):
+        raise LookupError(f"a measure is above or below something, not {side}")
+
+    def so(seed: int, value: float | None) -> bool:
+        other = mine.by_seed[bound][seed] if bound in mine.by_seed else float(bound) / factor
+        return (
+            value is not None and other is not None and (value > other if side == "above" else value < other)
+        )
+
+    factor = _factor(name, panel, kind)
+    return sum(so(seed, value) for seed, value in mine.by_seed[kind].items())
+
+
+def _line(name: str, panel: str, line: str, place: int = 0) -> LineFindings:
+    (one,) = (item for item in found(name, place).panels if item.name == panel)
+    (mine,) = (item for item in one.lines if item.name == line)
+    return mine
+
+
+def recorded(name: str, panel: str, line: str) -> Mapping[int, Record]:
+    """The records of a line, by seed."""
+    records_of = _recorded(name)
+    if (panel, line) not in records_of:
+        raise LookupError(f"there is no record of {line} in {panel}")
+    return records_of[panel, line]
+
+
+@cache
+def _recorded(name: str) -> Mapping[tuple[str, str], Mapping[int, Record]]:
+    plan = reproduce.load(name)
+    stores = stores_of(plan, "paper", reproduce.records_file(plan, "paper", RESULTS))
+    there: dict[tuple[str, str], dict[int, Record]] = {}
+    for run in plan.runs("paper"):
+        if (record := records.find(run, stores)) is not None:
+            there.setdefault((run.panel.name, run.line.name), {})[run.seed] = record
+    return there
+
+
+def _same(name: str, panel: str, line: str, other: str) -> int:
+    """In how many seeds two lines served the same model in the end."""
+    mine, others = recorded(name, panel, line), recorded(name, panel, other)
+    return sum(mine[s].model is not None and mine[s].model == others[s].model for s in mine.keys() & others)
+
+
+def _changed(name: str, panel: str) -> int:
+    """How many records of a panel are of code that was not that of their commit."""
+    lines = (by_seed for (where, _), by_seed in _recorded(name).items() if where == panel)
+    return sum(record.clean is False for by_seed in lines for record in by_seed.values())
+
+
+def _reports(name: str, panel: str, line: str, which: str, there: str = "") -> int:
+    """How often the served model was measured after the request, or was at the target then."""
+    plan = _named(shown(name)["panels"], panel)
+    metric = METRICS[plan["metric"]]()
+    counts = {}
+    for seed, record in recorded(name, panel, line).items():
+        points = record.trace.points[record.trace.requests[0].place :]
+        values = [record.trace.of_metric(metric, point.value, point.loss) for point in points]
+        at = [value for value in values if value is not None and metric.reached(value, plan["thresholds"][0])]
+        counts[seed] = len(at if there else points)
+    return _step(counts, which)
+
+
+def _draws(name: str, panel: str = "", place: str = "", side: str = "", line: str = "") -> int:
+    """How many draws there are; or in how many the game is above a policy, level with it or below it."""
+    plan = reproduce.load(name)
+    played = found_draws(
+        plan, reproduce.records_file(plan, "paper", RESULTS), plan.draws_at("paper", None)
+    ).values()
+    if not panel:
+        return len(played)
+    (sweep,) = (one for one in plan.panels if one.name == panel)
+    places = plan.places(sweep)
+    mine, other = (
+        np.stack([np.broadcast_to(one.values[panel][policy], len(places)) for one in played], axis=1)
+        for policy in ("evolutionary", line)
+    )
+    sides = ("above", "level", "below").index(side)
+    counts = [beside(*pair)[sides] for pair in zip(mine, other, strict=True)]
+    return min(counts) if place == "least" else counts[places.index(float(place))]
+
+
+# Differences ------------------------------------------------------------------------------------
+
+
+def _difference(name: str, panel: str, line: str, other: str, measure: str, sparse: str = "") -> Interval:
+    """One line less another, seed by seed, as claims compare them."""
+    kind, _, place = measure.partition(".")
+    (one,) = (item for item in found(name, int(place or 0)).panels if item.name == panel)
+    if sparse:
+        seen = {"seconds": _seen(name, one, line, other)}
+        lines = (replace(x, by_seed={**x.by_seed, **seen}) if x.name == line else x for x in one.lines)
+        one = replace(one, lines=tuple(lines))
+    (verdict,) = judge(Claim(says="", measure=kind, order=((line,), (other,))), [one])
+    (comparison,) = verdict.comparisons
+    if comparison.difference is None or comparison.difference.low is None:
+        raise LookupError(f"there is no interval of {line} and {other}")
+    return comparison.difference
+
+
+def _seen(name: str, panel: Any, line: str, other: str) -> dict[int, float | None]:
+    """Seconds to the target for who looks at the first line only when the second reports."""
+    metric = METRICS[panel.metric]()
+    arrivals: dict[int, float | None] = {}
+    for seed, record in recorded(name, panel.name, line).items():
+        trace = recorded(name, panel.name, other)[seed].trace
+        asked = trace.requests[0]
+        times = np.array([asked.time, *(point.time for point in trace.points[asked.place :])])
+        values = on_grid(served(record.trace, metric), times).tolist()
+        there = (
+            t for t, x in zip(times.tolist(), values, strict=True) if metric.reached(x, panel.thresholds[0])
+        )
+        arrivals[seed] = None if (at := next(there, None)) is None else at - asked.time
+    return arrivals
+
+
+def _less(name: str, panel: str, line: str) -> float:
+    """By how many per cent a line's total is less than the baseline's, where both have all seeds."""
+    mine, base = (_line(name, panel, one).measures["total"] for one in (line, found(name).baseline))
+    if mine.n < mine.asked or base.n < base.asked:
+        raise LookupError("somebody did not get there in every seed")
+    return 100 * (1 - mine.mean / base.mean)
 
 
 def _named(items: Sequence[Mapping[str, Any]], name: str) -> Mapping[str, Any]:
@@ -136,28 +396,50 @@ def _named(items: Sequence[Mapping[str, Any]], name: str) -> Mapping[str, Any]:
     return by_name[name]
 
 
+# The text ---------------------------------------------------------------------------------------
+
+
 def refreshed(text: str) -> str:
     """The text with every sourced figure as its record has it, to as many digits as it was written with."""
 
-    def put(found: re.Match[str]) -> str:
-        number, source = found["number"], found["source"].strip()
-        if source == "paper":
-            return found[0]
-        digits = len(number.partition(".")[2])
-        return f"{figure(source):,.{digits}f}<!--{found['source']}-->"
+    def put(match: re.Match[str]) -> str:
+        if match["source"] == "paper":
+            return match[0]
+        return f"{_written(match['number'], figure(match['source']))}<!--{match['source']}-->"
 
     return FIGURE.sub(put, text)
 
 
+def _written(before: str, value: float | Interval) -> str:
+    """A value in the manner of what stood there: a word, so many digits, with an interval."""
+    digits = len(before.split(" [")[0].partition(".")[2])
+    if isinstance(value, Interval):
+        mean, low, high = (f"{x:+,.{digits}f}".replace("-", "−") for x in (value.mean, value.low, value.high))
+        return f"{mean} [{low}, {high}]"
+    if before[0].isalpha() and value in range(len(WORDS)):
+        word = WORDS[int(value)]
+        return word.capitalize() if before[0].isupper() else word
+    return f"{value:,.{digits}f}"
+
+
+def prose(text: str) -> str:
+    """What is said of the papers and of how claims are judged: no tables, no code, no addresses of links."""
+    chapters = re.findall(r"^(## (?!The same for).*?)(?=^## |\Z)", text, re.MULTILINE | re.DOTALL)
+    plain = re.sub(r"<!-- (\w+): begin -->.*?<!-- \1: end -->", "", "\n".join(chapters), flags=re.DOTALL)
+    plain = re.sub(
+        r"```.*?```|`[^`\n]*`|(?<=\])\([^)]*\)|^\|[^\n]*$", "", plain, flags=re.DOTALL | re.MULTILINE
+    )
+    return re.sub(r"\s+", " ", plain)
+
+
 def unsourced(text: str) -> list[str]:
-    """Figures in what was found that name no record, each with what stands around it."""
-    found = []
-    for section in re.findall(r"^### What we found$(.*?)(?=^##|\Z)", text, re.MULTILINE | re.DOTALL):
-        prose = re.sub(r"<!-- (\w+): begin -->.*?<!-- \1: end -->", "", section, flags=re.DOTALL)
-        plain = re.sub(r"\]\([^)]*\)", "]", prose)
-        for match in UNSOURCED.finditer(plain):
-            found.append(plain[max(0, match.start() - 40) : match.end() + 10].replace("\n", " "))
-    return found
+    """Figures and counts that name no record, each with what stands around it."""
+    plain = NAMES.sub("", FIGURE.sub("§", prose(text)))
+    return [
+        plain[max(0, match.start() - 40) : match.end() + 10]
+        for pattern in UNSOURCED
+        for match in pattern.finditer(plain)
+    ]
 
 
 if __name__ == "__main__":
