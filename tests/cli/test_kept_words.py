@@ -15,7 +15,9 @@ from typer.testing import CliRunner
 
 from support import ToyEngine, small_data, toy_federation
 from unknot.cli import app
+from unknot.core.errors import RunStopped
 from unknot.report import runs as report
+from unknot.store import Database
 from unknot.store.inbox import asker
 from unknot.store.keeper import RunKeeper
 from unknot.store.lock import Lock
@@ -60,6 +62,70 @@ def test_a_run_that_is_over_is_finished_also_while_a_process_holds_it(tmp_path):
     fed.step()
     fed.keeper.checkpoint(fed)
     assert shown(out)["state"] == "running"
+    fed.keeper.close()
+
+
+def ways_to_rest():
+    def stopped(fed, out):
+        fed.begin(5)
+        fed.step()
+        with Database.open(out / "run.db") as db:
+            db.ask("stop", b"", "somebody")
+        with pytest.raises(RunStopped):
+            fed.resume()
+
+    def interrupted(fed, out):
+        fed.begin(5)
+        fed.step()
+        fed.keeper.interrupted = True
+        with pytest.raises(KeyboardInterrupt):
+            fed.resume()
+        fed.keeper.interrupted = False
+
+    def failed(fed, out):
+        fed.begin(5)
+        fed.step()
+        fed.engine.train, train = None, fed.engine.train
+        with pytest.raises(TypeError):
+            fed.resume()
+        fed.engine.train = train
+
+    def built(fed, out):
+        fed.begin(5)
+        fed.step()
+        fed.keeper.checkpoint(fed)
+        fed.keeper.close()
+        again = toy_federation(RFS(), small_data((5, 8, 3, 6)), ToyEngine())
+        RunKeeper.go_on(again, out)
+        return again
+
+    return [stopped, interrupted, failed, built]
+
+
+@pytest.mark.parametrize("rest", ways_to_rest(), ids=lambda rest: rest.__name__)
+def test_a_run_that_nobody_goes_on_with_is_not_said_to_run_while_a_process_holds_it(tmp_path, rest):
+    out = tmp_path / "run"
+    fed = in_python(out)
+    fed = rest(fed, out) or fed
+    found = shown(out)
+    assert (found["state"], found["holder"]["pid"]) == ("stopped", os.getpid())
+    assert f"stopped, held by process {os.getpid()}" in call("show", out).stdout
+    assert "to go on: in process" in call("show", out).stdout
+    idle = f"process {os.getpid()} holds {out} and is idle"
+    assert idle in call("forget", out, "--client", "1", "--wait", code=2).stderr
+    assert (
+        f"P{idle[1:]}: it is served when that process goes on" in call("forget", out, "--client", "1").stdout
+    )
+    for word in ("pause", "stop"):
+        assert f"there is nothing to {word}" in call(word, out, code=2).stderr
+    assert idle in call("resume", out, code=2).stderr
+    assert call("watch", out).stdout.splitlines()[-1].startswith("stopped, held by process")
+    if rest.__name__ != "failed":
+        fed.step()
+        fed.keeper.checkpoint(fed)
+        assert shown(out)["state"] == "running"
+        fed.resume()
+        assert shown(out)["requests"][-1]["state"] == "served"
     fed.keeper.close()
 
 

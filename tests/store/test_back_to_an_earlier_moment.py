@@ -43,7 +43,8 @@ def test_before_an_erasure_the_run_is_kept_and_the_erasure_logged(tmp_path, monk
         fed.run(4, requests=[erase({1: None, 3: [1, 2]}, round=2)])
     step = fed.steps
     assert step > 1
-    kept, last = list(keeper.db.entries())[-2:]
+    kept, last, rests = list(keeper.db.entries())[-3:]
+    assert rests.kind == "stopped"
     assert (kept.kind, read_named(kept.body).step) == ("checkpoint", step)
     assert last.kind == "erasing"
     assert read_plain(last.body) == {"step": step, "targets": [[1, True], [3, False]]}

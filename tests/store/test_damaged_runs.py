@@ -59,12 +59,12 @@ def copied(run: Path, place: Path) -> Path:
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    """Every byte that counts: not the locks, and not what SQLite keeps for those who have it open."""
+    """Every byte that counts: not the locks, what SQLite keeps for those who have it open, half a file."""
     apart = ("lock", ".lock-keys", "run.db-shm", "run.db", "run.db-wal")
     return {
         str(path.relative_to(folder)): path.read_bytes()
         for path in sorted(folder.rglob("*"))
-        if path.is_file() and path.name not in apart
+        if path.is_file() and path.name not in apart and not path.name.startswith(".part-")
     }
 
 

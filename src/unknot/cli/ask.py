@@ -100,7 +100,7 @@ def _say(folder: Path, word: str, so: str) -> None:
     from unknot.store.database import Database
     from unknot.store.inbox import asker
     from unknot.store.lock import holder
-    from unknot.store.noted import database, over_in
+    from unknot.store.noted import database, idle_in
     from unknot.store.words import rests
 
     with errors_for_people():
@@ -108,9 +108,9 @@ def _say(folder: Path, word: str, so: str) -> None:
         if (held := holder(folder)) is None:
             raise StoreError(f"nobody runs {folder}: there is nothing to {word}")
         with Database.open(path) as db, db.transaction():  # the run does not end in between
-            if over_in(db):
+            if idle_in(db, folder):
                 raise StoreError(
-                    f"{folder} is over, though process {held.pid} still holds it: there is nothing to {word}"
+                    f"process {held.pid} holds {folder} and does nothing with it: there is nothing to {word}"
                 )
             if word == "pause" and rests(db):
                 so = f"is paused already; go on with: {command('resume', folder)}"
@@ -155,7 +155,7 @@ def _ask(
         db.verify()  # what is asked of a run that is not gone on with would be lost with its database
         if runner is None:
             older.check_named(db, own_keys.keyring_of(folder, keys), folder)
-        idle, word = noted.over_in(db), standing_of(db)
+        idle, word = noted.idle_in(db, folder), standing_of(db)
         if wait and runner is None:
             raise StoreError(
                 f"nobody runs {folder}, and nobody would serve it: leave --wait out, and then: {again}"
@@ -273,7 +273,9 @@ def _wait(folder: Path, number: int, keys: Path | None) -> None:
             there = holder(folder) is not None  # before the look: what it did last is seen then
             with Database.open(path, readonly=True) as db:
                 before, word = word, standing_of(db) if there else ""
-                looks = looks + 1 if noted.over_in(db) else 0  # once: it may be about to go on for this
+                looks = (
+                    looks + 1 if noted.idle_in(db, folder) else 0
+                )  # once: it may be about to go on for this
             if word and not before:
                 told = f"{folder} is {word}: it is served once you say {command('resume', folder)}"
                 console.print(Text(told))

@@ -314,6 +314,8 @@ class Federation(View):
                 self._finish(history)
         finally:
             self._since = None
+            if self.keeper is not None and not self._stint.stopped:
+                self.keeper.rests()
         return history
 
     def _end_if(self, check: Callable[[], None]) -> None:

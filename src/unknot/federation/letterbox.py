@@ -144,6 +144,10 @@ class Keeper(Protocol):
         """What is to be taken up before this step. May wait, and may raise to end the run here."""
         ...
 
+    def rests(self) -> None:
+        """The run was broken off, and nobody goes on with it for now."""
+        ...
+
     def asked(self) -> bool:
         """Whether there is a request that has not been taken up."""
         ...

@@ -32,7 +32,16 @@ from unknot.store.erasing import EACH, Scrubbing
 from unknot.store.files import check_ours, make_folders, make_private, sweep
 from unknot.store.folder import RunFolder, discard
 from unknot.store.inbox import StoredInbox
-from unknot.store.noted import DATABASE, EMPTIED, emptied, erased_in, over_in, unfinished
+from unknot.store.noted import (
+    DATABASE,
+    EMPTIED,
+    GOING,
+    RESTING,
+    emptied,
+    erased_in,
+    over_in,
+    unfinished,
+)
 from unknot.store.own_keys import check_new, check_not_older
 from unknot.store.post import Post
 from unknot.store.restoring import restore
@@ -64,6 +73,7 @@ class RunKeeper:
         self.post = Post(self.folder, self.db, self.keyring, self._end_if_asked)
         self.unkept = Unkept()
         self._stint: object = None
+        self._going = False  # whether the log says that this process goes on with it
         self._unfinished = False
         self._rest = False  # whether what an erasure took out of the database lies in its write-ahead log
         self._due = 0.0
@@ -253,6 +263,9 @@ class RunKeeper:
     def letters(self, fed: Federation) -> Sequence[Letter]:
         """What was asked from outside, and is to be taken up before this step."""
         self.db.check()
+        if not self._going:
+            self.db.append([(GOING, plain({"step": fed.steps}))])
+            self._going = True
         try:
             self._end_if_asked()
         except KeyboardInterrupt:
@@ -266,6 +279,13 @@ class RunKeeper:
             self.checkpoint(fed)
             self._stint = fed._stint
         return self.post.take(fed.steps, partial(self.checkpoint, fed))
+
+    def rests(self) -> None:
+        """Nobody goes on with the run for now, though this process has it still."""
+        if self._going:
+            self._going = False
+            with suppress(StoreError):  # on a full disk it is not said
+                self.db.append([(RESTING, plain({}))])
 
     def _end_if_asked(self) -> None:
         if self.interrupted:

@@ -28,11 +28,13 @@ from unknot.store.noted import (
     DATABASE,
     EMPTIED,
     KEYS,
+    RESTING,
     again,
     begun_in,
     broken_off,
     database,
     emptied,
+    idle_in,
     missing,
     removed_in,
     table_in,
@@ -48,7 +50,7 @@ from unknot.store.words import PAUSED, PAUSING, WORDS, heard_since, standing
 
 RUNNING, STOPPED, FINISHED = "running", "stopped", "finished"
 WHOLE = "whole"
-RARE = ("resumed", "stopped", "erased", EMPTIED, "ended", "refused")
+RARE = ("resumed", RESTING, "erased", EMPTIED, "ended", "refused")
 """Entries of the log of which there are few."""
 TRIES = 3
 MOST = 1 << 28
@@ -63,7 +65,7 @@ class Look:
     name: str
     method: str
     state: str
-    """Finished also while a process holds it that has nothing to do with it any more."""
+    """Finished, or stopped, also while a process holds it that does nothing with it."""
     paused: bool
     pausing: bool
     """Whether it was told to pause, and has not taken that up yet."""
@@ -104,8 +106,8 @@ class Look:
 
     @property
     def idle(self) -> bool:
-        """Whether a process holds it although it is over."""
-        return self.state == FINISHED and self.holder is not None
+        """Whether a process holds it that does nothing with it."""
+        return self.state != RUNNING and self.holder is not None
 
     @property
     def settled(self) -> bool:
@@ -158,8 +160,8 @@ def _look(
         named = None if last is None else read_named(last.body)
         table = table_in(noted.get("table") or {})
         served = served_in(db) if asked or table.get("request") else []
-        since = max((entry.number for entry in rare if entry.kind in ("resumed", "stopped")), default=0)
-        clean = emptied(db)
+        since = max((entry.number for entry in rare if entry.kind in ("resumed", RESTING)), default=0)
+        clean, idle = emptied(db), idle_in(db, folder)
         word = standing(asked, heard_since(db, since)) if held else ""
         odd = misfit(db, folder, keys) if held is None else Misfit()
         lost = "" if held else _nothing_kept(db, Path(folder), noted)
@@ -184,7 +186,7 @@ def _look(
         folder=str(folder),
         name=one_line(table.get("name", Path(folder).name)),
         method=one_line(method),
-        state=RUNNING if held and not (done and over) else FINISHED if done else STOPPED,
+        state=RUNNING if held and not idle else FINISHED if done else STOPPED,
         paused=word == PAUSED,
         pausing=word == PAUSING,
         holder=held,

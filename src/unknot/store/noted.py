@@ -22,6 +22,8 @@ BESIDE = (KEYS, "state", "weights")
 """What lies beside the database of a run, and in no folder of results alone."""
 RECORD = "record.json"
 """What every run leaves at its end, kept or not."""
+GOING, RESTING = "going", "stopped"
+"""The log's entries of a process that goes on with a run, and of one that does not for now."""
 EMPTIED = "emptied"
 """The log's entry of a write-ahead log that a reader kept from being emptied when an erasure was done."""
 
@@ -116,18 +118,32 @@ def over_in(db: Database) -> bool:
     )
 
 
+def idle_in(db: Database, folder: str | Path) -> bool:
+    """Whether whoever holds a run does nothing with it: it is over or, in Python, not gone on with.
+
+    A command goes on with what it takes, or ends.
+    """
+    if over_in(db):
+        return True
+    noted = begun_in(db, folder)[0]
+    going = db.last(GOING)
+    rests = (db.last(kind) for kind in ("begun", "resumed", RESTING))
+    since = max(entry.number for entry in rests if entry is not None)
+    return not isinstance(noted.get("table"), Mapping) and (going is None or going.number < since)
+
+
 def of_command(again: str) -> bool:
     """Whether a run is one of the command line, by how it is gone on with: no notebook holds it then."""
     return again.startswith("unknot ")
 
 
 def held_idle(pid: int, folder: str | Path, again: str) -> str:
-    """What is said of a run that is over and still held: a command is at its end, a notebook may stay."""
+    """What is said of a run that is held and rests: a command is at its end, a notebook may stay."""
     if of_command(again):
         return f"process {pid} has come to the end of {folder}, and writes its results: try again in a moment"
     return (
-        f"process {pid} holds {folder} and is idle, for the run is over: if it is about to end, try again in "
-        "a moment; else go on with it there (fed.run or fed.resume), or let go of it (fed.keeper.close())"
+        f"process {pid} holds {folder} and is idle: if it is about to end, try again in a moment; else go on "
+        "with it there (fed.run or fed.resume), or let go of it (fed.keeper.close())"
     )
 
 

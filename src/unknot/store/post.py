@@ -21,7 +21,7 @@ from unknot.store.entries import plain
 from unknot.store.erasing import leave_ids_out, sealed_for
 from unknot.store.inbox import body_of, hidden_of, request_of
 from unknot.store.keyring import Keyring
-from unknot.store.noted import again_in
+from unknot.store.noted import RESTING, again_in
 from unknot.store.rows import REFUSED, REQUESTS, SERVED, TAKEN, WAITING, Asked
 from unknot.store.sample_ids import hide
 
@@ -172,7 +172,7 @@ class Post:
 
     def _stop(self, step: int, keep: Keep) -> None:
         self._hold(keep)
-        self._db.append([("stopped", plain({"step": step}))])
+        self._db.append([(RESTING, plain({"step": step}))])
         raise RunStopped(f"{self._folder} was asked to stop, and has. To go on: {again_in(self._folder)}")
 
     def _hold(self, keep: Keep) -> None:
@@ -198,7 +198,7 @@ class Post:
                     self._accept(word, step)
         except BaseException:  # this process goes on with it, or ends: it is not paused any more
             with suppress(StoreError):
-                self._db.append([("stopped", plain({"step": step}))])
+                self._db.append([(RESTING, plain({"step": step}))])
             raise
         self._accept(word, step)
         if word.kind == "stop":

@@ -6,6 +6,7 @@ from collections.abc import Container, Iterable
 
 from unknot.store.database import Database
 from unknot.store.entries import read_plain
+from unknot.store.noted import RESTING
 from unknot.store.rows import SERVED, WAITING, Asked, is_count
 
 WORDS = ("pause", "go", "stop")
@@ -14,7 +15,7 @@ PAUSED, PAUSING = "paused", "pausing"
 
 def standing_of(db: Database) -> str:
     """Whether a run that is held is paused, or pausing: will be at its next step; nothing where neither."""
-    begun = [entry.number for kind in ("resumed", "stopped") if (entry := db.last(kind)) is not None]
+    begun = [entry.number for kind in ("resumed", RESTING) if (entry := db.last(kind)) is not None]
     return standing(db.asked(), heard_since(db, max(begun, default=0)))
 
 
