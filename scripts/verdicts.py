@@ -234,16 +234,16 @@ def _key(config: Any, key: str) -> Any:
 
 
 def _published(name: str, *where: str) -> float:
-    """The number in what a page shows as published beside a line of its own, or in what its claims say."""
+    """The number in what a page shows as published beside a line of its own, or beside its claims."""
     if where == ("about",):
-        return _said(name, ABOUT)
+        return _said(name, ABOUT, "published")
     panel, line = where
     (number,) = re.findall(r"\d[\d.]*", _named(shown(name)["panels"], panel)["published"][line])
     return float(number)
 
 
-def _said(name: str, pattern: re.Pattern[str]) -> float:
-    (bound,) = {one for claim in shown(name)["verdicts"] for one in pattern.findall(claim["says"])}
+def _said(name: str, pattern: re.Pattern[str], where: str = "says") -> float:
+    (bound,) = {one for claim in shown(name)["verdicts"] for one in pattern.findall(claim[where])}
     return float(bound)
 
 

@@ -1,5 +1,6 @@
 """``unknot reproduce --check``."""
 
+import gzip
 import json
 import shutil
 
@@ -48,7 +49,7 @@ def test_it_says_what_differs_and_draws_it_when_asked(folder, name):
     assert not (folder / f"{name}-small.svg").exists()
 
     page.write_text(drawn[0].replace("It is", "It was"))
-    assert "page not drawn" in call(plan, "--check", folder, code=1).stdout
+    assert "page out of date" in call(plan, "--check", folder, code=1).stdout
     call(plan, "--check", folder, "--draw")
     assert (page.read_text(), picture.read_bytes()) == drawn
 
@@ -58,7 +59,10 @@ def test_a_figure_of_other_findings_is_found_without_drawing_it(folder):
     plan = folder / "tiny.toml"
     call(plan, "--check", folder, "--draw")
     plan.write_text(RUNS.replace("thresholds = [0.01]", "thresholds = [0.02]"))
-    assert "page and figure not drawn" in call(plan, "--check", folder, code=1).stdout
+    assert "page and figure out of date" in call(plan, "--check", folder, code=1).stdout
+    (folder / "tiny-small.png").unlink()
+    said = " ".join(call(plan, "--check", folder, code=1).stdout.split())
+    assert "figure not drawn, page out of date" in said
 
 
 def test_stale_and_missing_runs_are_told_and_drawing_does_not_mend_them(folder):
@@ -88,6 +92,14 @@ def test_as_json_it_is_a_list_of_pages(folder):
         ["page", "figure"],
     )
     assert (item["missing"], item["stale"], item["not_run"]) == ([], [], ["letters"])
+
+
+def test_a_damaged_file_is_an_error_that_names_it(folder):
+    file = folder / "tiny-small.json.gz"
+    stored = json.loads(gzip.decompress(file.read_bytes()))
+    file.write_bytes(gzip.compress(json.dumps({**stored, "runs": None}).encode()))
+    said = call(folder / "tiny.toml", "--check", folder, code=2)
+    assert "tiny-small.json.gz has no list of runs" in " ".join(said.stderr.split())
 
 
 def test_what_goes_with_check_alone_says_so():

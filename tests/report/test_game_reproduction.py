@@ -49,6 +49,7 @@ def found(over="periods"):
                 "detail": "914.4 against −140.8",
                 "comparisons": [],
                 "earlier": False,
+                "published": "",
             }
         ],
         "machines": ["a machine"],

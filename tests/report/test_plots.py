@@ -7,7 +7,7 @@ from typer.testing import CliRunner
 from unknot.cli import app
 from unknot.report import plots
 from unknot.report.cells import count, percent
-from unknot.report.reproduction import differences, markdown, tables, verdict, write
+from unknot.report.reproduction import differences, markdown, tables, verdict, verdict_rows, write
 
 
 def stat(mean, std=None, n=1, asked=None):
@@ -108,6 +108,7 @@ FOUND = {
             "seeds": 2,
             "detail": "MMT 60.0 %, RFS 50.0 %",
             "earlier": False,
+            "published": "",
             "comparisons": [compared("MMT − RFS", 10.0, -1.25, 21.25, 0)],
         }
     ],
@@ -295,6 +296,7 @@ def test_a_run_with_thresholds_shows_them(tmp_path):
         (3, "does not hold", "b before a", "does not hold: b before a"),
         (1, "holds", "", "one seed, as published"),
         (1, "does not hold", "b before a", "one seed, not as published: b before a"),
+        (1, "holds in part", "a level with b", "one seed, in part as published: a level with b"),
         (1, "at chance", "chance is 10 %", "at chance: chance is 10 %"),
     ],
 )
@@ -321,6 +323,25 @@ def test_the_least_clear_differences_stand_beside_a_verdict():
     assert differences({"seeds": 3, "comparisons": [level, against]}, 1) == "a − c −4.0 [−9.0, +1.0]"
     assert differences({"seeds": 1, "comparisons": several}) == ""
     assert differences({"seeds": 3, "comparisons": [{**reversed_, "difference": None}]}) == ""
+
+
+def test_a_difference_that_is_the_same_in_each_seed_may_be_the_least_clear():
+    one, many = compared("a − b", -1.0, -1.0, -1.0, 1, 1.0), compared("b − c", -20.0, -22.5, -17.5, 1, 20.0)
+    far = compared("a − c", -21.0, -21.0, -21.0, 1, 21.0)
+    told = differences({"seeds": 3, "comparisons": [far, many, one]})
+    assert told == "a − b −1.0 in every seed; b − c −20.0 [−22.5, −17.5]; a − c −21.0 in every seed"
+    assert differences({"seeds": 3, "comparisons": [far, one]}, 1) == "a − b −1.0 in every seed"
+    # The contrary is told before what is level, however far that is from being the claim's.
+    wrong, level = compared("a − b", -1.0, -1.0, -1.0, -1), compared("a − c", -4.0, -9.0, 1.0, 0)
+    assert differences({"seeds": 3, "comparisons": [level, wrong]}, 1) == "a − b −1.0 in every seed"
+
+
+def test_published_figures_have_a_column_beside_a_verdict_where_there_are_any():
+    item = FOUND["verdicts"][0]
+    assert verdict_rows([item])[0] == ["the paper says", "where", "verdict", "figures", "differences"]
+    header, rows = verdict_rows([item, {**item, "published": "about 200 % more", "seeds": 1}])
+    assert header == ["the paper says", "where", "verdict", "published", "figures", "differences"]
+    assert [row[3] for row in rows] == ["", "about 200 % more"]
 
 
 def test_one_request_has_one_mark_though_lines_are_a_round_apart():

@@ -104,6 +104,7 @@ FOUND = {
             ],
             "published": {"knot": "85 % less", "sisa": "never"},
             "published_for": "",
+            "published_by": ("finished", "total"),
             "labels": {
                 "fedbuff": "FedBuff",
                 "knot": "KNOT",
@@ -215,6 +216,18 @@ def test_the_page_explains_its_columns():
     assert "*Round 0*" not in page
     alone = changed(lines=PANEL["lines"][:1])
     assert "from the worst" not in " ".join(markdown(alone, "c", None).split())
+
+
+def test_the_page_says_which_column_the_published_figures_are_to_be_compared_with():
+    def said(**panel):
+        return " ".join(markdown(changed(**panel), "c", None).split())
+
+    both, rule = "both may be compared with them", "it is the *stopping rule* that they are to be"
+    assert both in said()
+    assert rule in said(published_by=("finished",))
+    for other in (said(published_by=("total",)), said(published={})):
+        assert both not in other
+        assert rule not in other
 
 
 def test_the_terminal_has_room_for_it():

@@ -1,13 +1,15 @@
 """Whether a page's records are what today's configuration asks for; nothing is run, no data is read."""
 
+import re
 import shutil
+from dataclasses import replace
 
 import pytest
 
 from small_reproductions import GAMES, RUNS
 from unknot.core.errors import DataError
 from unknot.reproduce import check, load, pages, reproduce
-from unknot.reproduce.checking import _numbers
+from unknot.reproduce.checking import Stale, _numbers
 from unknot.reproduce.differences import difference
 from unknot.reproduce.records import keep, kept
 
@@ -66,12 +68,74 @@ def test_records_of_a_line_that_is_gone_are_stale(folder):
     assert "no such" in stale.why
 
 
-def test_another_name_or_a_seed_more_is_not_stale(folder):
-    write(folder, RUNS.replace("seeds = [0, 1]", "seeds = [0]"))
-    found = checked(folder)
-    assert (found.stale, found.missing) == ((), ())
+def test_another_name_is_not_stale(folder):
     write(folder, RUNS.replace('name = "slow", ', 'name = "slower", '))
     assert checked(folder).stale == ()
+
+
+def test_a_seed_that_nobody_asks_for_is_stale(folder):
+    write(folder, RUNS.replace("seeds = [0, 1]", "seeds = [0]"))
+    found = checked(folder)
+    assert (found.stale, found.missing) == ((Stale(("p/rfs/1",), "seed 1 is not asked for"),), ())
+    page = folder / "tiny-small.md"
+    page.write_text("$ unknot reproduce tiny.toml --scale small --seeds 0,1\n")
+    assert checked(folder).stale == ()
+    page.write_text("$ unknot reproduce tiny.toml --scale small --seeds 1\n")
+    assert checked(folder).stale == (Stale(("p/rfs/0", "p/slow/0"), "seed 0 is not asked for"),)
+
+
+def test_what_another_reproduction_takes_over_is_not_stale(folder, monkeypatch):
+    write(folder, RUNS.replace("seeds = [0, 1]", "seeds = [0]"))
+    user = replace(load(write(folder, RUNS, "user.toml")), uses=("tiny",))
+    monkeypatch.setattr("unknot.reproduce.checking.names", lambda: ("user",))
+    own = load(str(folder / PLAN))
+    monkeypatch.setattr("unknot.reproduce.checking.load", lambda name: user if name == "user" else own)
+    assert checked(folder).stale == ()
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({"key": "p/rfs/7"}, "by its configuration it is p/rfs/0"),
+        ({"key": "p/slow/1"}, "by its configuration it is p/rfs/0"),
+        ({"key": "q/rfs/0/client 3 leaves"}, "by its configuration it is p/rfs/0"),
+    ],
+)
+def test_a_record_under_the_name_of_another_run_is_named(folder, change, why):
+    (asked,) = pages(folder, str(folder / PLAN))
+    first = kept(asked.file)["p/rfs/0"]
+    keep(asked.file, {**first, **change})
+    assert check(asked).stale == (Stale((change["key"],), why),)
+
+
+def test_a_record_whose_seed_was_changed_is_named(folder):
+    (asked,) = pages(folder, str(folder / PLAN))
+    first = kept(asked.file)["p/rfs/0"]
+    keep(asked.file, {**first, "config": {**first["config"], "seed": 6}})
+    found = check(asked)
+    assert found.stale == (Stale(("p/rfs/0",), "by its configuration it is p/rfs/6"),)
+    assert found.missing == ("p: rfs (seed 0), slow (seed 1)",)
+
+
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        ("tiny.toml --set 'train.lr=1", "tiny-small.md: its command cannot be read (No closing quotation)"),
+        ("tiny.toml --seeds 0,x", "tiny-small.md: its command cannot be read (seeds are whole numbers"),
+        ("other --scale small", "tiny-small.md has the command of another page"),
+        ("tiny.toml --scale paper", "tiny-small.md has the command of another page"),
+        ("", "tiny-small.md has the command of another page"),
+    ],
+)
+def test_a_command_that_is_not_the_pages_own_is_an_error(folder, command, message):
+    (folder / "tiny-small.md").write_text(f"$ unknot reproduce {command}\n")
+    with pytest.raises(DataError, match=re.escape(message)):
+        pages(folder, str(folder / PLAN))
+
+
+def test_a_panel_that_is_never_run_is_told_among_those_that_were_not(folder):
+    write(folder, RUNS.replace('title = "letters",', 'title = "letters", not_run = "Not to be had.",'))
+    assert checked(folder).not_run == ("letters",)
 
 
 def test_a_page_is_asked_what_its_own_command_says(folder):
@@ -100,6 +164,14 @@ def test_games_are_checked_by_draws(tmp_path):
     reproduce(load(path), out=tmp_path, seeds=[0, 2])
     found = checked(tmp_path, "play.toml")
     assert (found.runs, found.missing, found.not_run, found.stale) == (2, ("draw 1",), (), ())
+    (tmp_path / "play-small.md").write_text("$ unknot reproduce play.toml --seeds 0\n")
+    assert checked(tmp_path, "play.toml").stale == (Stale(("draw 2",), "not asked for"),)
+    (tmp_path / "play-small.md").unlink()
+    (asked,) = pages(tmp_path, path)
+    whole = asked.file.read_bytes()
+    keep(asked.file, {**kept(asked.file)["draw 0"], "key": "draw 1"})
+    assert check(asked).stale == (Stale(("draw 1",), "by its configuration it is draw 0"),)
+    asked.file.write_bytes(whole)
     write(tmp_path, GAMES.replace("clients = 4", "clients = 5"), "play.toml")
     found = checked(tmp_path, "play.toml")
     assert (found.runs, found.not_run) == (0, ("p",))

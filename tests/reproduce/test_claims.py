@@ -14,7 +14,7 @@ from unknot.reproduce.parts import Claim
 END = 100.0
 
 
-def judged(claim: Claim, values, metric="accuracy", chance=None, ends=None, **other):
+def judged(claim: Claim, values, metric="accuracy", chance=None, ends=None, at_end=None, **other):
     """The verdicts on a claim, with a line's values by seed in place of runs."""
 
     def panel(title, values, without=()):
@@ -24,7 +24,10 @@ def judged(claim: Claim, values, metric="accuracy", chance=None, ends=None, **ot
                 label=name,
                 seeds=tuple(range(len(found))),
                 measures={claim.measure: Stat.of(found)} if Stat.of(found) else {},
-                by_seed={"end": dict.fromkeys(range(len(found)), 0.1), claim.measure: dict(enumerate(found))},
+                by_seed={
+                    "end": dict.fromkeys(range(len(found)), (at_end or {}).get(name, 0.1)),
+                    claim.measure: dict(enumerate(found)),
+                },
                 ends={
                     claim.measure: dict(
                         enumerate(np.broadcast_to((ends or {}).get(name, END), len(found)).tolist())
@@ -37,11 +40,11 @@ def judged(claim: Claim, values, metric="accuracy", chance=None, ends=None, **ot
         ]
         shown = {"name": title, "title": title, "lines": lines, "metric": metric, "chance": chance}
         published = {"a": "3"} if "a" in values else {}
-        return SimpleNamespace(
-            **shown, thresholds=(0.5,), without=without, published=published, published_for=of, earlier=""
-        )
+        told = {"published": published, "published_for": of, "published_by": by}
+        return SimpleNamespace(**shown, **told, thresholds=(0.5,), without=without, earlier="")
 
     without, of = other.pop("without", ()), other.pop("published_for", "")
+    by = other.pop("published_by", ("rounds", "total"))
     return judge(claim, [panel("p", values, without), *(panel(title, v) for title, v in other.items())])
 
 
@@ -122,6 +125,79 @@ def test_a_line_is_at_chance_only_if_it_is_in_every_seed():
     assert outcome(PAIR, values, chance=0.1) == "at chance"
     # One seed learns: its mean is far above chance, though its interval is too wide to leave chance out.
     assert outcome(PAIR, {**values, "a": [0.385, 0.107, 0.101]}, chance=0.1) == "not shown"
+
+
+def test_where_all_are_at_chance_it_does_not_matter_which_is_ahead():
+    (verdict,) = judged(PAIR, {"a": [0.1, 0.1, 0.1], "b": [0.1085, 0.1085, 0.1085]}, chance=0.1)
+    assert (verdict.outcome, verdict.why) == ("at chance", "chance is 10 %")
+    learns = {"a": [0.1, 0.1, 0.1], "b": [0.115, 0.115, 0.115]}
+    assert outcome(PAIR, learns, chance=0.1) == "does not hold"
+    gap = Claim("closer and closer", gap=("a", "b"))
+    guesses = {"a": [0.1, 0.1], "b": [0.102, 0.103]}
+    (verdict,) = judged(gap, guesses, chance=0.1, q={"a": [0.1, 0.1], "b": [0.107, 0.108]})
+    assert (verdict.outcome, verdict.why) == ("at chance", "chance is 10 %")
+
+
+def test_two_lines_at_chance_are_level_beside_one_that_learns():
+    values = {"a": [0.7, 0.7, 0.7], "b": [0.095, 0.095, 0.096], "c": [0.102, 0.102, 0.103]}
+    (verdict,) = judged(ORDER, values, chance=0.1)
+    assert (verdict.outcome, verdict.why) == ("holds in part", "b level with c (both at chance)")
+    (verdict,) = judged(ORDER, {name: found[:1] for name, found in values.items()}, chance=0.1)
+    assert (verdict.outcome, verdict.why) == ("holds in part", "b level with c (both at chance)")
+    assert outcome(ORDER, {**values, "c": [0.102, 0.102, 0.15]}, chance=0.1) == "holds in part"
+    assert outcome(ORDER, {**values, "c": [0.2, 0.2, 0.2]}, chance=0.1) == "does not hold"
+    assert outcome(ORDER, values) == "does not hold", "nobody knows the chance"
+    alike = Claim("all alike", measure="end", alike=0.03, lines=("a", "b", "c"))
+    (verdict,) = judged(alike, {"a": [0.2, 0.2], "b": [0.1, 0.1], "c": [0.1, 0.1]}, chance=0.1)
+    assert verdict.why == "a and b apart, a and c apart"
+    assert [c.level for c in verdict.comparisons if not c.so] == ["b and c undecided (both at chance)"]
+
+
+def test_of_those_who_never_arrive_it_is_said_which_are_at_chance():
+    never = Claim("b and c never do", measure="rounds", never=True, lines=("b", "c"))
+    values = {"a": [3.0, 3.0], "b": [None, None], "c": [None, None]}
+    (verdict,) = judged(never, values, chance=0.1, at_end={"b": 0.4})
+    assert (verdict.outcome, verdict.why) == ("holds", "within the run; c at chance, 10 %")
+    (verdict,) = judged(never, values, chance=0.1, at_end={"b": 0.4, "c": 0.4})
+    assert (verdict.outcome, verdict.why) == ("holds", "within the run")
+    (verdict,) = judged(never, {**values, "b": [None, 3.0]}, chance=0.1, at_end={"b": 0.4})
+    assert (verdict.outcome, verdict.why) == (
+        "holds in part",
+        "b gets there in 1 of 2 seeds; c at chance, 10 %",
+    )
+    (verdict,) = judged(never, {**values, "b": [3.0, 3.0]}, chance=0.1)
+    assert (verdict.outcome, verdict.why) == ("does not hold", "b gets there")
+
+
+def test_published_figures_stand_beside_what_the_paper_measured():
+    values = {"a": [3.0, 3.0], "b": [4.0, 4.1]}
+    told = {
+        measure: judged(
+            Claim("a before b", measure=measure, order=(("a",), ("b",))), values, published_by=("finished",)
+        )[0].published
+        for measure in ("finished", "total", "rounds")
+    }
+    assert told == {"finished": "a 3", "total": "", "rounds": ""}
+    own = Claim("more", measure="memory", order=(("a",), ("b",)), published="about 200 % more")
+    (verdict,) = judged(own, values)
+    assert (verdict.outcome, verdict.published) == ("holds", "about 200 % more")
+    assert verdict.detail == "a 3.00, b 4.05 (35 % more)"
+
+
+def test_a_loss_is_told_in_points():
+    lost = Claim("a loses", measure="drop", above=0.0, lines=("a",))
+    (verdict,) = judged(lost, {"a": [0.82, 0.822]})
+    assert (verdict.outcome, verdict.detail) == ("holds", "a 82.1 points")
+    (verdict,) = judged(lost, {"a": [3.0, 3.1]}, metric="perplexity")
+    assert verdict.detail == "a 3.0"
+
+
+def test_a_difference_that_is_rounding_is_level():
+    assert outcome(PAIR, {"a": [0.1 + 0.2] * 3, "b": [0.3] * 3}) == "not shown"
+    assert Interval.of([1e-15] * 3) == Interval(0.0, 0.0, 0.0, 3)
+    assert Interval.of([1e-15]).sign == 0
+    assert Interval.of([0.1 + 0.2, 0.3, 0.3]) == Interval(pytest.approx(0.3), *[pytest.approx(0.3)] * 2, 3)
+    assert Interval.of([-1.0] * 3).sign == -1
 
 
 def test_who_does_not_arrive_is_said_to_have_been_given_so_long():

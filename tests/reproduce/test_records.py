@@ -10,11 +10,13 @@ from types import SimpleNamespace
 import pytest
 
 from small_reproductions import runs
+from unknot.core.errors import DataError
 from unknot.reproduce import findings, origin, reproduce
 from unknot.reproduce.findings import _words
 from unknot.reproduce.measures import _real_seconds
 from unknot.reproduce.origin import Origin
 from unknot.reproduce.page import Made, foot
+from unknot.reproduce.played import read_draws
 from unknot.reproduce.records import keep, kept, read, same, short
 
 
@@ -84,6 +86,82 @@ def test_configurations_are_the_same_whatever_their_names_and_how_numbers_are_wr
     assert same({"name": "a", "x": {"k": 10, "l": (1, 2)}}) == same({"x": {"l": [1, 2.0], "k": 10.0}})
     assert same({"x": 10}) != same({"x": 10.5})
     assert same({"x": True}) != same({"x": "true"})
+
+
+# Damaged files -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("runs", "message"),
+    [
+        (None, "has no list of runs"),
+        ({"x": 1}, "has no list of runs"),
+        ([item("x"), {"config": {}}], "record 2 of 2 has no key"),
+        ([None], "record 1 of 1 has no key"),
+        ([item("x"), item("y"), item("x")], "has two records x"),
+        ([item("x", seconds=float("nan"))], "NaN"),
+    ],
+)
+def test_a_file_that_is_not_of_records_is_an_error_that_names_it(tmp_path, runs, message):
+    file = tmp_path / "a.json.gz"
+    file.write_bytes(gzip.compress(json.dumps({"format": 1, "runs": runs}).encode()))
+    with pytest.raises(DataError, match=rf"a\.json\.gz.*{message}"):
+        kept(file)
+
+
+def test_a_setting_may_be_without_end(tmp_path):
+    keep(tmp_path / "a.json.gz", item("x", config={"cap": float("inf")}))
+    assert kept(tmp_path / "a.json.gz")["x"]["config"]["cap"] == float("inf")
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory):
+    file = reproduce(runs(), out=tmp_path_factory.mktemp("done"), seeds=[0], only=["rfs"])
+    return kept(file)["p/rfs/0"]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"trace": None}, "its trace is no table"),
+        ({"config": None}, "its config is no table"),
+        ({"extra": []}, "its extra is no table"),
+        ({"more": 1}, "unexpected keyword argument 'more'"),
+    ],
+)
+def test_a_damaged_record_is_named_with_its_file(tmp_path, done, change, message):
+    keep(tmp_path / "a.json.gz", {**done, **change})
+    with pytest.raises(DataError, match=rf"a\.json\.gz: the record p/rfs/0 is damaged \(.*{message}"):
+        read(tmp_path / "a.json.gz")
+
+
+@pytest.mark.parametrize("name", ["trace", "config", "rates", "seconds"])
+def test_a_record_that_lacks_something_is_named_with_its_file(tmp_path, done, name):
+    keep(tmp_path / "a.json.gz", {key: value for key, value in done.items() if key != name})
+    with pytest.raises(DataError, match=rf"a\.json\.gz: the record p/rfs/0 is damaged \(.*{name}"):
+        read(tmp_path / "a.json.gz")
+
+
+@pytest.mark.parametrize(
+    ("column", "values", "message"),
+    [
+        ("time", [1.0], "time has 1 of 2 values"),
+        ("accuracy", [0.5], "accuracy has 1 of 2 values"),
+        ("time", [1.0, None], "time has what is no number"),
+        ("accuracy", [0.5, "x"], "accuracy has what is no number"),
+        ("requests", [{"clients": [1]}], "request"),
+    ],
+)
+def test_a_damaged_trace_is_named_with_its_file(tmp_path, done, column, values, message):
+    keep(tmp_path / "a.json.gz", {**done, "trace": {**done["trace"], column: values}})
+    with pytest.raises(DataError, match=rf"a\.json\.gz: the record p/rfs/0 is damaged \(.*{message}"):
+        read(tmp_path / "a.json.gz")
+
+
+def test_a_damaged_draw_is_named_with_its_file(tmp_path):
+    keep(tmp_path / "a.json.gz", item("draw 0", config={}))
+    with pytest.raises(DataError, match=r"a\.json\.gz: the record draw 0 is damaged"):
+        read_draws(tmp_path / "a.json.gz")
 
 
 # Where a record comes from ----------------------------------------------------------------------

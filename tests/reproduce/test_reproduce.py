@@ -3,6 +3,7 @@ import tomllib
 
 import pytest
 
+from small_reproductions import runs as small_runs
 from unknot.core.errors import ConfigError, DataError
 from unknot.core.requests import erase, join
 from unknot.data.registry import catalogue
@@ -10,6 +11,7 @@ from unknot.experiments.seeds import Stat
 from unknot.experiments.simulate import read
 from unknot.reproduce import findings, load, made, names, overview, parse_seeds, reproduce
 from unknot.reproduce.__main__ import main
+from unknot.reproduce.findings import _not_yet
 from unknot.reproduce.parts import Draws
 from unknot.reproduce.records import keep, kept
 from unknot.reproduce.reproduction import Reproduction, merge
@@ -169,6 +171,14 @@ def test_the_settings_are_the_papers():
         erase(5, round=300),
     )
     assert continual.data.partition.clients == 12
+
+
+def test_a_panel_does_not_wait_for_what_another_one_had():
+    plan = small_runs()
+    runs = plan.runs("small")
+    _, letters = plan.panels
+    assert _not_yet(letters, runs, set()) == "not run yet: it needs the data set femnist"
+    assert _not_yet(letters, runs, {"the data set femnist"}) == "not run yet"
 
 
 def test_the_overview_says_what_is_needed():

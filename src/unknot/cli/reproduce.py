@@ -127,14 +127,14 @@ def _check(name: str | None, folder: Path, draw: bool, as_json: bool, quiet: boo
         for asked in reproductions.pages(folder, name):
             status.update(escape(asked.stem))
             found = asked.findings().to_dict()
-            differs = report.differs(found, folder, asked.command)
+            differs, absent = report.differs(found, folder, asked.command), report.absent(found, folder)
             item = reproductions.check(asked).to_dict()
             # A page of results is not drawn over from nothing.
             if draw and differs and item["shown"]:
                 kinds = [kind for kind in ("png", "svg") if kind == "png" or asked.beside(kind).exists()]
                 report.write(found, folder, asked.command, kinds)
             drawn = draw and not report.differs(found, folder, asked.command)
-            items.append({**item, "differs": differs, "drawn": drawn})
+            items.append({**item, "differs": differs, "absent": absent, "drawn": drawn})
     if as_json:
         sys.stdout.write(json.dumps(items) + "\n")
     else:

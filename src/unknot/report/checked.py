@@ -20,8 +20,12 @@ def state(item: Shown) -> str:
     words = [text for name, text in parts.items() if item[name]]
     if not item["shown"]:
         words.append("no records")
-    if item["differs"]:
-        words.append(f"{' and '.join(item['differs'])} {'drawn again' if item['drawn'] else 'not drawn'}")
+    absent = [name for name in item["differs"] if name in item["absent"]]
+    old = [name for name in item["differs"] if name not in item["absent"]]
+    told = (
+        {"not drawn": absent, "out of date": old} if not item["drawn"] else {"drawn again": item["differs"]}
+    )
+    words += [f"{' and '.join(names)} {what}" for what, names in told.items() if names]
     return ", ".join(words) or WELL
 
 

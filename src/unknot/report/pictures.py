@@ -34,7 +34,8 @@ NOT_DRAWN = (
     "doubts",
 )  # of findings, what no figure shows
 DIGITS = 6  # significant: the last bits of a mean may be another machine's
-NOT_IN_PANELS = ("note", "reason", "earlier", "published", "published_for", "without", "chance")
+PUBLISHED = ("published", "published_for", "published_by")
+NOT_IN_PANELS = ("note", "reason", "earlier", *PUBLISHED, "without", "chance")
 NOT_IN_LINES = ("by_seed", "ends", "costs", "seconds", "guarantee", "choices", "judged", "central", "note")
 """What the page says and no figure shows."""
 KEY = b"findings"

@@ -6,7 +6,6 @@ the one that made them.
 
 from __future__ import annotations
 
-import math
 import textwrap
 from collections.abc import Sequence
 from pathlib import Path
@@ -52,6 +51,7 @@ MADE = (
 
 SUBTITLES = {"rounds": SUBTITLE, "time": times.SUBTITLE, "game": utilities.SUBTITLE}
 COLOURS = {"holds": "green", "does not hold": "red"}
+ALONE = {"holds": "as published", "holds in part": "in part as published"}
 FEW = 4
 """How many differences stand beside a verdict."""
 RULE = (
@@ -59,8 +59,9 @@ RULE = (
     "bounds); each is made seed by seed, and its mean difference has a 95 % interval (Student's t). A "
     "claim *holds* where every interval lies on the paper's side of 0, *does not hold* where one lies on "
     "the other, and in between *holds in part* or is *not shown*: what is level is named. Who never "
-    "arrives counts as arriving when its own run ends, or with the other where that is later. Of one seed "
-    "there is no interval, and nothing is decided."
+    "arrives counts as arriving when its own run ends, or with the other where that is later. Where no line "
+    "is a point or more above what guessing gives, in any seed, a claim is *at chance*; two lines of it that "
+    "are so are level. Of one seed there is no interval, and nothing is decided."
 )
 
 
@@ -70,8 +71,7 @@ def verdict(item: Shown) -> str:
     then = "earlier configuration, " if item["earlier"] else ""
     if item["seeds"] > 1 or item["outcome"] == "at chance":
         return f"{then}{item['outcome']}{why}"
-    as_published = item["outcome"] == "holds"
-    return f"{then}one seed, {'as published' if as_published else 'not as published'}{why}"
+    return f"{then}one seed, {ALONE.get(item['outcome'], 'not as published')}{why}"
 
 
 def _earlier(panel: Shown) -> str:
@@ -83,29 +83,35 @@ def _earlier(panel: Shown) -> str:
 def differences(item: Shown, most: int = FEW) -> str:
     """``MMT − BMT +3.5 [−1.2, +8.2]``: a few comparisons, what speaks against the claim first.
 
-    That is by how many half-widths of its interval a mean lies on the claim's side of 0, or of the bound.
+    That is what is the contrary, then what is level; and then by how many half-widths of its interval a mean
+    lies on the claim's side of 0, or of the bound. That a few seeds are all the same does not show how far
+    others would be apart: an interval of no width counts as wide as the widest beside it.
     """
 
-    def doubt(comparison: Shown) -> float:
-        found, favour = comparison["difference"], float(comparison["favour"])
-        half = float(found["high"] - found["low"]) / 2
-        return favour / half if half else math.copysign(math.inf, favour) if favour else 0.0
+    def half(comparison: Shown) -> float:
+        return float(comparison["difference"]["high"] - comparison["difference"]["low"]) / 2
 
     known = [c for c in item["comparisons"] if c["difference"] and c["difference"]["low"] is not None]
-    if item["seeds"] < 2:
+    if item["seeds"] < 2 or not known:
         return ""
-    few = sorted(known, key=doubt)[:most]
+    widest = max(map(half, known)) or 1.0
+    few = sorted(known, key=lambda c: (c["so"], c["favour"] / (half(c) or widest)))[:most]
     return "; ".join(f"{c['what']} {_interval(c['difference'])}" for c in few)
 
 
 def verdict_rows(verdicts: Sequence[Shown]) -> tuple[list[str], Rows]:
-    """A row a claim and panel; differences where there are any."""
-    rows = [[item["says"], item["panel"], verdict(item), item["detail"]] for item in verdicts]
-    told = [differences(item) for item in verdicts]
-    header = ["the paper says", "where", "verdict", "figures"]
-    if not any(told):
-        return header, rows
-    return [*header, "differences"], [[*row, text] for row, text in zip(rows, told, strict=True)]
+    """A row a claim and panel; published figures and differences where there are any."""
+    columns = {
+        "the paper says": [item["says"] for item in verdicts],
+        "where": [item["panel"] for item in verdicts],
+        "verdict": [verdict(item) for item in verdicts],
+        "published": [item["published"] for item in verdicts],
+        "figures": [item["detail"] for item in verdicts],
+        "differences": [differences(item) for item in verdicts],
+    }
+    always = ("the paper says", "where", "verdict", "figures")
+    shown = {name: column for name, column in columns.items() if name in always or any(column)}
+    return [*shown], [list(row) for row in zip(*shown.values(), strict=True)]
 
 
 def _interval(found: Shown) -> str:
@@ -114,7 +120,7 @@ def _interval(found: Shown) -> str:
         return "0 in every seed"
     digits = 2 if any(0 < abs(value) < 1 for value in values) else 1
     mean, low, high = (f"{value:+.{digits}f}".replace("-", "−") for value in values)
-    return f"{mean} [{low}, {high}]"
+    return f"{mean} in every seed" if values[1] == values[2] else f"{mean} [{low}, {high}]"
 
 
 # Tables, as rows of texts ------------------------------------------------------------------------
@@ -322,6 +328,12 @@ def differs(findings: Shown, out: str | Path, command: str) -> list[str]:
     if drawn and drawn_from(picture) != digest(findings):
         found.append("figure")
     return found
+
+
+def absent(findings: Shown, out: str | Path) -> list[str]:
+    """What of a page is not there at all."""
+    files = {"page": "md", "figure": "png"}
+    return [what for what, kind in files.items() if not _beside(findings, out, kind).exists()]
 
 
 def _beside(findings: Shown, out: str | Path, kind: str) -> Path:

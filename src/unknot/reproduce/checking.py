@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from unknot.core.errors import DataError
+from unknot.core.errors import ConfigError, DataError
 from unknot.experiments.seeds import parse_seeds
 from unknot.reproduce import records
 from unknot.reproduce.differences import difference
@@ -18,7 +19,7 @@ from unknot.reproduce.game_findings import GameFindings
 from unknot.reproduce.games import GameReproduction
 from unknot.reproduce.page import doubt
 from unknot.reproduce.parts import SCALES
-from unknot.reproduce.played import found_draws, read_draws
+from unknot.reproduce.played import draw_key, found_draws, read_draws
 from unknot.reproduce.records import Record, Store
 from unknot.reproduce.reproduction import Reproduction, Run, load, names
 from unknot.reproduce.runner import records_file, stores_of
@@ -119,15 +120,32 @@ def _pages_of(name: str, folder: Path) -> Iterator[Asked]:
     plan = load(name)
     for scale in (scale for scale in SCALES if scale in plan.scales):
         page, file = folder / f"{plan.name}-{scale}{PAGE}", records_file(plan, scale, folder)
+        asked = Asked(plan, scale, folder, _command(name, scale))
         if page.exists():
-            said = COMMAND.search(page.read_text())
-            words = shlex.split(said[1]) if said else []
-            given = [words[i + 1] for i, word in enumerate(words[:-1]) if word == "--seeds"]
-            overrides = tuple(words[i + 1] for i, word in enumerate(words[:-1]) if word == "--set")
-            command = said[1] if said else _command(name, scale)
-            yield Asked(plan, scale, folder, command, parse_seeds(given[0]) if given else None, overrides)
+            yield _told(asked, page)
         elif records.kept(file):
-            yield Asked(plan, scale, folder, _command(name, scale))
+            yield asked
+
+
+def _told(asked: Asked, page: Path) -> Asked:
+    """What the command of a page says that it is asked for; one of another page is a mistake."""
+    try:
+        said = COMMAND.search(page.read_text())
+        words = shlex.split(said[1]) if said else []
+        given: dict[str, list[str]] = {}
+        for word, value in itertools.pairwise(words):
+            given.setdefault(word, []).append(value)
+        seeds = parse_seeds(given["--seeds"][0]) if "--seeds" in given else None
+    except (ValueError, ConfigError) as error:
+        raise DataError(f"{page}: its command cannot be read ({error}): draw the page anew") from None
+    if not said:
+        return asked
+    named, scale = given.get("reproduce", [""])[0], given.get("--scale", [SCALES[0]])[0]
+    if (Path(named).name.removesuffix(".toml"), scale) != (asked.plan.name, asked.scale):
+        raise DataError(
+            f"{page} has the command of another page, `{said[1]}`: draw it with `{asked.command}`"
+        )
+    return replace(asked, command=said[1], seeds=seeds, overrides=tuple(given.get("--set", ())))
 
 
 def _command(name: str, scale: str) -> str:
@@ -148,12 +166,13 @@ def _check_runs(asked: Asked, plan: Reproduction) -> Checked:
     used = {id(record): record for record in found.values() if record}
     shown = {**used, **{id(record): record for _, record in old}}
     then = {run.panel.name for run, _ in old}
+    waiting = {run.panel.name for run in missing} - there - then
     return Checked(
         plan.name,
         asked.scale,
         runs=len(used),
         missing=tuple(_by_panel([run for run in missing if run.panel.name in there])),
-        not_run=tuple(dict.fromkeys(run.panel.name for run in missing if run.panel.name not in there | then)),
+        not_run=tuple(p.name for p in plan.panels_at(asked.scale) if p.not_run or p.name in waiting),
         earlier=tuple(panel.name for panel in plan.panels_at(asked.scale) if panel.name in then),
         stale=tuple(_stale(asked, plan, stores[0])),
         asked=asked.beyond,
@@ -163,21 +182,36 @@ def _check_runs(asked: Asked, plan: Reproduction) -> Checked:
 
 
 def _stale(asked: Asked, plan: Reproduction, store: Store) -> Iterator[Stale]:
-    """Of the page's own file: what neither this reproduction asks for nor one that takes runs from it."""
-    seeds = sorted({int(record.config.get("seed", 0)) for record in store.records.values()})
-    today = plan.runs(asked.scale, seeds, asked.overrides)
-    fit = {records.same(run.table) for run in today}
-    lost = [record for record in store.records.values() if records.same(record.config) not in fit]
-    if lost:
-        fit = {records.same(run.table) for other in _users(plan, asked.scale) for run in other}
-        lost = [record for record in lost if records.same(record.config) not in fit]
-    by_key = {run.key: run for run in today}
+    """Of the page's own file: what neither the page asks for nor a reproduction that takes runs from it.
+
+    And what goes by the name of another run than it is of.
+    """
+    told = {key: records.same(record.config) for key, record in store.records.items()}
+    fit = {records.same(run.table) for run in plan.runs(asked.scale, asked.seeds, asked.overrides)}
+    if not fit.issuperset(told.values()):
+        fit |= {records.same(run.table) for other in _users(plan, asked.scale) for run in other}
+    lost = {key: record for key, record in store.records.items() if told[key] not in fit}
+    seeds = dict.fromkeys(record.config.get("seed") for record in lost.values())
+    beyond = plan.runs(asked.scale, [seed for seed in seeds if isinstance(seed, int)], asked.overrides)
+    by_key, others = {run.key: run for run in beyond}, {records.same(run.table) for run in beyond}
     why: dict[str, list[str]] = {}
-    for record in lost:
-        run = by_key.get(record.key)
-        words = "no such panel, line or case today" if run is None else _differ(record, run)
-        why.setdefault(words, []).append(record.key)
+    for key, record in store.records.items():
+        if (own := _own_key(record)) != key and not key.startswith(f"{own}/"):
+            words = f"by its configuration it is {own}"
+        elif key not in lost:
+            continue
+        elif told[key] in others:
+            words = f"seed {record.config['seed']} is not asked for"
+        else:
+            words = _differ(record, by_key[key]) if key in by_key else "no such panel, line or case today"
+        why.setdefault(words, []).append(key)
     return (Stale(tuple(keys), words) for words, keys in why.items())
+
+
+def _own_key(record: Record) -> str:
+    """Panel, line and seed, as the configuration has them; a key may have a case behind."""
+    _, _, place = str(record.config.get("name")).partition("/")
+    return f"{place}/{record.config.get('seed')}"
 
 
 def _users(plan: Reproduction, scale: str) -> Iterator[list[Run]]:
@@ -215,9 +249,17 @@ def _check_draws(asked: Asked, plan: GameReproduction) -> Checked:
     missing = [draw for draw in draws if draw not in found]
     why: dict[str, list[str]] = {}
     for record in read_draws(asked.file).values():
-        now = plan.config(int(record.config["draw"]))
-        if record.config != now:
-            why.setdefault(difference(record.config, now), []).append(record.key)
+        draw = int(record.config["draw"])
+        now = plan.config(draw)
+        if record.key != draw_key(draw):
+            words = f"by its configuration it is {draw_key(draw)}"
+        elif record.config != now:
+            words = difference(record.config, now)
+        elif draw not in draws:
+            words = "not asked for"
+        else:
+            continue
+        why.setdefault(words, []).append(record.key)
     return Checked(
         plan.name,
         asked.scale,

@@ -13,7 +13,6 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
 
 from unknot.core.metrics import METRICS
 from unknot.reproduce.intervals import Interval
@@ -29,44 +28,12 @@ from unknot.reproduce.parts import (
     WHOLE,
     Claim,
 )
+from unknot.reproduce.verdicts import CHANCE, FAILS, HOLDS, LEVEL, Comparison, Verdict, outcome_of, why
 
-HOLDS, PARTLY, LEVEL, FAILS, CHANCE = "holds", "holds in part", "not shown", "does not hold", "at chance"
 HUGE, DIVERGED = 1e6, 1e12
 """Perplexities whose digits say nothing; and those of which, losses being capped, not even the size does."""
 NEAR_CHANCE = 0.01
 """A model that is no further above chance than that has learned nothing that a claim could be about."""
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """A part of a claim: as the paper has it (`so` is 1), the contrary (-1), or neither is shown (0)."""
-
-    what: str
-    """``MMT − BMT``: whose difference it is."""
-    difference: Interval | None
-    so: int
-    contrary: str
-    level: str
-    favour: float = 0.0
-    """By how much the mean is on the claim's side of its bound; below 0, on the other side."""
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """What became of a claim of the paper in a panel."""
-
-    says: str
-    measure: str
-    panel: str
-    outcome: str
-    why: str
-    seeds: int
-    detail: str
-    comparisons: tuple[Comparison, ...] = ()
-    published: str = ""
-    """The paper's own figures, where it gives any for these lines."""
-    earlier: bool = False
-    """Whether the runs are of an earlier configuration."""
 
 
 def judge(claim: Claim, panels: Sequence[PanelFindings]) -> list[Verdict]:
@@ -88,22 +55,6 @@ def judge(claim: Claim, panels: Sequence[PanelFindings]) -> list[Verdict]:
     return [_Panel(claim, panel).verdict() for panel in about]
 
 
-def outcome_of(signs: Iterable[int]) -> str:
-    """Of a claim, by what became of its comparisons."""
-    signs = list(signs)
-    if -1 in signs:
-        return FAILS
-    if not any(signs):
-        return LEVEL
-    return HOLDS if all(signs) else PARTLY
-
-
-def _why(outcome: str, comparisons: Sequence[Comparison]) -> str:
-    if outcome == FAILS:
-        return ", ".join(dict.fromkeys(c.contrary for c in comparisons if c.so < 0))
-    return ", ".join(dict.fromkeys(c.level for c in comparisons if c.so == 0)) if outcome != HOLDS else ""
-
-
 class _Panel:
     """A claim, put to one panel."""
 
@@ -119,28 +70,25 @@ class _Panel:
     def verdict(self) -> Verdict:
         claim = self.claim
         seeds = self.most_seeds()
-        comparisons = tuple(_decided(c, seeds) for c in self.comparisons())
+        comparisons = tuple(c.decided(seeds) for c in self.comparisons())
         outcome = outcome_of(c.so for c in comparisons)
-        why = _why(outcome, comparisons)
+        reason = why(outcome, comparisons)
         if self.nobody():
-            outcome, why = LEVEL, "nobody gets there"
-        elif outcome != FAILS and (level := self.panel.chance) is not None and self.at_chance(level):
-            if claim.never:  # that they learned nothing is what was said, and worth saying
-                why = f"at chance, {100 * level:.3g} %"
-            else:
-                outcome, why = CHANCE, f"chance is {100 * level:.3g} %"
-        elif claim.never and outcome == HOLDS:
-            why = "within the run"
+            outcome, reason = LEVEL, "nobody gets there"
+        elif claim.never:
+            reason = self.why_never(outcome, reason)
+        elif all(map(self.guesses, self.lines.values())):
+            outcome, reason = CHANCE, f"chance is {self.chance}"
         return Verdict(
             claim.says,
             claim.measure,
             self.panel.title,
             outcome,
-            why,
+            reason,
             seeds,
             self.figures(self.show),
             comparisons,
-            self.published() if self.told else "",
+            self.published(),
             bool(self.panel.earlier),
         )
 
@@ -168,7 +116,7 @@ class _Panel:
 
     def before(self, better: LineFindings, worse: LineFindings) -> Comparison:
         found = self.paired(lambda a, b: a - b, better, worse)
-        return Comparison(
+        compared = Comparison(
             f"{better.label} − {worse.label}{' in log perplexity' if self.log else ''}",
             found,
             self.sign * found.sign if found else 0,
@@ -176,6 +124,7 @@ class _Panel:
             level=f"{better.label} level with {worse.label}",
             favour=self.sign * found.mean if found else 0.0,
         )
+        return compared.blind() if self.guesses(better) and self.guesses(worse) else compared
 
     def above(self, line: LineFindings, bound: float) -> Comparison:
         found = self.paired(lambda a: a - self.factor * bound, line)
@@ -199,7 +148,7 @@ class _Panel:
             favour = self.factor * most - abs(found.mean)
             within = -bound <= low and high <= bound and not (self.misses(a) or self.misses(b))
             so = 1 if within else -1 if low > bound or high < -bound else 0
-        return Comparison(
+        compared = Comparison(
             f"{a.label} − {b.label}",
             found,
             so,
@@ -207,6 +156,7 @@ class _Panel:
             level=f"{names} undecided",
             favour=favour,
         )
+        return compared.blind() if self.guesses(a) and self.guesses(b) else compared
 
     def less(self, line: LineFindings, than: LineFindings, share: float) -> Comparison:
         def saved(mine: float, other: float) -> float:
@@ -278,16 +228,14 @@ class _Panel:
         values = [of(*row) for row in rows if None not in row]
         return Interval.of(values) if values else None
 
-    def at_chance(self, level: float) -> bool:
-        """Whether no line of the claim is above chance, in any seed: one that learns is no guesser."""
+    def guesses(self, line: LineFindings) -> bool:
+        """Whether a line is at chance in every seed: one that learns in some is no guesser."""
         measure = "end" if self.claim.never else self.claim.measure
-        if measure not in QUALITIES or measure in ("rise", *LOSSES):
+        level = self.panel.chance
+        if level is None or measure not in QUALITIES or measure in ("rise", *LOSSES):
             return False
-        for line in self.lines.values():
-            values = [value for value in line.by_seed.get(measure, {}).values() if value is not None]
-            if not values or max(values) >= level + NEAR_CHANCE:
-                return False
-        return True
+        values = [value for value in line.by_seed.get(measure, {}).values() if value is not None]
+        return bool(values) and max(values) < level + NEAR_CHANCE
 
     def nobody(self) -> bool:
         """Whether no line gets there, of the claim; of the panel, if the claim is that some never do.
@@ -305,12 +253,26 @@ class _Panel:
     # Words ---------------------------------------------------------------------------------------
 
     @property
-    def told(self) -> bool:
-        """Whether the published figures, which are of the first threshold, are of this measure."""
-        return self.claim.measure in ("rounds", "total")
+    def chance(self) -> str:
+        return "" if self.panel.chance is None else f"{100 * self.panel.chance:.3g} %"
+
+    def why_never(self, outcome: str, reason: str) -> str:
+        """Who never arrives might have later, but for those who learned nothing: that is worth saying."""
+        if outcome == FAILS:
+            return reason
+        guessers = [line.label for line in self.lines.values() if self.guesses(line)]
+        if outcome == HOLDS:
+            if len(guessers) == len(self.lines):
+                return f"at chance, {self.chance}"
+            reason = "within the run"
+        return f"{reason}; {' and '.join(guessers)} at chance, {self.chance}" if guessers else reason
 
     def published(self) -> str:
-        """The paper's figures, and of what they are where that is not what was run."""
+        """The paper's figures of this measure, and of what they are where that is not what was run."""
+        if self.claim.published:
+            return self.claim.published
+        if self.claim.measure not in self.panel.published_by:
+            return ""
         found = self.figures(lambda line: self.panel.published.get(line.name))
         of = self.panel.published_for
         return f"{found} ({of})" if found and of else found
@@ -336,14 +298,24 @@ class _Panel:
         if measure == "f1_fall":
             return f"{100 * stat.mean:.0f} %"
         if measure in (*EXPOSURES, *FOOTPRINTS):
-            return f"{stat.mean:.2f}"
+            return f"{stat.mean:.2f}{self.beside_first(line) if measure in FOOTPRINTS else ''}"
         if measure == "rise":
             return f"{self.factor * stat.mean:+.1f}"
         if self.log and stat.mean >= HUGE:
             seeds = line.by_seed[measure].values()
             lost = sum(value is not None and value >= DIVERGED for value in seeds)
             return f"diverged in {lost} of {len(seeds)} seeds" if lost else f"{stat.mean:.0e}"
-        return f"{self.factor * stat.mean:.1f}{' %' if self.factor > 1 else ''}"
+        # A loss in per cent would read as what is left.
+        unit = "" if self.factor == 1 else " points" if measure in LOSSES else " %"
+        return f"{self.factor * stat.mean:.1f}{unit}"
+
+    def beside_first(self, line: LineFindings) -> str:
+        """`` (50 % more)``: than the line that an order names first; any more at all would be as it says."""
+        first = self.lines[self.claim.order[0][0]] if self.claim.order else line
+        if line is first:
+            return ""
+        more = line.measures[self.claim.measure].mean / first.measures[self.claim.measure].mean - 1
+        return f" ({abs(100 * more):.0f} % {'more' if more >= 0 else 'less'})"
 
     def not_there(self, line: LineFindings) -> str:
         """``not by 279 to 298 s``: how long a line was given that did not arrive; it might have, later."""
@@ -379,30 +351,25 @@ def _gap_verdict(claim: Claim, panels: Sequence[PanelFindings]) -> Verdict:
                 favour=found.mean if found else 0.0,
             )
         )
-    comparisons = [_decided(comparison, len(seeds)) for comparison in comparisons]
+    comparisons = [comparison.decided(len(seeds)) for comparison in comparisons]
     outcome = outcome_of(c.so for c in comparisons)
     shown = [(p.title, sum(g.values()) / len(g)) for p, g in zip(panels, gaps, strict=True) if g]
     detail = ", ".join(f"{title} {mean:+.1f}" for title, mean in shown)
-    why = _why(outcome, comparisons)
-    where = "across the panels"
+    reason = why(outcome, comparisons)
+    if all(part.guesses(line) for part in parts for line in part.lines.values()):
+        outcome, reason = CHANCE, f"chance is {', '.join(dict.fromkeys(part.chance for part in parts))}"
     return Verdict(
         claim.says,
         claim.measure,
-        where,
+        "across the panels",
         outcome,
-        why,
+        reason,
         len(seeds),
         detail,
         tuple(comparisons),
+        claim.published,
         earlier=any(panel.earlier for panel in panels),
     )
-
-
-def _decided(comparison: Comparison, seeds: int) -> Comparison:
-    """One seed decides nothing where there are more."""
-    if comparison.difference is None or comparison.difference.n > 1 or seeds == 1:
-        return comparison
-    return replace(comparison, so=0, level=f"{comparison.what}: one seed")
 
 
 def _bounds(found: Interval) -> tuple[float, float]:

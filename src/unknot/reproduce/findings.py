@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -56,12 +56,13 @@ def findings(
     asked, there = (Counter(_place(run) for run in some) for some in (runs, [run for run, _ in done]))
     pairs = [(run, record) for run, record in done if asked[_place(run)] == there[_place(run)]]
     shown = [(p, [pair for pair in pairs if pair[0].panel is p]) for p in plan.panels_at(scale)]
+    had = {name for run, _ in pairs for name in needed(run)}
     panels = tuple(
         panel_findings(
             plan,
             panel,
             mine,
-            _lines_missing(panel, runs, mine) if mine else _not_yet(panel, runs),
+            _lines_missing(panel, runs, mine) if mine else _not_yet(panel, runs, had),
             "" if panel.name in current else _how_earlier(mine),
         )
         for panel, mine in shown
@@ -112,10 +113,14 @@ def _lines_missing(
     return f"not run yet: {', '.join(missing)}" if missing else None
 
 
-def _not_yet(panel: Panel, runs: Sequence[Run]) -> str:
-    """Why a panel has no lines: not whether its data is here, so that a page is the same on every machine."""
-    needs = next((needed(run) for run in runs if run.panel is panel), "")
-    return f"not run yet: it needs {needs}" if needs else "not run yet"
+def _not_yet(panel: Panel, runs: Sequence[Run], had: Set[str]) -> str:
+    """Why a panel has no lines: not whether its data is here, so that a page is the same on every machine.
+
+    What runs of other panels `had` is not what it waits for.
+    """
+    needs = next((needed(run) for run in runs if run.panel is panel), [])
+    lacks = " and ".join(name for name in needs if name not in had)
+    return f"not run yet: it needs {lacks}" if lacks else "not run yet"
 
 
 def _words(machine: Mapping[str, object]) -> str:

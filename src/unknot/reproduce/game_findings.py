@@ -13,12 +13,12 @@ import numpy as np
 from unknot.experiments.seeds import Stat
 from unknot.incentive import beside, settling
 from unknot.incentive.game import Floats
-from unknot.reproduce.claims import Verdict, outcome_of
 from unknot.reproduce.games import GameClaim, GameReproduction, Sweep
 from unknot.reproduce.intervals import share
 from unknot.reproduce.measures import Curve
 from unknot.reproduce.page import Made, Page, foot, head
 from unknot.reproduce.played import GameRecord, found_draws
+from unknot.reproduce.verdicts import Verdict, outcome_of
 
 BAND = (25, 75)  # per cent of the draws, between which the band of a curve lies
 SHOWN = (1, 50, 100)  # periods that a table shows, and the last

@@ -15,6 +15,8 @@ T = (
 )
 """Student's t at 97.5 %, by degrees of freedom from 1."""
 Z = 1.95996
+HAIR = 1e-9
+"""Less than that is rounding, of figures in points, rounds and seconds."""
 
 
 @dataclass(frozen=True)
@@ -28,11 +30,11 @@ class Interval:
 
     @staticmethod
     def of(values: Sequence[float]) -> Interval:
-        mean, n = statistics.fmean(values), len(values)
+        mean, n = _rounded(statistics.fmean(values)), len(values)
         if n == 1:
             return Interval(mean, None, None, 1)
         t = T[n - 2] if n - 2 < len(T) else Z + 2.4 / (n - 1)  # beyond the table: within 0.001
-        half = t * statistics.stdev(values) / math.sqrt(n)
+        half = _rounded(t * statistics.stdev(values) / math.sqrt(n))
         return Interval(mean, mean - half, mean + half, n)
 
     @property
@@ -40,6 +42,10 @@ class Interval:
         """1 or -1 where 0 lies outside the interval, else 0. Of one seed: that of its value."""
         low, high = (self.mean, self.mean) if self.low is None or self.high is None else (self.low, self.high)
         return (low > 0) - (high < 0)
+
+
+def _rounded(value: float) -> float:
+    return 0.0 if abs(value) < HAIR else value
 
 
 def share(count: int, n: int) -> tuple[float, float]:

@@ -116,6 +116,8 @@ class PanelFindings:
     published: Mapping[str, str]
     published_for: str
     """Of which target, data set or model those are, where it is not the one that was run."""
+    published_by: tuple[str, ...]
+    """The measures that they may be compared with."""
     without: tuple[str, ...]
     labels: Mapping[str, str]
     """Of all lines, those too that were not run."""
@@ -150,6 +152,7 @@ def panel_findings(
         lines=tuple(_with_speedups(lines, plan.baseline)),
         published={name: str(value) for name, value in panel.published.items()},
         published_for=panel.published_for,
+        published_by=plan.published_by,
         without=panel.without,
         labels={line.name: line.label for line in plan.lines},
         reason=reason,

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple, Protocol
 
-from unknot.reproduce.claims import Verdict
+from unknot.reproduce.verdicts import Verdict
 
 
 class Recorded(Protocol):

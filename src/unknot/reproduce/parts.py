@@ -149,7 +149,8 @@ class Claim:
     `order` names lines, best first (a list in it: these alike); `above` is a bound that each of
     `lines` exceeds, `never` says that none of them gets to the threshold; `gap` is two lines whose
     distance shrinks from panel to panel in their order; `less` is the share of what the line `than`
-    takes that each of `lines` saves at least; `alike` is the most by which `lines` differ.
+    takes that each of `lines` saves at least; `alike` is the most by which `lines` differ. `published` is the
+    paper's figure of it, in words, where the panels' are of something else: it is shown, and not judged.
     """
 
     says: str
@@ -163,6 +164,7 @@ class Claim:
     than: str | None = None
     alike: float | None = None
     panels: tuple[str, ...] = ()
+    published: str = ""
 
     def __post_init__(self) -> None:
         choose(dict.fromkeys(MEASURES), self.measure, "claim.measure")

@@ -70,14 +70,18 @@ def play_draws(
 def found_draws(plan: GameReproduction, file: Path, draws: Sequence[int]) -> dict[int, GameRecord]:
     """The records of a file by draw: those only that fit the plan today."""
     done = read_draws(file)
-    found = {draw: done[_key(draw)] for draw in draws if _key(draw) in done}
+    found = {draw: done[draw_key(draw)] for draw in draws if draw_key(draw) in done}
     return {draw: record for draw, record in found.items() if record.config == plan.config(draw)}
 
 
 def read_draws(file: Path) -> dict[str, GameRecord]:
     """All records of a file by key."""
-    stored = records.kept(file)
-    return {key: GameRecord(**{**item, **vars(Origin.of(item))}) for key, item in stored.items()}
+    found = {}
+    for key, item in records.kept(file).items():
+        with records.sound(file, key):
+            found[key] = GameRecord(**{**item, **vars(Origin.of(item))})
+            int(found[key].config["draw"])
+    return found
 
 
 def _played(plan: GameReproduction, draws: Sequence[int]) -> list[GameRecord]:
@@ -90,7 +94,7 @@ def _played(plan: GameReproduction, draws: Sequence[int]) -> list[GameRecord]:
     machine = {**records.machine("cpu"), "numpy": np.__version__}
     return [
         GameRecord(
-            key=_key(draw),
+            key=draw_key(draw),
             config=plan.config(draw),
             numbers={name: getattr(game, name)[i].round(DIGITS).tolist() for name in RANGES},
             values={
@@ -156,5 +160,5 @@ def _short(values: Floats) -> list[float]:
     return kept[:1] if len(set(kept)) == 1 else kept
 
 
-def _key(draw: int) -> str:
+def draw_key(draw: int) -> str:
     return f"draw {draw}"

@@ -25,7 +25,7 @@ import torch
 from unknot.core.errors import DataError
 from unknot.core.jobs import Score
 from unknot.core.metrics import finite
-from unknot.experiments.scenario import LearningCurve, Rates
+from unknot.experiments.scenario import ALWAYS, LearningCurve, Rates
 from unknot.federation import History
 from unknot.reproduce.origin import Origin, origin
 from unknot.reproduce.reproduction import Run
@@ -93,6 +93,10 @@ class Record:
     @staticmethod
     def from_dict(record: Mapping[str, Any]) -> Record:
         values = {**record, **vars(Origin.of(record))}
+        for name in ("config", "machine", "extra", "trace"):
+            if not isinstance(values[name], Mapping):
+                raise TypeError(f"its {name} is no table")
+        _check_columns(values["trace"])
         values["trace"] = LearningCurve.from_dict(values["trace"])
         for name in ("rates", "plain"):
             values[name] = None if values[name] is None else Rates(**values[name])
@@ -121,7 +125,34 @@ def read(file: Path) -> Store:
 
 @lru_cache(maxsize=16)
 def _read(file: Path, *_: tuple[int, ...] | None) -> Store:
-    return Store(Record.from_dict(item) for item in kept(file).values())
+    found = []
+    for key, item in kept(file).items():
+        with sound(file, key):
+            found.append(Record.from_dict(item))
+    return Store(found)
+
+
+@contextmanager
+def sound(file: Path, key: str) -> Iterator[None]:
+    """What a record lacks is told with the file that has it."""
+    try:
+        yield
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        lacks = f"it has no {error}" if isinstance(error, KeyError) else str(error)
+        raise DataError(
+            f"{file}: the record {key} is damaged ({lacks}): take it out, and its run is done again"
+        ) from None
+
+
+def _check_columns(trace: Mapping[str, Any]) -> None:
+    """Numbers, as many in each; what was not measured is null, but for the round and what it took."""
+    columns = [name for name in trace if isinstance(trace[name], list) and name not in ("lane", "requests")]
+    for name in dict.fromkeys((*ALWAYS, *columns)):
+        gaps = () if name in ALWAYS else (None,)
+        if not all(isinstance(value, int | float) or value in gaps for value in trace[name]):
+            raise ValueError(f"{name} has what is no number")
+        if len(trace[name]) != len(trace["round"]):
+            raise ValueError(f"{name} has {len(trace[name])} of {len(trace['round'])} values")
 
 
 def _stamp(file: Path) -> tuple[int, ...] | None:
@@ -210,15 +241,33 @@ def _packed(text: str) -> bytes:
 def _unpacked(file: Path) -> dict[str, dict[str, Any]]:
     try:
         content = file.read_bytes()
-        stored = json.loads(gzip.decompress(content) if file.suffix == ".gz" else content)
+        text = gzip.decompress(content) if file.suffix == ".gz" else content
+        stored = json.loads(text, parse_constant=_constant)
     except FileNotFoundError:
         return {}
-    except (json.JSONDecodeError, UnicodeDecodeError, gzip.BadGzipFile, EOFError, zlib.error) as error:
+    except (ValueError, gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise DataError(f"{file} is not a file of records ({error}): move it away to begin anew") from None
     found = stored.get("format") if isinstance(stored, dict) else None
     if found != FORMAT:
         raise DataError(f"{file} has format {found!r}, not {FORMAT}: move it away to begin anew")
-    return {item["key"]: item for item in stored["runs"]}
+    if not isinstance(stored.get("runs"), list):
+        raise DataError(f"{file} has no list of runs: move it away to begin anew")
+    records: dict[str, dict[str, Any]] = {}
+    for place, item in enumerate(stored["runs"], start=1):
+        key = item.get("key") if isinstance(item, dict) else None
+        if not isinstance(key, str):
+            raise DataError(f"{file}: record {place} of {len(stored['runs'])} has no key: take it out")
+        if key in records:
+            raise DataError(f"{file} has two records {key}: take out the one that is wrong")
+        records[key] = item
+    return records
+
+
+def _constant(name: str) -> float:
+    """A setting may be without end; what is no number was never measured."""
+    if name == "NaN":
+        raise ValueError("it has NaN where a number should be")
+    return float(name)
 
 
 def same(config: Mapping[str, Any]) -> str:

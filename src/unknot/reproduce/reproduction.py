@@ -78,7 +78,8 @@ class Reproduction:
 
     `axis` says whether it counts rounds or simulated time; `baseline` names the line that times are
     compared with; `uses` names reproductions whose runs are taken over where they are the same; `game` names
-    the game that is played where a line has a `policy`, draw by draw with the seeds. Its
+    the game that is played where a line has a `policy`, draw by draw with the seeds. `published_by` are the
+    measures that the panels' published figures may be compared with: by what the paper measured. Its
     figure has a curve a line, unless `curves` is false, and `bars` of measures.
     """
 
@@ -98,6 +99,7 @@ class Reproduction:
     uses: tuple[str, ...] = ()
     draws: Draws | None = None
     game: str | None = None
+    published_by: tuple[str, ...] = ("rounds", "total")
     scales: Mapping[str, Scale] = field(default_factory=dict)
     base: Table = field(default_factory=dict)
 
@@ -107,7 +109,7 @@ class Reproduction:
             table = _like(table, name)
         plain = (
             *("title", "paper", "figure", "claim", "seeds", "bars", "curves", "axis", "baseline", "uses"),
-            "game",
+            *("game", "published_by"),
         )
         refuse_unknown(table, [*plain, "base", "scale", "panel", "line", "claims", "draws"], name)
         made: dict[str, Any] = {key: table[key] for key in plain if key in table}
@@ -191,8 +193,9 @@ class Reproduction:
                 raise ConfigError(f"{self.name}: policy = {policy!r} in a line: name the game that is played")
         if self.baseline is not None:
             refuse_unknown([self.baseline], lines, f"{self.name}.baseline")
-        for measure in self.bars:
-            choose(dict.fromkeys(MEASURES), measure, f"{self.name}.bars")
+        for key in ("bars", "published_by"):
+            for measure in getattr(self, key):
+                choose(dict.fromkeys(MEASURES), measure, f"{self.name}.{key}")
         if self.baseline is None and "speedup" in (*self.bars, *(claim.measure for claim in self.claims)):
             raise ConfigError(f"{self.name}: 'speedup' is over a line: name it as baseline")
         for claim in self.claims:

@@ -126,12 +126,12 @@ def missing_data(runs: Iterable[Run]) -> dict[str, str]:
     return absent
 
 
-def needed(run: Run) -> str:
+def needed(run: Run) -> list[str]:
     """What a run reads that does not come with unknot, in words; the same on every machine."""
     experiment = run.experiment
     source = experiment.data.name
     sets = [] if source == "digits" else [f"the data set {source}"]
-    return " and ".join([*sets, *_also_read(experiment)])
+    return [*sets, *_also_read(experiment)]
 
 
 def _also_read(experiment: Experiment) -> list[str]:
