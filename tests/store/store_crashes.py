@@ -8,29 +8,39 @@ from itertools import count
 from unknot.store import files
 
 
-def killed(moment, work):
-    """Do `work` in a process that kills itself at the so-manieth point; whether it got there."""
+def forked(work):
+    """Do `work` in a process of its own; what that ended with, below 0 the signal that ended it."""
     child = os.fork()
     if not child:
-        left = count(1)
-
-        def hook(name):
-            if next(left) == moment:
-                os.kill(os.getpid(), signal.SIGKILL)
-
         try:
-            files.hook = hook
             work()
             os._exit(0)
         except BaseException:
             traceback.print_exc()
             os._exit(1)
-    status = os.waitpid(child, 0)[1]
-    if os.WIFSIGNALED(status):
-        assert os.WTERMSIG(status) == signal.SIGKILL
-        return True
-    assert os.WEXITSTATUS(status) == 0
-    return False
+    try:
+        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    except BaseException:  # nobody waits for it any more
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        raise
+
+
+def killed(moment, work):
+    """Do `work` in a process that kills itself at the so-manieth point; whether it got there."""
+    left = count(1)
+
+    def hook(name):
+        if next(left) == moment:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def doomed():
+        files.hook = hook
+        work()
+
+    ended = forked(doomed)
+    assert ended in (0, -signal.SIGKILL)
+    return ended != 0
 
 
 def at_every_point(folder, prepare, work, check):
