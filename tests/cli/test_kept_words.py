@@ -99,7 +99,16 @@ def ways_to_rest():
         RunKeeper.go_on(again, out)
         return again
 
-    return [stopped, interrupted, failed, built]
+    def stepped(fed, out):
+        """By hand, and a step failed."""
+        fed.begin(5)
+        fed.step()
+        fed.engine.train, train = None, fed.engine.train
+        with pytest.raises(TypeError):
+            fed.step()
+        fed.engine.train = train
+
+    return [stopped, interrupted, failed, stepped, built]
 
 
 @pytest.mark.parametrize("rest", ways_to_rest(), ids=lambda rest: rest.__name__)
@@ -120,13 +129,30 @@ def test_a_run_that_nobody_goes_on_with_is_not_said_to_run_while_a_process_holds
         assert f"there is nothing to {word}" in call(word, out, code=2).stderr
     assert idle in call("resume", out, code=2).stderr
     assert call("watch", out).stdout.splitlines()[-1].startswith("stopped, held by process")
-    if rest.__name__ != "failed":
+    if rest.__name__ not in ("failed", "stepped"):
         fed.step()
         fed.keeper.checkpoint(fed)
         assert shown(out)["state"] == "running"
         fed.resume()
         assert shown(out)["requests"][-1]["state"] == "served"
     fed.keeper.close()
+
+
+def test_a_run_that_is_over_rests_also_where_its_end_failed_or_it_was_stepped_by_hand(tmp_path, monkeypatch):
+    fed = in_python(tmp_path / "failed")
+    with monkeypatch.context() as patch:
+        patch.setattr(fed, "_finish", None)
+        with pytest.raises(TypeError):
+            fed.run(1)
+    stepped = in_python(tmp_path / "stepped")
+    stepped.begin(1)
+    while not stepped.over:
+        stepped.step()
+    for one, name in ((fed, "failed"), (stepped, "stepped")):
+        assert shown(tmp_path / name)["state"] == "finished"
+        assert "there is nothing to pause" in call("pause", tmp_path / name, code=2).stderr
+        assert len(one.run(1).rounds) == 4
+        one.keeper.close()
 
 
 def test_a_command_that_writes_its_results_is_waited_for_and_no_notebook_is_spoken_of(file, tmp_path):

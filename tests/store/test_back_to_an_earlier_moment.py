@@ -10,11 +10,13 @@ import unknot
 from support import small_data
 from unknot.core.errors import StoreError
 from unknot.core.requests import erase, join
+from unknot.federation.events import Served
 from unknot.store import Database
 from unknot.store.entries import read_named, read_plain
 from unknot.store.inbox import leave
 from unknot.store.keeper import RunKeeper
 from unknot.store.look import look
+from unknot.store.watching import Watching
 
 
 class Gone(BaseException):
@@ -260,6 +262,29 @@ def test_lost_steps_that_are_lost_again_halfway_leave_no_round_and_no_request_of
     assert told(fed.resume()) == found
     keeper.close()
     assert [one.kind for one in whole.history.served] == ["join", "erase"]
+
+
+def test_who_looks_after_two_damages_sees_what_is_there_and_no_request_twice(tmp_path):
+    folder = tmp_path / "run"
+    fed = build()
+    keeper = RunKeeper.create(fed, folder, every=0.0)
+    fed.run(3, requests=[join([7], round=1)])
+    keeper.close()
+    for _ in range(2):
+        lose_the_newest(folder)
+        fed = build()
+        keeper = RunKeeper.go_on(fed, folder, every=1e9)
+        keeper.checkpoint(fed)
+        keeper.close()
+    _, events, _ = Watching(folder).look()
+    assert len([event for event in events if isinstance(event, Served)]) == 1
+    lose_the_newest(folder)
+    found = look(folder, through=True)
+    assert found.unreadable == ""
+    assert found.again is not None
+    fed, keeper = gone_on(folder)
+    assert len(fed.resume().rounds) == 3
+    keeper.close()
 
 
 def test_a_course_that_was_lost_and_is_not_taken_again_is_in_no_record(tmp_path):

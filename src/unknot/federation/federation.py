@@ -271,7 +271,13 @@ class Federation(View):
             )
         try:
             self._check_whole()
+            if self.keeper is not None:
+                self.keeper.goes(self)
             yield
+        except BaseException:
+            if self.keeper is not None:
+                self.keeper.rests()
+            raise
         finally:
             self._running.release()
 
@@ -314,8 +320,6 @@ class Federation(View):
                 self._finish(history)
         finally:
             self._since = None
-            if self.keeper is not None and not self._stint.stopped:
-                self.keeper.rests()
         return history
 
     def _end_if(self, check: Callable[[], None]) -> None:
@@ -336,6 +340,18 @@ class Federation(View):
         stint, history = self._stint, self.history
         if stint is None or history is None or stint.stopped:
             raise UnknotError("there is nothing to go on with: call run, and steps come of it")
+        by_hand = self._since is None
+        try:
+            events = self._step(stint, history)
+        except BaseException:
+            if self.keeper is not None and by_hand:
+                self.keeper.rests()
+            raise
+        if self.keeper is not None and by_hand and stint.stopped:
+            self.keeper.rests(over=True)
+        return events
+
+    def _step(self, stint: Stint, history: History) -> tuple[Event, ...]:
         started = time.perf_counter() if self._since is None else self._since
         self._take_in()
         rounds, served = len(history.rounds), len(history.served)

@@ -144,8 +144,12 @@ class Keeper(Protocol):
         """What is to be taken up before this step. May wait, and may raise to end the run here."""
         ...
 
-    def rests(self) -> None:
-        """The run was broken off, and nobody goes on with it for now."""
+    def goes(self, fed: Federation) -> None:
+        """Somebody goes on with the run."""
+        ...
+
+    def rests(self, over: bool = False) -> None:
+        """The run was broken off, or is `over`, and nobody goes on with it for now."""
         ...
 
     def asked(self) -> bool:

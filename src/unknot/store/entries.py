@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +11,7 @@ from unknot.core.ids import MOST_CLIENTS
 from unknot.core.jobs import Score
 from unknot.core.written import Reader, Unreadable, Writer, plain_data
 from unknot.federation.events import Event, Round, Served
-from unknot.store.checkpoint import KEPT, Named
+from unknot.store.checkpoint import Named
 from unknot.store.rows import REFUSED, Asked, Entry, is_count
 
 if TYPE_CHECKING:
@@ -95,11 +95,14 @@ def read_at(outcome: bytes) -> At | None:
     return found if found.order is None or is_count(found.order) else None
 
 
-def kept_last(db: Database) -> list[Named]:
-    """The checkpoints that a folder has, the last one first: those from before an erasure are gone."""
+def named_in(db: Database, states: Collection[str]) -> list[Named]:
+    """The checkpoints of these digests that the log names, the last first; none from before an erasure."""
     erased = db.last("scrubbing")
     after = 0 if erased is None else erased.number
-    return [read_named(one.body) for one in reversed(db.latest("checkpoint", KEPT)) if one.number > after]
+    begins = [state[:8].encode() for state in states]  # an entry's beginning has no more of it
+    found = {e.number: e for one in begins for e in db.entries(after, kind="checkpoint", begins=one)}
+    named = [read_named(found[number].body) for number in sorted(found, reverse=True)]
+    return [one for one in named if one.state in states]
 
 
 @dataclass(frozen=True)

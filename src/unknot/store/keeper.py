@@ -263,9 +263,7 @@ class RunKeeper:
     def letters(self, fed: Federation) -> Sequence[Letter]:
         """What was asked from outside, and is to be taken up before this step."""
         self.db.check()
-        if not self._going:
-            self.db.append([(GOING, plain({"step": fed.steps}))])
-            self._going = True
+        self.goes(fed)
         try:
             self._end_if_asked()
         except KeyboardInterrupt:
@@ -278,13 +276,25 @@ class RunKeeper:
         if fed._stint is not self._stint:  # what run(...) was asked must not be lost
             self.checkpoint(fed)
             self._stint = fed._stint
-        return self.post.take(fed.steps, partial(self.checkpoint, fed))
+        try:
+            return self.post.take(fed.steps, partial(self.checkpoint, fed))
+        except BaseException:
+            self.rests()
+            raise
 
-    def rests(self) -> None:
+    def goes(self, fed: Federation) -> None:
+        """Somebody goes on with the run."""
+        if not self._going:
+            self.db.append([(GOING, plain({"step": fed.steps}))])
+            self._going = True
+
+    def rests(self, over: bool = False) -> None:
         """Nobody goes on with the run for now, though this process has it still."""
         if self._going:
             self._going = False
             with suppress(StoreError):  # on a full disk it is not said
+                if over:
+                    self.post.drop_words(read_named(self.db.latest("checkpoint", 1)[0].body).step)
                 self.db.append([(RESTING, plain({}))])
 
     def _end_if_asked(self) -> None:

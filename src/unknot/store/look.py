@@ -18,7 +18,7 @@ from unknot.core.errors import ConfigError, StoreError, UnknotError
 from unknot.core.requests import numbered
 from unknot.store.checkpoint import STATE, Checkpoint, Named, Serves
 from unknot.store.database import Database
-from unknot.store.entries import kept_last, orders_of, read_named, read_plain, served_in
+from unknot.store.entries import named_in, orders_of, read_named, read_plain, served_in
 from unknot.store.erasing import EACH, stays
 from unknot.store.files import inside
 from unknot.store.lock import Holder, holder
@@ -53,6 +53,8 @@ WHOLE = "whole"
 RARE = ("resumed", RESTING, "erased", EMPTIED, "ended", "refused")
 """Entries of the log of which there are few."""
 TRIES = 3
+SOME = 16
+"""So many files of checkpoints are looked at: a run has two or three."""
 MOST = 1 << 28
 """So many bytes of a checkpoint are read to look at it: nobody has checked the folder that it lies in."""
 
@@ -234,18 +236,23 @@ def _through(found: Look) -> Look:
 
 def _nothing_kept(db: Database, folder: Path, noted: Mapping[str, Any]) -> str:
     """Why there is no checkpoint of a run that nobody holds, by the names of files alone."""
-    names = [inside(folder / STATE, f"{named.state}.state") for named in kept_last(db)]
-    if not names:
+    if db.last("checkpoint") is None:
         return one_line(broken_off(noted, folder))
-    if any(map(os.path.lexists, names)):
+    if _kept_in(db, folder):
         return ""
     return one_line(f"its checkpoints are not in {folder / STATE}: take state/ from a backup")
+
+
+def _kept_in(db: Database, folder: Path) -> list[Named]:
+    """The checkpoints whose files are there."""
+    states = [path.stem for path in _files(folder / STATE) if path.suffix == ".state"][:SOME]
+    return named_in(db, [one for one in states if not one.startswith(".")])
 
 
 def _nothing_whole(db: Database, folder: Path) -> str:
     """The same by what is in them; those that are too long to be looked at are taken for whole."""
     why: list[str] = []
-    for named in kept_last(db):
+    for named in _kept_in(db, folder):
         path = inside(folder / STATE, f"{named.state}.state")
         if _size(path) > MOST:
             return ""

@@ -129,7 +129,7 @@ def idle_in(db: Database, folder: str | Path) -> bool:
     going = db.last(GOING)
     rests = (db.last(kind) for kind in ("begun", "resumed", RESTING))
     since = max(entry.number for entry in rests if entry is not None)
-    return not isinstance(noted.get("table"), Mapping) and (going is None or going.number < since)
+    return not isinstance(noted.get("table"), Mapping) and going is not None and going.number < since
 
 
 def of_command(again: str) -> bool:

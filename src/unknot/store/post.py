@@ -21,7 +21,7 @@ from unknot.store.entries import plain
 from unknot.store.erasing import leave_ids_out, sealed_for
 from unknot.store.inbox import body_of, hidden_of, request_of
 from unknot.store.keyring import Keyring
-from unknot.store.noted import RESTING, again_in
+from unknot.store.noted import again_in
 from unknot.store.rows import REFUSED, REQUESTS, SERVED, TAKEN, WAITING, Asked
 from unknot.store.sample_ids import hide
 
@@ -138,7 +138,7 @@ class Post:
                 if (letter := self._letter(asked)) is not None:
                     found.append(letter)
             elif asked.kind == "stop":
-                self._stop(step, keep)
+                self._stop(keep)
             elif asked.kind == "pause":
                 self._wait(step, keep)
 
@@ -170,9 +170,8 @@ class Post:
             self.refuse(asked.number, str(error))
             return None
 
-    def _stop(self, step: int, keep: Keep) -> None:
+    def _stop(self, keep: Keep) -> None:
         self._hold(keep)
-        self._db.append([(RESTING, plain({"step": step}))])
         raise RunStopped(f"{self._folder} was asked to stop, and has. To go on: {again_in(self._folder)}")
 
     def _hold(self, keep: Keep) -> None:
@@ -185,24 +184,19 @@ class Post:
 
     def _wait(self, step: int, keep: Keep) -> None:
         """Until the word go, or stop; words are taken in their order, requests wait for their turn."""
-        try:
-            self._hold(keep)
-            logging.getLogger(__name__).warning(
-                "%s is paused, and kept; it goes on with: %s", self._folder, command("resume", self._folder)
-            )
-            while (word := self._word()) is None or word.kind == "pause":
-                if word is None:
-                    time.sleep(PAUSED)
-                    self._check()
-                else:
-                    self._accept(word, step)
-        except BaseException:  # this process goes on with it, or ends: it is not paused any more
-            with suppress(StoreError):
-                self._db.append([(RESTING, plain({"step": step}))])
-            raise
+        self._hold(keep)
+        logging.getLogger(__name__).warning(
+            "%s is paused, and kept; it goes on with: %s", self._folder, command("resume", self._folder)
+        )
+        while (word := self._word()) is None or word.kind == "pause":
+            if word is None:
+                time.sleep(PAUSED)
+                self._check()
+            else:
+                self._accept(word, step)
         self._accept(word, step)
         if word.kind == "stop":
-            self._stop(step, keep)
+            self._stop(keep)
 
     def _first(self) -> Asked | None:
         return next(iter(self._db.waiting()), None)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from unknot.federation.events import Event, Round, Served, told
 from unknot.store.database import Database
-from unknot.store.entries import read_event, read_named
+from unknot.store.entries import events_in, read_event, read_named, served_in
 from unknot.store.lock import Holder, holder
 from unknot.store.look import FINISHED, RUNNING, STOPPED, Look, look
 from unknot.store.naming import shown_names
@@ -49,8 +49,8 @@ class Watching:
         with Database.open(database(self._folder), readonly=True) as db:
             number, asked = db.head()[0], db.asked()
             if self._found is None:
-                served = db.entries(kind="event", begins=b"Served")
-                few = {entry.number: entry for entry in (*served, *db.latest("event", FEW))}
+                served = [entry for _, entry in served_in(db)]
+                few = {entry.number: entry for entry in (*served, *events_in(db)[-FEW:])}
                 new = [entry for entry in few.values() if entry.number <= number]
             else:
                 new = [entry for entry in db.entries(self._number) if entry.number <= number]
