@@ -276,11 +276,7 @@ class RunKeeper:
         if fed._stint is not self._stint:  # what run(...) was asked must not be lost
             self.checkpoint(fed)
             self._stint = fed._stint
-        try:
-            return self.post.take(fed.steps, partial(self.checkpoint, fed))
-        except BaseException:
-            self.rests()
-            raise
+        return self.post.take(fed.steps, partial(self.checkpoint, fed))
 
     def goes(self, fed: Federation) -> None:
         """Somebody goes on with the run."""
