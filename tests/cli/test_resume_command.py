@@ -55,6 +55,17 @@ def test_a_run_that_refuses_a_request_exits_as_one_that_is_resumed(file, tmp_pat
     assert "warning: request 1 was refused: client 1 is a member already" in told.stderr
 
 
+def test_a_run_that_nobody_is_left_in_is_not_said_to_have_more_rounds(file, tmp_path):
+    out = tmp_path / "run"
+    call("run", file, "--out", out, "--quiet")
+    assert "--rounds N" in call("resume", out).stderr
+    call("forget", out, *(word for client in range(shown(out)["clients"]) for word in ("--client", client)))
+    call("resume", out, "--quiet", code=4)
+    told = call("resume", out, code=4).stderr
+    assert "is over (no clients left), and nothing was asked of it since: its results stay" in told
+    assert "--rounds" not in told
+
+
 def test_what_is_refused_trains_nothing_where_a_run_is_over(file, tmp_path):
     out = tmp_path / "run"
     call("run", file, "--out", out, "--quiet")

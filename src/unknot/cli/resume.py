@@ -100,6 +100,7 @@ def _resume(
     """Go on; what to exit with. `given` are the options that are for the process that trains."""
     from unknot.core.errors import StoreError
     from unknot.experiments import kept
+    from unknot.federation.history import NOBODY_LEFT
     from unknot.report.progress import Live
     from unknot.store.look import FINISHED, look
     from unknot.store.noted import again_in, begun, broken_off, held_idle
@@ -152,7 +153,7 @@ def _resume(
             idle = rounds is None and found.state == FINISHED and fed.steps == steps
             if idle and has_record and _whole(folder):
                 since = "what was asked of it was refused" if keeper.turned_away else NOTHING
-                more = again_in(folder, asked.keys, "--rounds N")
+                more = again_in(folder, asked.keys, "--rounds N") if history.stopped != NOBODY_LEFT else ""
                 asked = _left_alone(asked, more, history.stopped, since)
             keeper.check()
             left = kept.to_leave(folder, overrides, own_code, asked.keys)
@@ -223,7 +224,7 @@ def _text(path: Path) -> str:
 def _left_alone(asked: Asked, more: str, stopped: str, since: str) -> Asked:
     """A run that is over, and has nothing to do: that is said, and its results stay as they are."""
     text = f"{asked.out} is over ({stopped}), and {since}: its results stay as they are"
-    side(asked.silent).print(Text(f"{text}. More of it: {more}"))
+    side(asked.silent).print(Text(f"{text}. More of it: {more}" if more else text))
     return replace(asked, results=False, quiet=True)
 
 

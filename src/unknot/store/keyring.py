@@ -278,7 +278,9 @@ class Keyring:
         body, check = content[:-_CHECK], content[-_CHECK:]
         rows = body[_HEAD.size :]
         if not body.startswith(_MAGIC) or len(body) < _HEAD.size or len(rows) % _ROW.size:
-            raise StoreError(f"{self.path} is not a file of keys, or one of another version")
+            raise StoreError(
+                f"{self.path} is not a file of keys, or one of another version: take them from their backup"
+            )
         if hashlib.sha256(body).digest() != check:
             raise StoreError(f"{self.path} is damaged: take the keys from their backup")
         keys: dict[int, bytes] = {}
