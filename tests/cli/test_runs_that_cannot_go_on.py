@@ -1,5 +1,7 @@
 """A run that cannot be gone on with as it lies there: that is said, and no hint leads to a refusal."""
 
+import errno
+import os
 import shlex
 import shutil
 import sqlite3
@@ -54,6 +56,35 @@ def test_without_a_checkpoint_that_can_be_read_it_is_said_and_there_is_no_hint(o
     assert "take state/ from a backup" in told
     assert "unknot resume" not in told
     assert "can be read" in call("resume", out, "--rounds", 1, code=2).stderr
+
+
+def test_what_is_asked_of_a_run_without_checkpoints_waits_and_what_is_to_be_done_first_is_said(out, tmp_path):
+    shutil.move(out / "state", tmp_path / "backup")
+    told = call("forget", out, "--client", 1).stdout
+    assert "unknot resume" not in told
+    assert "cannot be gone on with as it is: its checkpoints are not in" in told
+    assert "take state/ from a backup" in told
+    assert "take state/ from a backup" in call("admit", out, "--client", 1, "--wait", code=2).stderr
+    shutil.copytree(tmp_path / "backup", out / "state")
+    call("resume", out, "--quiet")
+    assert [one["state"] for one in shown(out)["requests"]] == ["served"]
+
+
+def test_checkpoints_that_may_not_be_read_are_not_called_missing(out, monkeypatch):
+    scan = os.scandir
+
+    def refused(path):
+        if str(path).endswith("state"):
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        return scan(path)
+
+    monkeypatch.setattr(os, "scandir", refused)
+    found = shown(out)
+    assert found["again"] is None
+    assert "state cannot be looked into (Permission denied)" in found["unreadable"]
+    assert "backup" not in found["unreadable"]
+    told = call("runs", out.parent).stdout
+    assert "may hold runs" not in told
 
 
 def test_one_checkpoint_that_can_be_read_is_enough_and_where_it_goes_on_is_said(out):

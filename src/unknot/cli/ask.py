@@ -133,6 +133,7 @@ def _ask(
     from unknot.store.database import Database
     from unknot.store.inbox import leave, request_for
     from unknot.store.lock import holder
+    from unknot.store.look import nothing_kept
     from unknot.store.words import standing_of
 
     _check_text(reason)
@@ -150,22 +151,24 @@ def _ask(
     def label(one: int) -> str:
         return f"{names[one]} (client {one})" if one in names else f"client {one}"
 
-    runner, again = holder(folder), noted.again_in(folder, keys)
+    runner, again, lost = holder(folder), noted.again_in(folder, keys), ""
     with Database.open(path) as db:
         db.verify()  # what is asked of a run that is not gone on with would be lost with its database
         if runner is None:
             older.check_named(db, own_keys.keyring_of(folder, keys), folder)
+            lost = nothing_kept(db, folder, noted.begun_in(db, folder)[0])
         idle, word = noted.idle_in(db, folder), standing_of(db)
         if wait and runner is None:
             raise StoreError(
-                f"nobody runs {folder}, and nobody would serve it: leave --wait out, and then: {again}"
+                f"nobody runs {folder}, and nobody would serve it: leave --wait out, and then: "
+                f"{lost or again}"
             )
         if wait and runner is not None and idle:
             raise StoreError(f"{_idle(runner, folder, again)}; leave --wait out")
         keyring = own_keys.keyring_of(folder, keys)
         number = leave(db, request, keyring, reason, label=label)
     told = request.told(label)
-    when = _idle(runner, folder, again) if runner and idle else _when(runner, folder, word, again)
+    when = _idle(runner, folder, again) if runner and idle else _when(runner, folder, word, again, lost)
     _tell(f"request {number}: {told}. {when[0].upper()}{when[1:]}")
     if samples is not None and not any(keyring.holds(one) or keyring.destroyed(one) for one in numbers):
         side().print(
@@ -244,7 +247,7 @@ def _idle(runner: Holder, folder: Path, again: str) -> str:
     )
 
 
-def _when(runner: Holder | None, folder: Path, word: str, again: str) -> str:
+def _when(runner: Holder | None, folder: Path, word: str, again: str, lost: str) -> str:
     from unknot.core.commands import command
 
     if runner is not None and word:
@@ -254,6 +257,8 @@ def _when(runner: Holder | None, folder: Path, word: str, again: str) -> str:
         )
     if runner is not None:
         return f"Process {runner.pid} runs {folder}, and takes it up at its next step"
+    if lost:
+        return f"Nobody runs {folder}, and it cannot be gone on with as it is: {lost}"
     return f"Nobody runs {folder}. To have it served: {again}"
 
 

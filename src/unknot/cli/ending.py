@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
@@ -141,7 +141,7 @@ class Asked:
         """What is drawn in the folder of a run that is kept, by name."""
         return (self.plot.name,) if self.plot is not None and self._own_picture else ()
 
-    def write(self, history: History, experiment: Experiment) -> list[Path]:
+    def write(self, history: History, experiment: Experiment, outside: Mapping[str, Any]) -> list[Path]:
         """The picture and the folder, and where they are."""
         from unknot.experiments.results import write_files, write_results
         from unknot.report import timeline
@@ -166,8 +166,26 @@ class Asked:
         if self.out is not None and self.results:
             if self.force and not self.keep:
                 discard(self.out)
-            written += write_results(history, experiment, self.out, page, private=self.keep)
+            with self._noting() as note:
+                left = write_results(history, experiment, self.out, page, self.keep, outside)
+                note([path.name for path in left])
+            written += left
         return written
+
+    @contextmanager
+    def _noting(self) -> Iterator[Callable[[Sequence[str]], None]]:
+        """Within: the log of a run that is kept knows of no results, and then of those that it is told."""
+        from unknot.store import results
+        from unknot.store.database import Database
+        from unknot.store.noted import DATABASE
+
+        if not self.keep or self.out is None:
+            yield lambda names: None
+            return
+        place = self.out
+        with Database.open(place / DATABASE) as db:
+            results.note_results(db, place)
+            yield lambda names: results.note_results(db, place, names)
 
 
 def leave(
@@ -183,15 +201,17 @@ def leave(
     Nothing is written where the folder is not what its `keeper` took. What cannot be written of a run that is
     kept is written by going on with it: `again` says how.
     """
+    from unknot.core.commands import command
     from unknot.core.errors import ConfigError, UnknotError
 
+    outside = _outside(keeper)
     try:
-        _show(history, experiment, asked)
+        _show(history, experiment, asked, outside)
     finally:  # it is left as well where nobody reads what is shown
         if keeper is not None:
             keeper.check()
         try:
-            written = [f"written: {path}" for path in asked.write(history, experiment)]
+            written = [f"written: {path}" for path in asked.write(history, experiment, outside)]
         except UnknotError as error:
             if not again:
                 raise
@@ -201,11 +221,25 @@ def leave(
     for tracker in trackers:
         kept = "written" if type(tracker).__name__ not in gone else "incomplete"
         written.append(f"{kept}: {tracker.where}")
+    if keeper is not None:
+        written.append(f"kept: {asked.out}. To look at it: {command('show', asked.out or keeper.folder)}")
     if not asked.silent:
         sys.stdout.writelines(f"{line}\n" for line in written)
 
 
-def _show(history: History, experiment: Experiment, asked: Asked) -> None:
+def _outside(keeper: Keeper | None) -> dict[str, Any]:
+    """What was asked of a run that is kept from outside, by number: what was served, and what was refused."""
+    from unknot.store.database import Database
+    from unknot.store.noted import DATABASE
+    from unknot.store.wanted import from_outside
+
+    if keeper is None:
+        return {}
+    with Database.open(keeper.folder / DATABASE, readonly=True) as db:
+        return from_outside(db)
+
+
+def _show(history: History, experiment: Experiment, asked: Asked, outside: Mapping[str, Any]) -> None:
     """The record or the tables; what went wrong stands before them."""
     from unknot.experiments.results import record_of
     from unknot.experiments.scenario import scenario
@@ -217,7 +251,7 @@ def _show(history: History, experiment: Experiment, asked: Asked) -> None:
         for text in (*history.warnings, *pending(history)):
             warn(text, bad=True)
     if asked.as_json:
-        sys.stdout.write(json.dumps(record_of(history, experiment)) + "\n")
+        sys.stdout.write(json.dumps(record_of(history, experiment, outside)) + "\n")
     elif not asked.quiet:
         what = f": {history.setup['data']['name']}, {experiment.model.name}"
         screen().print(Text.assemble((experiment.name, "bold"), what))
@@ -273,7 +307,8 @@ def _check_asked(folder: Path, keys: Path | None) -> None:
     gone = {client for one in found.erased for client in one["whole"]}
     parts = {client for one in found.erased for client in one["parts"]} - gone
     if who := [*([listed(gone)] if gone else []), *([f"samples of {listed(parts)}"] if parts else [])]:
-        told = f"from the run that is written over, {' and '.join(who)} were erased: the new one trains on "
+        were = "was" if not parts and len(gone) == 1 else "were"
+        told = f"from the run that is written over, {' and '.join(who)} {were} erased: the new one trains on "
         warn(f"{told}whatever data is there now")
     if keys is None and isinstance(apart, str) and os.path.lexists(apart):
         warn(f"the keys of the run that is written over lie apart, and stay: {one_line(apart)}; remove them")

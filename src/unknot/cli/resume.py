@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from unknot.report.progress import Live
     from unknot.store.lock import Holder
 
-LONGEST = 1 << 30
-"""Bytes of a result that is read: what is longer is written anew."""
 NOTHING = "nothing was asked of it since"
 
 
@@ -141,7 +139,7 @@ def _resume(
             for text in keeper.said:
                 warn(text)
             steps, before = fed.steps, 0 if fed.history is None else len(fed.history.rounds)
-            has_record = _of_its_end(folder, found.model, before)
+            changed, has_record = _changed(folder), _of_its_end(folder, found.model, before)
             if not has_record:
                 kept.not_given(fed)
             if rounds is not None and kept.owes(fed, rounds):
@@ -151,7 +149,7 @@ def _resume(
             with warnings_told(), live, plain_alone():
                 history = kept.go_on(fed, rounds)
             idle = rounds is None and found.state == FINISHED and fed.steps == steps
-            if idle and has_record and _whole(folder):
+            if idle and has_record and not changed and _whole(folder):
                 since = "what was asked of it was refused" if keeper.turned_away else NOTHING
                 more = again_in(folder, asked.keys, "--rounds N") if history.stopped != NOBODY_LEFT else ""
                 asked = _left_alone(asked, more, history.stopped, since)
@@ -202,6 +200,19 @@ def _whole(folder: Path) -> bool:
         return False
 
 
+def _changed(folder: Path) -> bool:
+    """Whether one of the results is not as the run left it; that is said."""
+    from unknot.store.database import Database
+    from unknot.store.noted import DATABASE
+    from unknot.store.results import changed_in
+
+    with Database.open(folder / DATABASE, readonly=True) as db:
+        found = changed_in(db, folder)
+    for name in found:
+        warn(f"{folder / name} is not as the run left it, and is written again")
+    return bool(found)
+
+
 def _of_its_end(folder: Path, model: str | None, rounds: int) -> bool:
     """Whether the record there, which is written last, is of the end that the run has come to."""
     from unknot.core.errors import UnknotError
@@ -217,6 +228,7 @@ def _of_its_end(folder: Path, model: str | None, rounds: int) -> bool:
 def _text(path: Path) -> str:
     """What a result says; somebody else may have put anything there."""
     from unknot.store.files import read_whole
+    from unknot.store.results import LONGEST
 
     return read_whole(path, LONGEST).decode()
 

@@ -30,11 +30,15 @@ COMPARED = (CONFIG, PICTURE, PAGE, FIGURES)
 """What a comparison leaves, in the same order."""
 PRIVATE = 0o600
 """The rights of what a run that is kept leaves: its folder is its owner's alone."""
-Page = Callable[[dict[str, Any]], str]
+Page = Callable[[Mapping[str, Any]], str]
 
 
-def record_of(history: History, experiment: Experiment) -> dict[str, Any]:
+def record_of(
+    history: History, experiment: Experiment, outside: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
     """A run as plain values, with how it did at the experiment's thresholds where it has some.
+
+    Of one that is kept, with what was asked of it from `outside`: see `unknot.store.wanted.from_outside`.
 
     What was run is what a configuration says of it: a kept run's history has clients by number, and a number
     may be another's once somebody was erased.
@@ -44,7 +48,7 @@ def record_of(history: History, experiment: Experiment) -> dict[str, Any]:
         record["experiment"] = dict(experiment.table)
     if experiment.thresholds:
         record["scenario"] = scenario(history, experiment.thresholds).to_dict()
-    return record
+    return record | dict(outside or {})
 
 
 def check_folder(folder: str | Path, force: bool = False, files: Sequence[str] = FILES) -> None:
@@ -68,14 +72,20 @@ def check_folder(folder: str | Path, force: bool = False, files: Sequence[str] =
 
 
 def write_results(
-    history: History, experiment: Experiment, folder: str | Path, page: Page, private: bool = False
+    history: History,
+    experiment: Experiment,
+    folder: str | Path,
+    page: Page,
+    private: bool = False,
+    outside: Mapping[str, Any] | None = None,
 ) -> list[Path]:
     """Write everything into the folder, each file whole or not at all; returns the files.
 
     `page` makes the report of a record: `unknot.report.page.page`. Without a file or table that the
-    experiment was read from there is no configuration to write. `private`: for their owner alone.
+    experiment was read from there is no configuration to write. `private`: for their owner alone. `outside`:
+    see `record_of`.
     """
-    record, model = record_of(history, experiment), history.model
+    record, model = record_of(history, experiment, outside), history.model
     drafts = {}
     if experiment.table:
         drafts[CONFIG] = _text(configuration(experiment))

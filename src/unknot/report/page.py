@@ -23,6 +23,7 @@ from unknot.report.words import (
     frozen_part,
     model_name,
     pending,
+    refused,
     regained,
     rounds_of,
     size,
@@ -74,7 +75,7 @@ def page(record: Record) -> str:
         *_guarantee(history),
         _summary(history, told),
         *_section("How good it was", pictures.quality(sheet) or _unmeasured()),
-        *_section("Requests, and what each cost", _requests(sheet, told)),
+        *_section("Requests, and what each cost", _requests(sheet, told, record.get("asked", ()))),
         *_section("Who was at work", pictures.timeline(sheet)),
         *_section(sheet.lane_word.capitalize(), _lanes(sheet)),
         *_trees(sheet),
@@ -121,6 +122,7 @@ def _notices(record: Record, history: History) -> list[Html]:
     return [
         *(notice(_sentence(text), "bad") for text in pending(history)),
         *(notice(_sentence(text), "bad") for text in record["warnings"]),
+        *(notice(_sentence(text), "bad") for text in refused(record)),
         *(notice(_sentence(history.let_pass), "bad") for _ in history.waived[:1]),
         *(notice(_sentence(str(aside)), "warn") for aside in history.set_aside_observers),
     ]
@@ -175,14 +177,19 @@ def _count(many: int, what: str) -> str:
     return f"{many:,} {what}{'' if many == 1 else 's'}"
 
 
-def _requests(sheet: Sheet, told: Sequence[Recovery | None]) -> Html | None:
+def _requests(
+    sheet: Sheet, told: Sequence[Recovery | None], numbers: Sequence[int | None] = ()
+) -> Html | None:
+    """In a row each; of one that was asked of a kept run from outside, with its number there."""
     history, metric = sheet.history, sheet.history.metric
     if not history.served:
         return None
     measured = any(value_of(one.before) is not None for one in history.served)
     rows = []
     for i, (served, recovery) in enumerate(zip(history.served, told, strict=True), 1):
-        notes = joined(element("span", note, class_="small") for note in _notes(history, served))
+        asked = numbers[i - 1] if i <= len(numbers) else None
+        also = [] if asked is None else [f"request {asked} in unknot show"]
+        notes = joined(element("span", n, class_="small") for n in (*also, *_notes(history, served)))
         row: list[object] = [i, joined([history.told(served), notes])]
         row.append(_glued(where(served, len(sheet.lanes) > 1)))
         if measured:

@@ -97,6 +97,8 @@ def sheet(run: Record) -> RenderableType:
     if run["erased"]:
         row("erased", *map(_erased, run["erased"]), *_stays(run["erased"]))
     row("kept", ", ".join(_kept(run, what, count) for what, count in run["sizes"].items()))
+    if run["changed"]:
+        row("results", *(Text(f"{name} is not as the run left it", style="red") for name in run["changed"]))
     row("log", *(_damaged(run) or [Text("whole: every entry fits the one before it")]))
     return rows
 

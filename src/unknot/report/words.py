@@ -64,6 +64,11 @@ def pending(history: History) -> list[str]:
     return [f"still pending: {request}: {what}" for request in history.unserved]
 
 
+def refused(record: Mapping[str, Any]) -> list[str]:
+    """Of what was asked of a kept run from outside: why is told by its folder alone, for it names people."""
+    return [f"request {number} was refused: unknot show says why" for number in record.get("refused", ())]
+
+
 def rounds_of(history: History) -> str:
     """Lanes side by side count one by one, and joint rounds apart from them."""
     joint = sum(record.lane == JOINT for record in history.rounds)

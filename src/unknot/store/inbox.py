@@ -87,8 +87,9 @@ def _check_not_asked(db: Database, request: Request, keyring: Keyring, label: La
                 return
         named = tuple(one.client for one in request.targets)
     asking = sorted(set[int]().union(*(numbers[client] for client in named)))
+    many = "requests" if len(asking) > 1 else "request"
     raise RequestError(
-        f"{request.told(label)}: that is asked for already, and still to be served (request "
+        f"{request.told(label)}: that is asked for already, and still to be served ({many} "
         f"{', '.join(map(str, asking))}). {command('show', db.path.parent)} tells what becomes of it; ask "
         "again if it is refused"
     )

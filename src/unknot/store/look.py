@@ -40,7 +40,7 @@ from unknot.store.noted import (
     table_in,
 )
 from unknot.store.own_keys import keyring_of
-from unknot.store.results import RESULTS
+from unknot.store.results import RESULTS, changed_in
 from unknot.store.rows import REFUSED, SERVED
 from unknot.store.shown import one_line
 from unknot.store.taking import lost_run
@@ -103,6 +103,8 @@ class Look:
     """What is kept, in bytes."""
     resumed: int = 0
     """How often it was gone on with, and took a step that was kept: to refuse a request is none."""
+    changed: list[str] = field(default_factory=list)
+    """Which of its results are not as the run left them; none where that was not looked at."""
     log: str | None = None
     """"whole" where every entry of the log fits the one before it, else what is wrong; None: not looked."""
 
@@ -166,7 +168,7 @@ def _look(
         clean, idle = emptied(db), idle_in(db, folder)
         word = standing(asked, heard_since(db, since)) if held else ""
         odd = misfit(db, folder, keys) if held is None else Misfit()
-        lost = "" if held else _nothing_kept(db, Path(folder), noted)
+        lost = "" if held else nothing_kept(db, Path(folder), noted)
     steps = [table_in(read_plain(entry.body)).get("step") for entry in rare if entry.kind == "resumed"]
     steps += [] if named is None else [named.step]
     gone = [(removed_in(entry), entry.at) for entry in rare if entry.kind == "erased"]
@@ -226,6 +228,7 @@ def _through(found: Look) -> Look:
     try:
         with Database.open(database(found.folder), readonly=True) as db:
             db.verify()
+            found = replace(found, changed=changed_in(db, Path(found.folder)))
             lost = found.unreadable
             if found.holder is None and not lost:
                 lost = _nothing_whole(db, Path(found.folder))
@@ -234,10 +237,16 @@ def _through(found: Look) -> Look:
     return replace(found, log=WHOLE, unreadable=lost, again=None if lost else found.again)
 
 
-def _nothing_kept(db: Database, folder: Path, noted: Mapping[str, Any]) -> str:
+def nothing_kept(db: Database, folder: Path, noted: Mapping[str, Any]) -> str:
     """Why there is no checkpoint of a run that nobody holds, by the names of files alone."""
     if db.last("checkpoint") is None:
         return one_line(broken_off(noted, folder))
+    try:
+        os.scandir(folder / STATE).close()
+    except FileNotFoundError:
+        pass
+    except OSError as error:
+        return one_line(f"{folder / STATE} cannot be looked into ({error.strerror})")
     if _kept_in(db, folder):
         return ""
     return one_line(f"its checkpoints are not in {folder / STATE}: take state/ from a backup")
@@ -303,7 +312,8 @@ def _below(place: Path, deep: int) -> Iterator[tuple[Path, str]]:
         yield place, f"it cannot be looked into ({error.strerror}), and may hold runs"
     for entry in entries:
         with suppress(OSError):
-            if entry.is_dir(follow_symlinks=False) and not entry.name.startswith("."):
+            own = entry.name in (STATE, WEIGHTS) and _is_there(place / DATABASE)
+            if entry.is_dir(follow_symlinks=False) and not entry.name.startswith(".") and not own:
                 yield from _below(Path(entry.path), deep - 1)
 
 

@@ -13,7 +13,7 @@ from unknot.core.requests import Erase, Join, Label, Moment, Target, numbered
 from unknot.federation.clock import SECOND
 from unknot.federation.events import NOTHING_LEFT, Served
 from unknot.store.database import Database
-from unknot.store.entries import read_at, read_plain
+from unknot.store.entries import orders_of, read_at, read_plain, served_in
 from unknot.store.inbox import request_for, told_of
 from unknot.store.keyring import Keyring
 from unknot.store.naming import shown_names
@@ -97,6 +97,20 @@ def of_inbox(
         reason=_opened(keyring, told[0][0], reason, b"reason") if told else "",
         refused=(told and _opened(keyring, told[0][0], refused, b"outcome")) or kind,
     )
+
+
+def from_outside(db: Database) -> dict[str, list[Any]]:
+    """For the record of a run: the number of each request that was `served`, and those that were `refused`.
+
+    None for one that came otherwise; nothing where nothing came so.
+    """
+    asked, served = db.asked(), served_in(db)
+    numbers = {order: number for number, order in orders_of(asked, served).items()}
+    found: dict[str, list[Any]] = {
+        "asked": [numbers.get(order) for order in range(len(served))] if numbers else [],
+        "refused": [one.number for one in asked if one.kind in REQUESTS and one.state == REFUSED],
+    }
+    return {name: told for name, told in found.items() if told}
 
 
 def refusal_in(entry: Entry) -> tuple[int, str]:

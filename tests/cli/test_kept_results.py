@@ -1,0 +1,110 @@
+"""What a kept run leaves beside itself: as the run's log says, and in the words of ``unknot show``."""
+
+import json
+
+import pytest
+from kept_commands import FILE, call, shown
+
+pytest.importorskip("cryptography")
+
+LEFT = ("config.toml", "record.json", "report.html", "model.safetensors")
+
+
+@pytest.fixture
+def file(tmp_path):
+    path = tmp_path / "e.toml"
+    path.write_text(FILE + "[[request]]\nerase = 3\nround = 2\n")
+    return path
+
+
+@pytest.fixture
+def out(file, tmp_path):
+    call("run", file, "--out", tmp_path / "run", "--quiet")
+    return tmp_path / "run"
+
+
+def flipped(path):
+    """One bit of a byte in its middle, that is a digit's where it has some: it can still be read."""
+    content = bytearray(path.read_bytes())
+    digits = [i for i, byte in enumerate(content) if 48 <= byte < 56] or range(len(content))
+    content[digits[len(digits) // 2]] ^= 1
+    path.write_bytes(content)
+
+
+@pytest.mark.parametrize("name", LEFT)
+def test_a_result_in_which_one_byte_was_flipped_is_named_and_written_again(out, name):
+    before = {one: (out / one).read_bytes() for one in LEFT}
+    assert shown(out)["changed"] == []
+    assert "its results stay as they are" in call("resume", out).stderr
+    flipped(out / name)
+    assert shown(out)["changed"] == [name]
+    assert f"{name} is not as the run left it" in " ".join(call("show", out).stdout.split())
+    told = call("resume", out)
+    assert f"{out / name} is not as the run left it, and is written again" in told.stderr
+    assert shown(out)["changed"] == []
+    after = {one: (out / one).read_bytes() for one in LEFT}
+    assert {one for one in LEFT if before[one] != after[one]} <= {
+        "record.json",
+        "report.html",
+    }  # real seconds
+
+
+def test_a_result_that_is_not_there_was_taken_away_and_is_not_called_changed(out):
+    (out / "report.html").unlink()
+    assert shown(out)["changed"] == []
+    call("resume", out)
+    assert (out / "report.html").exists()
+
+
+def test_who_dies_between_the_results_and_the_note_of_them_leaves_nothing_to_be_called_changed(
+    out, monkeypatch
+):
+    from unknot.store import results
+
+    noted = results.note_results
+
+    def killed(db, folder, names=()):
+        if names:
+            raise KeyboardInterrupt
+        noted(db, folder)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(results, "note_results", killed)
+        call("resume", out, "--rounds", 1, "--quiet", code=130)
+    assert len(json.loads((out / "record.json").read_text())["rounds"]) == 4
+    assert shown(out)["changed"] == []
+    call("resume", out, "--rounds", 1, "--quiet")
+    assert shown(out)["changed"] == []
+
+
+def test_after_an_erasure_results_are_those_that_were_written_since(out):
+    call("forget", out, "--client", 1)
+    assert shown(out)["changed"] == []
+    call("resume", out, "--quiet")
+    assert shown(out)["changed"] == []
+    flipped(out / "record.json")
+    assert shown(out)["changed"] == ["record.json"]
+
+
+def test_the_record_and_the_report_name_requests_by_the_numbers_that_they_were_given(out):
+    call("forget", out, "--client", 1)
+    call("forget", out, "--client", 2, "--samples", _ids(out.parent, 123456))
+    call("resume", out, "--quiet", code=3)
+    record = json.loads((out / "record.json").read_text())
+    assert [one["request"] for one in record["requests"]] == ["erase client 3", "erase client 1"]
+    assert record["asked"] == [None, 1]
+    assert record["refused"] == [2]
+    page = (out / "report.html").read_text()
+    assert "request 1 in unknot show" in page
+    assert "Request 2 was refused: unknot show says why." in page
+
+
+def test_where_nothing_was_asked_from_outside_the_record_says_nothing_of_it(out):
+    record = json.loads((out / "record.json").read_text())
+    assert not {"asked", "refused"} & record.keys()
+
+
+def _ids(place, *ids):
+    path = place / "ids"
+    path.write_text(json.dumps(ids))
+    return path
