@@ -92,6 +92,7 @@ def test_a_request_counts_as_put_and_that_is_said(over, monkeypatch, command, st
 def test_so_does_a_word_to_the_process_that_runs(file, tmp_path, monkeypatch, command, words):
     out = tmp_path / "run"
     fed = kept.begin(Experiment.read(file), out)
+    fed.keeper.goes(fed)
     status, told = lost(monkeypatch, [command, out], Full())
     assert status == 2
     assert told.startswith(f"{out} {words}")

@@ -156,16 +156,16 @@ def test_rounds_that_are_asked_for_take_the_place_of_those_of_the_rule(tmp_path)
 
 def breaks_at(fed, rounds):
     """The process is gone once there are so many rounds; what it kept last is all of them."""
-    step = fed.step
+    step = fed._step
 
-    def stepped():
-        found = step()
+    def stepped(*args):
+        found = step(*args)
         if len(fed.history.rounds) >= rounds:
             fed.keeper.checkpoint(fed)
             raise Gone
         return found
 
-    fed.step = stepped
+    fed._step = stepped
 
 
 def resumed(folder, rounds, until=None):

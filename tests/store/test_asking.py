@@ -198,7 +198,8 @@ def asked_twice(folder, first, second):
 )
 def test_what_waits_to_be_served_is_not_asked_for_again(tmp_path, first, second):
     numbers = ", ".join(str(number + 1) for number in range(len(first)))
-    why = f"{second}: that is asked for already, and still to be served (request {numbers})"
+    many = "requests" if len(first) > 1 else "request"
+    why = f"{second}: that is asked for already, and still to be served ({many} {numbers})"
     with pytest.raises(RequestError, match=re.escape(why)):
         asked_twice(tmp_path / "run", first, second)
     with Database.open(tmp_path / "run" / DATABASE) as db:

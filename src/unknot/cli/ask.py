@@ -157,18 +157,22 @@ def _ask(
         if runner is None:
             older.check_named(db, own_keys.keyring_of(folder, keys), folder)
             lost = nothing_kept(db, folder, noted.begun_in(db, folder)[0])
-        idle, word = noted.idle_in(db, folder), standing_of(db)
+        idle, word, by_command = noted.idle_in(db, folder), standing_of(db), noted.by_command(db, folder)
         if wait and runner is None:
             raise StoreError(
                 f"nobody runs {folder}, and nobody would serve it: leave --wait out, and then: "
                 f"{lost or again}"
             )
         if wait and runner is not None and idle:
-            raise StoreError(f"{_idle(runner, folder, again)}; leave --wait out")
+            raise StoreError(f"{_idle(runner, folder, again, by_command)}; leave --wait out")
         keyring = own_keys.keyring_of(folder, keys)
         number = leave(db, request, keyring, reason, label=label)
     told = request.told(label)
-    when = _idle(runner, folder, again) if runner and idle else _when(runner, folder, word, again, lost)
+    when = (
+        _idle(runner, folder, again, by_command)
+        if runner and idle
+        else _when(runner, folder, word, again, lost)
+    )
     _tell(f"request {number}: {told}. {when[0].upper()}{when[1:]}")
     if samples is not None and not any(keyring.holds(one) or keyring.destroyed(one) for one in numbers):
         side().print(
@@ -232,11 +236,9 @@ def _numbers(
     return numbers
 
 
-def _idle(runner: Holder, folder: Path, again: str) -> str:
-    """Of a run that is over, and still held: by a command that is at its end, or as by a notebook."""
-    from unknot.store.noted import of_command
-
-    if of_command(again):
+def _idle(runner: Holder, folder: Path, again: str, by_command: bool) -> str:
+    """Of a run that is held and rests: by a command that is at its end, or as by a notebook."""
+    if by_command:
         return (
             f"process {runner.pid} has come to the end of {folder}, and writes its results. Once it has "
             f"ended, to have it served: {again}"

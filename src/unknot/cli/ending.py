@@ -54,7 +54,7 @@ class Asked:
         from unknot.store.database import Database
         from unknot.store.files import check_ours
         from unknot.store.lock import holder
-        from unknot.store.noted import DATABASE, again_in, idle_in, of_command
+        from unknot.store.noted import DATABASE, again_in, by_command, idle_in
         from unknot.store.own_keys import check_new
         from unknot.store.taking import check_free, holds_run
 
@@ -73,9 +73,9 @@ class Asked:
         there = holds_run(self.out)
         if there and (held := holder(self.out)):
             with Database.open(self.out / DATABASE, readonly=True) as db:
-                idle = idle_in(db, self.out)
+                idle, command_ = idle_in(db, self.out), by_command(db, self.out)
             does, first = "runs", f"stop it first: {command('stop', self.out)}"
-            if idle and of_command(again_in(self.out)):
+            if idle and command_:
                 does, first = "has come to the end of", "try again in a moment"
             elif idle:
                 does, first = "holds", "let go of it there first (fed.keeper.close())"

@@ -116,7 +116,7 @@ def _resume(
         if found.holder is not None and (found.paused or found.pausing):
             _go(folder, found.holder, given)
         if found.holder is not None and found.idle:
-            raise StoreError(held_idle(found.holder.pid, folder, again_in(folder, asked.keys)))
+            raise StoreError(held_idle(found.holder.pid, folder, found.command))
         if found.kept is None and found.holder is None:
             raise StoreError(broken_off(begun(folder), folder))
         over = rounds is None and found.settled
@@ -139,7 +139,7 @@ def _resume(
             for text in keeper.said:
                 warn(text)
             steps, before = fed.steps, 0 if fed.history is None else len(fed.history.rounds)
-            changed, has_record = _changed(folder), _of_its_end(folder, found.model, before)
+            changed, has_record = _changed(folder), _of_its_end(folder, found.model, found.rounds)
             if not has_record:
                 kept.not_given(fed)
             if rounds is not None and kept.owes(fed, rounds):

@@ -315,7 +315,7 @@ class Federation(View):
             with self.work.observers.during(history):
                 with between_steps() as check:
                     while not self._stint.stopped:
-                        self.step()
+                        self._step(self._stint, history)
                         self._end_if(check)
                 self._finish(history)
         finally:
@@ -340,15 +340,10 @@ class Federation(View):
         stint, history = self._stint, self.history
         if stint is None or history is None or stint.stopped:
             raise UnknotError("there is nothing to go on with: call run, and steps come of it")
-        by_hand = self._since is None
-        try:
+        with self._alone():
             events = self._step(stint, history)
-        except BaseException:
-            if self.keeper is not None and by_hand:
-                self.keeper.rests()
-            raise
-        if self.keeper is not None and by_hand and stint.stopped:
-            self.keeper.rests(over=True)
+            if self.keeper is not None and stint.stopped:
+                self.keeper.rests(over=True)
         return events
 
     def _step(self, stint: Stint, history: History) -> tuple[Event, ...]:

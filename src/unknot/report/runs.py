@@ -129,15 +129,10 @@ def _word(run: Record) -> str:
     parts = [run["state"]]
     if held:
         pid = held["pid"]
-        parts.append(f"process {pid} writes its results" if _by_command(run) else f"held by process {pid}")
+        parts.append(f"process {pid} writes its results" if run["command"] else f"held by process {pid}")
     parts += [f"{counted(many, 'request')} {'waits' if many == 1 else 'wait'}"] if many else []
     parts += ["cannot be gone on with"] if run["again"] is None else []
     return ", ".join(parts)
-
-
-def _by_command(run: Record) -> bool:
-    """Whether a run is one of the command line: who holds it when it is over is about to end."""
-    return str(run["again"]).startswith("unknot ")
 
 
 def _waiting(run: Record) -> list[Record]:
@@ -156,7 +151,7 @@ def _state(run: Record) -> list[str | Text]:
         return [f"{word} ({run['stopped']}): {standing}", *_misfit(run)]
     if run["again"] is None:
         return [f"{word}: {standing}", *_misfit(run)]
-    if who is not None and _by_command(run):
+    if who is not None and run["command"]:
         return [f"{word}: {standing}", f"to go on, once process {who['pid']} has ended: {run['again']}"]
     if who is not None:
         return [

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+import math
+from bisect import bisect_left
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -107,22 +109,27 @@ def named_in(db: Database, states: Collection[str]) -> list[Named]:
 
 @dataclass(frozen=True)
 class Resumed:
-    """The log's entry of a run that was gone on with: what of all before it counts from then on."""
+    """The log's entry of a run that was gone on with: from where, and what is still to be taken again."""
 
     number: int
+    step: int | None
     until: int | None
     """The step that the run had come to: what is new is not taken up before it. None: as said before."""
     rounds: int | None
-    """How many it knows of; what the log has of later ones is of steps that were lost. None: of all."""
+    """How many it knows of; None: of all that were before."""
     served: int | None
+    checkpoint: int | None
+    """The number of the entry of the checkpoint that it stands at; None: by `step`, `rounds` and `served`."""
+    over: bool
+    """Whether the run was over there."""
 
 
 def resumed_in(entry: Entry) -> Resumed:
     told = read_begun(entry.body)
-    found = [told.get(name) for name in ("until", "rounds", "served")]
-    if not all(one is None or is_count(one) for one in found):
+    found = {name: told.get(name) for name in ("step", "until", "rounds", "served", "checkpoint")}
+    if not all(one is None or is_count(one) for one in found.values()):
         raise StoreError("the log does not say where the run was gone on with: it was changed")
-    return Resumed(entry.number, *found)
+    return Resumed(entry.number, over=told.get("over") is not False, **found)
 
 
 def until_in(db: Database, after: int) -> int:
@@ -140,27 +147,60 @@ def until_in(db: Database, after: int) -> int:
     return until
 
 
-def events_in(db: Database) -> list[Entry]:
-    """The events of a run, those of steps that were lost left out: they are there again, from later on."""
-    served = {entry.number for _, entry in _served(db)}
-    kinds: tuple[list[Entry], list[Entry]] = ([], [])
-    for entry in db.entries(kind=("event", "resumed")):
-        if entry.kind == "event":
-            kinds[entry.number in served].append(entry)
-            continue
-        told = resumed_in(entry)
-        for kept, count in zip(kinds, (told.rounds, told.served), strict=True):
-            del kept[len(kept) if count is None else count :]
-    return sorted([*kinds[0], *kinds[1]], key=lambda entry: entry.number)
+def events_in(db: Database, upto: int | None = None) -> list[Entry]:
+    """The events of a run, those of steps that were lost left out: they are there again, from later on.
+
+    Or those that the checkpoint knows whose entry has the number `upto`.
+    """
+    counts = _course(db, upto)
+    return [entry for entry in db.entries(kind="event") if counts(entry.number)]
 
 
 def served_in(db: Database) -> list[tuple[Served, Entry]]:
     """The requests that were served, in order; the rounds between them are many, and not read."""
-    found = _served(db)
-    for told in map(resumed_in, db.entries(kind="resumed")):
-        if told.served is not None:
-            before = [pair for pair in found if pair[1].number < told.number]
-            found = [*before[: told.served], *found[len(before) :]]
+    counts = _course(db)
+    return [pair for pair in _served(db) if counts(pair[1].number)]
+
+
+def _course(db: Database, upto: int | None = None) -> Callable[[int], bool]:
+    """Whether an entry, by its number, is of the course that a run has taken in the end, or `upto` one.
+
+    A run that is gone on with stands at a checkpoint: what the log has between the two is of no account.
+    """
+    resumed = [resumed_in(entry) for entry in db.entries(kind="resumed")]
+    stood = _stood(db, resumed)
+    end = math.inf if upto is None else upto
+    parts: list[tuple[int, float]] = []  # after the one, up to the other
+    for told in reversed(resumed):
+        if told.number < end and (at := stood.get(told.number)) is not None:
+            parts.append((told.number, end))
+            end = at
+    parts = [(0, end), *reversed(parts)]
+    begins = [begin for begin, _ in parts]
+
+    def counts(number: int) -> bool:
+        return number <= parts[bisect_left(begins, number) - 1][1]
+
+    return counts
+
+
+def _stood(db: Database, resumed: Iterable[Resumed]) -> dict[int, int]:
+    """The number of the checkpoint's entry that each stands at, by its own; none for who knows of all."""
+    checkpoints: list[tuple[int, Named]] | None = None
+    found: dict[int, int] = {}
+    for told in resumed:
+        if told.checkpoint is not None:
+            found[told.number] = told.checkpoint
+        elif told.rounds is not None:  # as an earlier version noted it
+            if checkpoints is None:
+                checkpoints = [(e.number, read_named(e.body)) for e in db.entries(kind="checkpoint")]
+            same = (told.step, told.rounds, told.served)
+            at = [
+                n for n, one in checkpoints if n < told.number and (one.step, one.rounds, one.served) == same
+            ]
+            found |= {told.number: at[-1]} if at else {}
+    if any(at >= number for number, at in found.items()):
+        raise StoreError("the log does not say where the run was gone on with: it was changed")
     return found
 
 

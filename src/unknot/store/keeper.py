@@ -38,13 +38,13 @@ from unknot.store.noted import (
     GOING,
     RESTING,
     emptied,
+    ended_in,
     erased_in,
-    over_in,
     unfinished,
 )
 from unknot.store.own_keys import check_new, check_not_older
 from unknot.store.post import Post
-from unknot.store.restoring import restore
+from unknot.store.restoring import Restored, restore
 from unknot.store.rows import SERVED
 from unknot.store.sealed import KINDS, MARKS, PLACES
 from unknot.store.taking import check_free
@@ -73,6 +73,8 @@ class RunKeeper:
         self.post = Post(self.folder, self.db, self.keyring, self._end_if_asked)
         self.unkept = Unkept()
         self._stint: object = None
+        self.command = False
+        """Whether this process is a command: it goes on with what it takes, or ends."""
         self._going = False  # whether the log says that this process goes on with it
         self._unfinished = False
         self._rest = False  # whether what an erasure took out of the database lies in its write-ahead log
@@ -230,7 +232,7 @@ class RunKeeper:
         self._rest = not emptied(self.db)
         self._empty_rest(erasing.PATIENCE)
         found = restore(self.place, fed)
-        if fed._stint is not None and found.named == found.newest and over_in(self.db):
+        if fed._stint is not None and ended_in(self.db):  # who asked was given it, though it may be lost
             fed._stint.answered = True
         self.unkept.go_on(fed, found)
         pending = [waiting.asked for waiting in fed.serving.inbox.waiting]
@@ -244,17 +246,19 @@ class RunKeeper:
                 "what it was asked to do after that, with the requests that came with it, was in that "
                 "checkpoint alone: ask for it again"
             )
-        self.db.append([("resumed", plain(self._resumed(fed, found.named)))])
+        self.db.append([("resumed", plain(self._resumed(fed, found)))])
         self._attach(fed)
 
-    def _resumed(self, fed: Federation, named: Named) -> dict[str, object]:
+    def _resumed(self, fed: Federation, found: Restored) -> dict[str, object]:
         """The entry of the log: see `unknot.store.entries.Resumed`."""
         return {
             "step": fed.steps,
             "until": self.post.until,
-            "rounds": named.rounds,
-            "served": named.served,
-            "said": self.said,
+            "rounds": found.named.rounds,
+            "served": found.named.served,
+            "checkpoint": found.number,
+            "over": fed.over,
+            "said": [text.replace(str(self.folder), "its folder") for text in self.said],  # it may be a name
             "environment": noted(fed)["environment"],
         }
 
@@ -281,7 +285,7 @@ class RunKeeper:
     def goes(self, fed: Federation) -> None:
         """Somebody goes on with the run."""
         if not self._going:
-            self.db.append([(GOING, plain({"step": fed.steps}))])
+            self.db.append([(GOING, plain({"step": fed.steps, "command": self.command}))])
             self._going = True
 
     def rests(self, over: bool = False) -> None:
@@ -360,8 +364,10 @@ class RunKeeper:
                 self.db.append([("ended", body)])
 
     def _is_kept(self, fed: Federation) -> bool:
+        """Whether the checkpoint that the log names last is this process's, of where the federation is."""
         last = self.db.last("checkpoint")
-        return last is not None and read_named(last.body).step == fed.steps
+        named = None if last is None else read_named(last.body)
+        return named is not None and named.step == fed.steps and named in [one for one, _ in self._open[-1:]]
 
     # Checkpoints ---------------------------------------------------------------------------------------
 

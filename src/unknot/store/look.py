@@ -6,6 +6,7 @@ Nothing here trusts what it reads.
 from __future__ import annotations
 
 import os
+import re
 import stat
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
@@ -18,7 +19,7 @@ from unknot.core.errors import ConfigError, StoreError, UnknotError
 from unknot.core.requests import numbered
 from unknot.store.checkpoint import STATE, Checkpoint, Named, Serves
 from unknot.store.database import Database
-from unknot.store.entries import named_in, orders_of, read_named, read_plain, served_in
+from unknot.store.entries import named_in, orders_of, read_named, read_plain, resumed_in, served_in
 from unknot.store.erasing import EACH, stays
 from unknot.store.files import inside
 from unknot.store.lock import Holder, holder
@@ -32,6 +33,7 @@ from unknot.store.noted import (
     again,
     begun_in,
     broken_off,
+    by_command,
     database,
     emptied,
     idle_in,
@@ -53,7 +55,8 @@ WHOLE = "whole"
 RARE = ("resumed", RESTING, "erased", EMPTIED, "ended", "refused")
 """Entries of the log of which there are few."""
 TRIES = 3
-SOME = 16
+_STATE = re.compile(r"[0-9a-f]{64}\.state")
+SOME = 256
 """So many files of checkpoints are looked at: a run has two or three."""
 MOST = 1 << 28
 """So many bytes of a checkpoint are read to look at it: nobody has checked the folder that it lies in."""
@@ -72,6 +75,8 @@ class Look:
     pausing: bool
     """Whether it was told to pause, and has not taken that up yet."""
     holder: Holder | None
+    command: bool
+    """Whether that is a command, which ends when the run does, as a notebook does not."""
     rounds: int
     time: float
     """Simulated seconds."""
@@ -165,7 +170,7 @@ def _look(
         table = table_in(noted.get("table") or {})
         served = served_in(db) if asked or table.get("request") else []
         since = max((entry.number for entry in rare if entry.kind in ("resumed", RESTING)), default=0)
-        clean, idle = emptied(db), idle_in(db, folder)
+        clean, idle, command = emptied(db), idle_in(db, folder), by_command(db, folder)
         word = standing(asked, heard_since(db, since)) if held else ""
         odd = misfit(db, folder, keys) if held is None else Misfit()
         lost = "" if held else nothing_kept(db, Path(folder), noted)
@@ -175,6 +180,7 @@ def _look(
     if clean:  # then so it is of those before it
         gone = [({**one, "truncated": True}, at) for one, at in gone]
     ended = next((entry for entry in reversed(rare) if entry.kind == "ended"), None)
+    over_at = 0 if last is None else last.number
     over = ended is not None and last is not None and ended.number > last.number
     told = table_in(read_plain(ended.body)) if over and ended is not None else {}
     if not told:
@@ -184,7 +190,8 @@ def _look(
     orders = orders_of(asked, served)
     why = dict(refusal_in(entry) for entry in rare if entry.kind == "refused")
     method = noted.get("method", "–")
-    done = "" if named is None else named.stopped
+    lost_end = any(e.number > over_at and not resumed_in(e).over for e in rare if e.kind == "resumed")
+    done = "" if named is None or lost_end else named.stopped
     keyring = keyring_of(folder, keys)
     return Look(
         folder=str(folder),
@@ -194,6 +201,7 @@ def _look(
         paused=word == PAUSED,
         pausing=word == PAUSING,
         holder=held,
+        command=held is not None and command,
         rounds=0 if named is None else named.rounds,
         time=0.0 if named is None else named.time,
         clients=noted.get("clients", 0),
@@ -254,8 +262,9 @@ def nothing_kept(db: Database, folder: Path, noted: Mapping[str, Any]) -> str:
 
 def _kept_in(db: Database, folder: Path) -> list[Named]:
     """The checkpoints whose files are there."""
-    states = [path.stem for path in _files(folder / STATE) if path.suffix == ".state"][:SOME]
-    return named_in(db, [one for one in states if not one.startswith(".")])
+    names = (path.name for path in _files(folder / STATE))
+    states = [name.removesuffix(".state") for name in names if _STATE.fullmatch(name)]
+    return named_in(db, states[:SOME])
 
 
 def _nothing_whole(db: Database, folder: Path) -> str:

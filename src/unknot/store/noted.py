@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,8 @@ from unknot.core.commands import command
 from unknot.core.errors import StoreError
 from unknot.core.registry import names_code
 from unknot.store.database import Database
-from unknot.store.entries import read_begun, read_named, read_plain
+from unknot.store.entries import read_begun, read_named, read_plain, resumed_in
+from unknot.store.lock import holder
 from unknot.store.rows import Entry, is_count
 from unknot.store.shown import one_line
 
@@ -107,8 +108,8 @@ def again_in(folder: str | Path, keys: str | Path | None = None, options: str = 
     return again(begun(folder), folder, keys, options)
 
 
-def over_in(db: Database) -> bool:
-    """Whether a run is over, and whoever may still hold it is idle."""
+def ended_in(db: Database) -> bool:
+    """Whether a run has come to an end, and who asked was given it."""
     last, ended = db.last("checkpoint"), db.last("ended")
     return (
         last is not None
@@ -118,28 +119,44 @@ def over_in(db: Database) -> bool:
     )
 
 
-def idle_in(db: Database, folder: str | Path) -> bool:
-    """Whether whoever holds a run does nothing with it: it is over or, in Python, not gone on with.
+def over_in(db: Database) -> bool:
+    """Whether a run is over, and whoever may still hold it is idle; not while its end is computed again."""
+    ended, resumed = db.last("ended"), db.last("resumed")
+    if ended is None or not ended_in(db):
+        return False
+    return resumed is None or resumed.number < ended.number or resumed_in(resumed).over
 
-    A command goes on with what it takes, or ends.
-    """
+
+def idle_in(db: Database, folder: str | Path) -> bool:
+    """Whether whoever holds a run does nothing with it: it is over, or was taken and is not gone on with."""
     if over_in(db):
         return True
-    noted = begun_in(db, folder)[0]
-    going = db.last(GOING)
-    rests = (db.last(kind) for kind in ("begun", "resumed", RESTING))
-    since = max(entry.number for entry in rests if entry is not None)
-    return not isinstance(noted.get("table"), Mapping) and going is not None and going.number < since
+    going, since = db.last(GOING), _since(db, folder)
+    if going is not None and going.number > since.number:
+        return False
+    held = holder(folder)
+    return held is None or held.since <= since.at  # else it is being taken up just now
 
 
-def of_command(again: str) -> bool:
-    """Whether a run is one of the command line, by how it is gone on with: no notebook holds it then."""
-    return again.startswith("unknot ")
+def by_command(db: Database, folder: str | Path) -> bool:
+    """Whether a command holds a run: when that is over, it is about to end, as a notebook is not."""
+    going, since = db.last(GOING), _since(db, folder, ("begun", "resumed"))
+    return (
+        going is not None
+        and going.number > since.number
+        and table_in(read_plain(going.body)).get("command") is True
+    )
 
 
-def held_idle(pid: int, folder: str | Path, again: str) -> str:
+def _since(db: Database, folder: str | Path, kinds: Sequence[str] = ("begun", "resumed", RESTING)) -> Entry:
+    """The last entry of one who took a run, or who rests."""
+    begun_in(db, folder)
+    return max((one for kind in kinds if (one := db.last(kind)) is not None), key=lambda one: one.number)
+
+
+def held_idle(pid: int, folder: str | Path, command: bool) -> str:
     """What is said of a run that is held and rests: a command is at its end, a notebook may stay."""
-    if of_command(again):
+    if command:
         return f"process {pid} has come to the end of {folder}, and writes its results: try again in a moment"
     return (
         f"process {pid} holds {folder} and is idle: if it is about to end, try again in a moment; else go on "

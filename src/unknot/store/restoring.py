@@ -48,6 +48,8 @@ class Restored:
 
     named: Named
     """The checkpoint that it stands at."""
+    number: int
+    """That of its entry in the log."""
     newest: Named
     """The last one that the log names."""
     until: int
@@ -62,14 +64,16 @@ def restore(place: RunFolder, fed: Federation) -> Restored:
     """Make a federation what the run was at its last checkpoint; raise where it was built otherwise."""
     erased = place.db.last("scrubbing")  # what was kept before is gone, and must not come back
     after = 0 if erased is None else erased.number
-    checkpoints = [read_named(entry.body) for entry in place.db.entries(after, kind="checkpoint")]
+    entries = list(place.db.entries(after, kind="checkpoint"))
+    checkpoints = [read_named(entry.body) for entry in entries]
     if not checkpoints:
         raise nothing_kept(place.path)
     said = [*lost_end(place.db, place.path, checkpoints), *lost_requests(place.db)]
     said += differences(fed, place.db, place.path)
     built = describe(fed.method, fed.state, fed.metrics, fed.called)
     named, found, tensors, troubles = _last_whole(place, checkpoints, said)
-    bodies = [entry.body for entry in events_in(place.db)]
+    number = next(e.number for e, one in zip(entries[::-1], checkpoints[::-1], strict=True) if one is named)
+    bodies = [entry.body for entry in events_in(place.db, number)]
     setups: list[Mapping[str, Any]] = []
 
     def check_first(setup: Mapping[str, Any]) -> None:
@@ -95,7 +99,7 @@ def restore(place: RunFolder, fed: Federation) -> Restored:
             "computed again, as it was"
         )
     until = until_in(place.db, after)
-    return Restored(named, checkpoints[-1], until, found, ids, [*troubles, *said])
+    return Restored(named, number, checkpoints[-1], until, found, ids, [*troubles, *said])
 
 
 def _last_whole(
