@@ -2,7 +2,7 @@
 
 All about a run is drawn from its seed: what it is of, what is asked of it, and the lives of its processes, in
 which writes fail, parts raise, Ctrl-C is pressed, somebody asks for something or says a word, and after which
-the newest checkpoint may be damaged. A last life is calm. What the run must have come to by then, its twins
+the newest checkpoint may be damaged, and one that was may be put back. A last life is calm. What the run must have come to by then, its twins
 know: see `faultless_twins`.
 """
 
@@ -436,12 +436,23 @@ def _damage(world: World, draw: random.Random) -> None:
         return
     (before, _), (step, newest) = steps
     content = bytearray(newest.read_bytes())
+    (world.base / f"away.{newest.name}").write_bytes(content)
     content[draw.randrange(len(content))] ^= 1
     if draw.random() < 0.3:
         newest.unlink()
     else:
         newest.write_bytes(content)
     world.notes.note("damaged", f"the checkpoint of step {step}; the one before it is of step {before}")
+
+
+def _put_back(world: World) -> None:
+    """What was damaged or lost is there again, as from a backup; not what is from before an erasure."""
+    for step, path in _kept_states(world):
+        if (away := world.base / f"away.{path.name}").exists():
+            path.write_bytes(away.read_bytes())
+            path.chmod(0o600)
+            away.unlink()
+            world.notes.note("put back", f"the checkpoint of step {step}")
 
 
 def _kept_states(world: World) -> list[tuple[int, Path]]:
@@ -460,6 +471,8 @@ def live_all(world: World) -> None:
         ended = forked(Life(world, plan.seed).live)
         world.notes.note("life", number, "ended with", ended)
         assert ended in (0, -signal.SIGKILL), "a life met an error that nobody put in its way"
+        if random.Random(plan.seed + 1).random() < 0.4:
+            _put_back(world)
         if plan.damaged:
             _damage(world, random.Random(plan.seed))
         if plan.asked is not None and all((world.folder / name).exists() for name in (DATABASE, KEYS)):
