@@ -2,8 +2,8 @@
 
 All about a run is drawn from its seed: what it is of, what is asked of it, and the lives of its processes, in
 which writes fail, parts raise, Ctrl-C is pressed, somebody asks for something or says a word, and after which
-the newest checkpoint may be damaged, and one that was may be put back. A last life is calm. What the run must have come to by then, its twins
-know: see `faultless_twins`.
+the newest checkpoint may be damaged, and one that was may be put back. A last life is calm. What the run must
+have come to by then, its twins know: see `faultless_twins`.
 """
 
 from __future__ import annotations

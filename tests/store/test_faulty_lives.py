@@ -13,10 +13,12 @@ DAMAGED = (68, 69, 74, 174)
 """Seeds of runs whose newest checkpoint was damaged, and that were broken off again on the way back to it."""
 CALLED = (18,)
 """Seeds of runs that were asked for more rounds several times, each time until it was done."""
+PUT_BACK = (1005, 1032, 1060)
+"""Seeds of runs whose newest checkpoint was away while they were gone on with, and was there again later."""
 MANY, BLOCK = 300, 25
 
 
-@pytest.mark.parametrize("seed", [*DAMAGED, *CALLED])
+@pytest.mark.parametrize("seed", [*DAMAGED, *CALLED, *PUT_BACK])
 def test_a_run_of_faulty_lives_ends_as_its_twins_that_met_no_fault(seed):
     assert not (differs := play(seed).differs), differs
 
