@@ -1,9 +1,15 @@
 """What a kept run leaves beside itself: as the run's log says, and in the words of ``unknot show``."""
 
 import json
+import os
 
 import pytest
 from kept_commands import FILE, call, shown
+from typer.testing import CliRunner
+
+from unknot.cli import app
+from unknot.cli.ending import Asked
+from unknot.store import files
 
 pytest.importorskip("cryptography")
 
@@ -108,3 +114,39 @@ def _ids(place, *ids):
     path = place / "ids"
     path.write_text(json.dumps(ids))
     return path
+
+
+@pytest.mark.slow
+def test_killed_at_every_point_of_writing_its_results_a_run_writes_them_when_it_is_gone_on_with(
+    file, tmp_path, monkeypatch
+):
+    """From its end on; before that tests/store kills it everywhere."""
+    call("run", file, "--out", tmp_path / "whole", "--quiet")
+    expected = json.loads((tmp_path / "whole" / "record.json").read_text())
+    write, points, moment = Asked.write, [], 0
+
+    def doomed(*args):
+        files.hook = lambda name: points.append(name) or (len(points) == moment and os.kill(os.getpid(), 9))
+        try:
+            return write(*args)
+        finally:
+            files.hook = None
+
+    monkeypatch.setattr(Asked, "write", doomed)
+    died = True
+    while died:
+        moment, out = moment + 1, tmp_path / str(moment)
+        if not (child := os.fork()):
+            os._exit(CliRunner().invoke(app, ["run", str(file), "--out", str(out), "--quiet"]).exit_code)
+        died = os.waitpid(child, 0)[1] != 0
+        with monkeypatch.context() as calm:
+            calm.setattr(Asked, "write", write)
+            assert shown(out)["changed"] == []
+            call("resume", out, "--quiet")
+        found = json.loads((out / "record.json").read_text())
+        assert all(found[name] == expected[name] for name in ("model", "rounds", "requests", "costs"))
+        assert sorted(
+            path.name for path in out.iterdir() if path.suffix in (".toml", ".html", ".safetensors")
+        ) == ["config.toml", "model.safetensors", "report.html"]
+        assert shown(out)["changed"] == []
+    assert moment > 6
