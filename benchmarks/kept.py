@@ -40,6 +40,8 @@ WARM = 5  # rounds
 PAIRS = 5
 """Of runs with a method that keeps a history: they are short."""
 CLIENTS, CLUSTERS = 10_000, 100
+RESUMED_AFTER = (5, 50)
+"""Rounds of each cluster: all that were are read again."""
 CALLED = {"rfs": "RFS", "federaser": "FedEraser", "fats": "FATS", "exact-fun": "Exact-Fun"}
 """Methods that keep a history, as the page calls them."""
 
@@ -154,12 +156,12 @@ def many() -> Federation:
     )
 
 
-def resuming() -> dict[str, Any]:
+def resuming(rounds: int) -> dict[str, Any]:
     """How long it takes from a folder to a federation that can go on; building it and its data left out."""
     with tempfile.TemporaryDirectory() as place:
         fed = many()
         keeper = RunKeeper.create(fed, Path(place) / "run")
-        fed.run(5)
+        fed.run(rounds)
         started = time.perf_counter()
         keeper.checkpoint(fed)
         checkpoint = time.perf_counter() - started
@@ -168,7 +170,8 @@ def resuming() -> dict[str, Any]:
         again = many()
         started = time.perf_counter()
         RunKeeper.go_on(again, Path(place) / "run").close()
-        return {"seconds": time.perf_counter() - started, "checkpoint": checkpoint, "bytes": size}
+        seconds = time.perf_counter() - started
+        return {"rounds": rounds, "seconds": seconds, "checkpoint": checkpoint, "bytes": size}
 
 
 def history(make: Callable[[], Method]) -> dict[str, Any]:
@@ -278,7 +281,7 @@ def main(arguments: list[str] | None = None) -> int:
     torch.set_num_threads(torch.get_num_threads())
     np.seterr(all="ignore")
     found: dict[str, Any] = {name: overhead(name, given.repeats) for name in WORKLOADS}
-    found["resume"] = resuming()
+    found["resume"] = [resuming(rounds) for rounds in RESUMED_AFTER]
     methods: dict[str, Callable[[], Method]] = {
         "rfs": RFS,
         "federaser": lambda: FedEraser(interval=1),

@@ -41,6 +41,12 @@ def test_a_record_with_other_figures_would_not_fit_the_page(found, page):
     assert "\n".join(history_rows(other)) not in page
 
 
+def test_to_keep_a_run_costs_no_more_than_was_set_as_the_goal(found):
+    assert found["W1"]["ratio"] < 1.03
+    assert found["W2"]["ratio"] < 1.10
+    assert max(one["seconds"] for one in found["resume"]) < 10
+
+
 def test_so_do_its_sentences(found, page):
     text = " ".join(page.split())
     for name, told in (("W1", "four"), ("W2", "eight")):
@@ -52,6 +58,9 @@ def test_so_do_its_sentences(found, page):
     parts = [one["checkpoints_ms"][0] / 5000 for name in ("W1", "W2") for one in found[name]["repeats"]]
     assert max(parts) < 0.01
     assert "Checkpoints are less than 1 % of the time in both" in text
-    assert f"10,000 clients in 100 clusters takes {found['resume']['seconds']:.1f} s" in text
+    early, late = found["resume"]
+    assert (early["rounds"], late["rounds"]) == (5, 50)
+    told = f"{early['seconds']:.1f} s after five rounds of each, {late['seconds']:.1f} s after fifty"
+    assert f"10,000 clients in 100 clusters takes {told}" in text
     assert max(one["plain_s"] for one in found["histories"].values()) <= 0.25
     assert "a quarter of a second or less without a folder" in text

@@ -1,5 +1,6 @@
 """What a kept run leaves beside itself: as the run's log says, and in the words of ``unknot show``."""
 
+import hashlib
 import json
 import os
 
@@ -9,7 +10,10 @@ from typer.testing import CliRunner
 
 from unknot.cli import app
 from unknot.cli.ending import Asked
-from unknot.store import files
+from unknot.store import files, results
+from unknot.store.database import Database
+from unknot.store.entries import read_plain
+from unknot.store.keyring import Keyring
 
 pytest.importorskip("cryptography")
 
@@ -65,22 +69,50 @@ def test_a_result_that_is_not_there_was_taken_away_and_is_not_called_changed(out
 def test_who_dies_between_the_results_and_the_note_of_them_leaves_nothing_to_be_called_changed(
     out, monkeypatch
 ):
-    from unknot.store import results
-
     noted = results.note_results
 
-    def killed(db, folder, names=()):
+    def killed(db, keyring, folder, names=()):
         if names:
             raise KeyboardInterrupt
-        noted(db, folder)
+        noted(db, keyring, folder)
 
     with monkeypatch.context() as patch:
         patch.setattr(results, "note_results", killed)
         call("resume", out, "--rounds", 1, "--quiet", code=130)
     assert len(json.loads((out / "record.json").read_text())["rounds"]) == 4
     assert shown(out)["changed"] == []
-    call("resume", out, "--rounds", 1, "--quiet")
+    assert "its results stay as they are" in call("resume", out).stderr
+    flipped(out / "record.json")
+    assert shown(out)["changed"] == ["record.json"]
+
+
+def test_what_the_log_has_of_results_tells_nothing_of_them_once_a_client_was_erased(out):
+    """A digest would: whoever guesses a name that was in there sees that it is the one."""
+    before = {name: (out / name).read_bytes() for name in LEFT}
+    with Database.open(out / "run.db", readonly=True) as db:
+        codes = read_plain(db.last("results").body)
+    for name, content in before.items():
+        assert codes[name] != hashlib.sha256(content).digest()
+        assert results._code(Keyring(out / "keys"), out / name) == codes[name]
+    call("forget", out, "--client", 1)
+    call("resume", out, "--quiet")
+    for name, content in before.items():
+        (out / name).write_bytes(content)
+        assert results._code(Keyring(out / "keys"), out / name) != codes[name]
+
+
+def test_a_result_may_be_of_any_size(file, tmp_path, monkeypatch):
+    monkeypatch.setattr(results, "PIECE", 7)
+    call("run", file, "--out", tmp_path / "run", "--quiet")
+    assert shown(tmp_path / "run")["changed"] == []
+
+
+def test_without_the_keys_nothing_is_said_of_results(file, tmp_path):
+    out = tmp_path / "run"
+    call("run", file, "--out", out, "--keys", tmp_path / "apart", "--quiet")
+    flipped(out / "record.json")
     assert shown(out)["changed"] == []
+    assert shown(out, "--keys", tmp_path / "apart")["changed"] == ["record.json"]
 
 
 def test_after_an_erasure_results_are_those_that_were_written_since(out):

@@ -80,6 +80,51 @@ def test_the_newest_checkpoint_may_be_put_back_after_the_run_was_taken_up_withou
         assert len(served_in(db)) == len(twin["requests"])
 
 
+def test_a_run_whose_end_was_away_is_finished_once_that_is_put_back(tmp_path):
+    folder = tmp_path / "run"
+    fed = build()
+    keeper = RunKeeper.create(fed, folder)
+    fed.run(3)
+    keeper.close()
+    path = newest(folder)
+    shutil.copy(path, tmp_path / "aside")
+    path.unlink()
+    taken_up(folder)
+    assert look(folder).state == "stopped"
+    shutil.copy(tmp_path / "aside", path)
+    os.chmod(path, 0o600)
+    taken_up(folder)
+    assert look(folder).state == "finished"
+
+
+def test_what_was_given_once_is_not_owed_when_its_end_is_computed_again_and_not_given(tmp_path):
+    folder = tmp_path / "run"
+    fed = build()
+    keeper = RunKeeper.create(fed, folder)
+    fed.run(3)
+    fed.resume(4)
+    keeper.close()
+    newest(folder).unlink()
+    fed = build()
+    keeper = RunKeeper.go_on(fed, folder)
+    keeper.ended = gone
+    with pytest.raises(Gone):
+        fed.resume()
+    keeper.close()
+    fed = build()
+    keeper = RunKeeper.go_on(fed, folder)
+    assert len(fed.resume(4).rounds) == 11
+    keeper.close()
+
+
+class Gone(BaseException):
+    """The process is gone."""
+
+
+def gone(*args):
+    raise Gone
+
+
 def test_so_it_may_where_the_run_was_kept_once_more_on_the_way(folder, twin, tmp_path):
     path = newest(folder)
     shutil.copy(path, tmp_path / "aside")

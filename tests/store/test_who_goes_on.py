@@ -23,6 +23,20 @@ def test_a_run_that_was_made_and_never_run_is_held_and_does_not_run(tmp_path):
     assert [*seen, look(tmp_path / "run").state] == ["stopped", "stopped", "running", "stopped"]
 
 
+def test_a_command_goes_on_with_a_run_from_the_moment_that_it_takes_it(tmp_path):
+    fed = build()
+    keeper = RunKeeper.create(fed, tmp_path / "run", command=True)
+    assert [entry.kind for entry in keeper.db.entries()][:2] == ["begun", "going"]
+    assert (look(tmp_path / "run").state, look(tmp_path / "run").command) == ("running", True)
+    fed.run(2)
+    keeper.close()
+    fed = build()
+    keeper = RunKeeper.go_on(fed, tmp_path / "run", command=True)
+    assert [entry.kind for entry in keeper.db.entries()][-2:] == ["resumed", "going"]
+    keeper.close()
+    assert not look(tmp_path / "run").command
+
+
 @pytest.mark.parametrize("by_hand", [False, True])
 def test_an_observer_makes_no_steps_while_another_is_made(by_hand):
     told, box = [], []

@@ -178,14 +178,15 @@ class Asked:
         from unknot.store import results
         from unknot.store.database import Database
         from unknot.store.noted import DATABASE
+        from unknot.store.own_keys import keyring_of
 
         if not self.keep or self.out is None:
             yield lambda names: None
             return
-        place = self.out
+        place, keyring = self.out, keyring_of(self.out, self.keys)
         with Database.open(place / DATABASE) as db:
-            results.note_results(db, place)
-            yield lambda names: results.note_results(db, place, names)
+            results.note_results(db, keyring, place)
+            yield lambda names: results.note_results(db, keyring, place, names)
 
 
 def leave(

@@ -93,8 +93,6 @@ def held(fed: Federation, folder: Path, keys: Path | None = None, options: str =
     keeper = fed.keeper
     assert keeper is not None
     try:
-        keeper.command = True
-        keeper.goes(fed)
         with _signals(keeper):
             yield
     except RunStopped:

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from unknot.report.progress import Live
     from unknot.store.lock import Holder
 
+LONGEST = 1 << 30
+"""Bytes of a result that is read: what is longer is written anew."""
 NOTHING = "nothing was asked of it since"
 
 
@@ -132,6 +134,7 @@ def _resume(
                 every=asked.checkpoint,
                 overrides=overrides,
                 own_code=own_code,
+                command=True,
             )
         keeper = fed.keeper
         assert keeper is not None
@@ -139,7 +142,7 @@ def _resume(
             for text in keeper.said:
                 warn(text)
             steps, before = fed.steps, 0 if fed.history is None else len(fed.history.rounds)
-            changed, has_record = _changed(folder), _of_its_end(folder, found.model, found.rounds)
+            changed, has_record = _changed(folder, asked.keys), _of_its_end(folder, found.model, found.rounds)
             if not has_record:
                 kept.not_given(fed)
             if rounds is not None and kept.owes(fed, rounds):
@@ -153,6 +156,7 @@ def _resume(
                 since = "what was asked of it was refused" if keeper.turned_away else NOTHING
                 more = again_in(folder, asked.keys, "--rounds N") if history.stopped != NOBODY_LEFT else ""
                 asked = _left_alone(asked, more, history.stopped, since)
+                _note_results(folder, asked.keys)
             keeper.check()
             left = kept.to_leave(folder, overrides, own_code, asked.keys)
             leave(history, left, asked, trackers, keeper, again_in(folder, asked.keys, same))
@@ -200,17 +204,33 @@ def _whole(folder: Path) -> bool:
         return False
 
 
-def _changed(folder: Path) -> bool:
+def _changed(folder: Path, keys: Path | None) -> bool:
     """Whether one of the results is not as the run left it; that is said."""
     from unknot.store.database import Database
     from unknot.store.noted import DATABASE
+    from unknot.store.own_keys import keyring_of
     from unknot.store.results import changed_in
 
+    keyring = keyring_of(folder, keys)
     with Database.open(folder / DATABASE, readonly=True) as db:
-        found = changed_in(db, folder)
+        found = changed_in(db, keyring, folder)
     for name in found:
         warn(f"{folder / name} is not as the run left it, and is written again")
     return bool(found)
+
+
+def _note_results(folder: Path, keys: Path | None) -> None:
+    """Note results that are left as they are, where who wrote them was gone before it had."""
+    from unknot.experiments.results import FILES
+    from unknot.store.database import Database
+    from unknot.store.noted import DATABASE
+    from unknot.store.own_keys import keyring_of
+    from unknot.store.results import are_noted, note_results
+
+    keyring = keyring_of(folder, keys)
+    with Database.open(folder / DATABASE) as db:
+        if not are_noted(db):
+            note_results(db, keyring, folder, FILES)
 
 
 def _of_its_end(folder: Path, model: str | None, rounds: int) -> bool:
@@ -228,7 +248,6 @@ def _of_its_end(folder: Path, model: str | None, rounds: int) -> bool:
 def _text(path: Path) -> str:
     """What a result says; somebody else may have put anything there."""
     from unknot.store.files import read_whole
-    from unknot.store.results import LONGEST
 
     return read_whole(path, LONGEST).decode()
 

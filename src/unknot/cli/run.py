@@ -158,6 +158,7 @@ def _run_kept(
             every=asked.checkpoint,
             instead=asked.force,
             own=asked.pictures,
+            command=True,
         )
     keeper = fed.keeper
     assert keeper is not None

@@ -50,11 +50,13 @@ def begin(
     every: float | None = None,
     instead: bool = False,
     own: Collection[str] = (),
+    command: bool = False,
 ) -> Federation:
     """The federation of an experiment, kept in a new folder from before its first step: see `go_on`.
 
     `instead` of a run that the folder holds, which is removed once this one is known to be possible. `own`
-    are names of files that may lie in the folder already, for they are written by whoever begins this.
+    are names of files that may lie in the folder already, for they are written by whoever begins this. A
+    `command` goes on with it at once, and ends with it.
     """
     from unknot.store.erasing import EACH
     from unknot.store.keeper import EVERY, RunKeeper
@@ -76,6 +78,7 @@ def begin(
         places=held.places,
         instead=instead,
         own=own,
+        command=command,
     )
     return fed
 
@@ -88,12 +91,13 @@ def resume(
     every: float | None = None,
     overrides: Iterable[str] = (),
     own_code: bool = False,
+    command: bool = False,
 ) -> Federation:
     """The federation of the run in a folder, as it was at its last checkpoint.
 
     A folder is data, whoever made it: what it names of Python's (``"package.module:Thing"``) is imported only
     where `own_code` says that it may be, and what it names of files (`reads`) is opened once the folder is
-    known to be whole. `overrides` are for what trains it: ``engine.device="cuda"``.
+    known to be whole. `overrides` are for what trains it: ``engine.device="cuda"``. `command`: see `begin`.
     """
     from unknot.store.keeper import EVERY, RunKeeper
     from unknot.store.own_keys import check_whole
@@ -116,7 +120,7 @@ def resume(
     if names is not None:
         fed.data.called(names)  # the weights to start from may know more, of whom the run knows nothing now
     fed.experiment = experiment.table
-    RunKeeper.go_on(fed, folder, keys=keys, every=EVERY if every is None else every)
+    RunKeeper.go_on(fed, folder, keys=keys, every=EVERY if every is None else every, command=command)
     return fed
 
 

@@ -356,7 +356,7 @@ class Federation(View):
                 stint.stopped = self._turn(history, stint)
             if stint.stopped:
                 self._conclude(history, stint)
-                stint.answered = self._since is None  # who makes the steps sees that it was the last
+                stint.answered |= self._since is None  # who makes the steps sees that it was the last
             self.steps += 1
         except Exception:  # of an engine that trains, or a method that forgets: what was before may be there
             self._break(not self.state.whole)

@@ -122,8 +122,6 @@ class Keeper(Protocol):
     """What is other than when the run was begun, in words."""
     interrupted: bool
     """Whether this process is to end: the run is kept before its next step, and broken off there."""
-    command: bool
-    """Whether this process is a command: it goes on with what it takes, or ends."""
 
     @property
     def turned_away(self) -> Sequence[int]:

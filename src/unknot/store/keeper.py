@@ -63,7 +63,9 @@ SLACK = 0.5
 class RunKeeper:
     """What keeps a federation in a folder: see `create` and `go_on`."""
 
-    def __init__(self, folder: Path, keys: Path | None, every: float, new: bool) -> None:
+    def __init__(
+        self, folder: Path, keys: Path | None, every: float, new: bool, command: bool = False
+    ) -> None:
         self.place = place = RunFolder(folder, keys, new)
         self.folder, self.said = place.path, place.said
         self.db, self.keyring, self.vault = place.db, place.keyring, place.vault
@@ -73,7 +75,7 @@ class RunKeeper:
         self.post = Post(self.folder, self.db, self.keyring, self._end_if_asked)
         self.unkept = Unkept()
         self._stint: object = None
-        self.command = False
+        self.command = command
         """Whether this process is a command: it goes on with what it takes, or ends."""
         self._going = False  # whether the log says that this process goes on with it
         self._unfinished = False
@@ -96,6 +98,7 @@ class RunKeeper:
         places: Mapping[int, bytes] | None = None,
         instead: bool = False,
         own: Collection[str] = (),
+        command: bool = False,
     ) -> RunKeeper:
         """Keep a federation that has not been run yet in a folder of its own.
 
@@ -104,7 +107,7 @@ class RunKeeper:
         which this was broken off before anything was kept is gone on with: what was asked there stays. `also`
         is noted with the beginning, and `places`, by client, are sealed. `instead` of a run, or of results,
         that the folder holds, it is begun there all the same. See `check_free` for which folders it takes,
-        and for `own`.
+        and for `own`. `command`: see there.
         """
         place = Path(folder)
         check_ours(place)
@@ -116,7 +119,7 @@ class RunKeeper:
         make_private(place)
         if keys is not None:
             make_folders(Path(keys).parent)
-        keeper = RunKeeper(place, None if keys is None else Path(keys), every, new=True)
+        keeper = RunKeeper(place, None if keys is None else Path(keys), every, new=True, command=command)
         try:
             keeper._begin(fed, table, keys, also or {}, places or {})
         except BaseException:
@@ -143,7 +146,9 @@ class RunKeeper:
             "clients": len(fed.data),
             "named": bool(fed.data.names),
         }
-        self.db.append([("begun", plain(begun))])  # before there are keys: so that they are known for ours
+        self.db.append(
+            [("begun", plain(begun)), *self._goes_at_once(fed)]
+        )  # before there are keys: so that they are known for ours
         whose = {client for kind in KINDS for client, _ in self.db.sealed(kind).values()}
         self.db.drop_clients({*self.db.client_names(), *whose})  # of a beginning that was broken off
         self.keyring.make(fed.data.clients)  # all: who leaves a request must not have to make one
@@ -160,13 +165,18 @@ class RunKeeper:
 
     @staticmethod
     def go_on(
-        fed: Federation, folder: str | Path, *, keys: str | Path | None = None, every: float = EVERY
+        fed: Federation,
+        folder: str | Path,
+        *,
+        keys: str | Path | None = None,
+        every: float = EVERY,
+        command: bool = False,
     ) -> RunKeeper:
         """Make a federation that was built anew what the run in this folder was at its last checkpoint."""
         place = Path(folder)
         if not (place / DATABASE).exists():
             raise StoreError(f"{place} holds no run: name the folder of one (unknot runs shows them)")
-        keeper = RunKeeper(place, None if keys is None else Path(keys), every, new=False)
+        keeper = RunKeeper(place, None if keys is None else Path(keys), every, new=False, command=command)
         try:
             keeper.db.verify()
             keeper._destroy_again()
@@ -246,7 +256,7 @@ class RunKeeper:
                 "what it was asked to do after that, with the requests that came with it, was in that "
                 "checkpoint alone: ask for it again"
             )
-        self.db.append([("resumed", plain(self._resumed(fed, found)))])
+        self.db.append([("resumed", plain(self._resumed(fed, found))), *self._goes_at_once(fed)])
         self._attach(fed)
 
     def _resumed(self, fed: Federation, found: Restored) -> dict[str, object]:
@@ -285,8 +295,16 @@ class RunKeeper:
     def goes(self, fed: Federation) -> None:
         """Somebody goes on with the run."""
         if not self._going:
-            self.db.append([(GOING, plain({"step": fed.steps, "command": self.command}))])
+            self.db.append([self._goes(fed)])
             self._going = True
+
+    def _goes(self, fed: Federation) -> tuple[str, bytes]:
+        return GOING, plain({"step": fed.steps, "command": self.command})
+
+    def _goes_at_once(self, fed: Federation) -> list[tuple[str, bytes]]:
+        """A command goes on with what it takes."""
+        self._going |= self.command
+        return [self._goes(fed)] if self.command else []
 
     def rests(self, over: bool = False) -> None:
         """Nobody goes on with the run for now, though this process has it still."""

@@ -7,6 +7,7 @@ under it is noise wherever it lies; and the keys are one file that is easy to ke
 from __future__ import annotations
 
 import hashlib
+import hmac
 import logging
 import os
 import struct
@@ -83,6 +84,16 @@ class Keyring:
     def gone(self) -> frozenset[int]:
         """Whose keys were destroyed, and none made since."""
         return frozenset(self._destroyed)
+
+    def code(self) -> hmac.HMAC | None:
+        """Makes codes for which all keys are needed: once one is destroyed or another, nobody can make them.
+
+        So what they are of cannot be guessed by whom has the codes. None where there are no keys.
+        """
+        if not self._keys:
+            return None
+        every = b"".join(self._keys[client] for client in sorted(self._keys))
+        return hmac.new(hashlib.sha256(every).digest(), digestmod="sha256")
 
     def make(self, clients: Iterable[int]) -> None:
         """A key for each of `clients` that has none, also where one was destroyed; all in one writing."""

@@ -145,7 +145,7 @@ def look(
             found = _look(folder, keys, shown_names if for_people else client_names)
             if not found.model_unknown or found.holder is None:
                 break
-        return _through(found) if through else found
+        return _through(found, keys) if through else found
     except UnknotError:
         raise
     except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
@@ -190,7 +190,8 @@ def _look(
     orders = orders_of(asked, served)
     why = dict(refusal_in(entry) for entry in rare if entry.kind == "refused")
     method = noted.get("method", "–")
-    lost_end = any(e.number > over_at and not resumed_in(e).over for e in rare if e.kind == "resumed")
+    taken = next((entry for entry in reversed(rare) if entry.kind == "resumed"), None)
+    lost_end = taken is not None and taken.number > over_at and not resumed_in(taken).over
     done = "" if named is None or lost_end else named.stopped
     keyring = keyring_of(folder, keys)
     return Look(
@@ -228,7 +229,7 @@ def _look(
     )
 
 
-def _through(found: Look) -> Look:
+def _through(found: Look, keys: str | Path | None) -> Look:
     """With whether the log of a run fits together, or what is wrong: then it is not gone on with.
 
     Nor where none of its checkpoints can be read.
@@ -236,7 +237,8 @@ def _through(found: Look) -> Look:
     try:
         with Database.open(database(found.folder), readonly=True) as db:
             db.verify()
-            found = replace(found, changed=changed_in(db, Path(found.folder)))
+            keyring = keyring_of(found.folder, keys)
+            found = replace(found, changed=changed_in(db, keyring, Path(found.folder)))
             lost = found.unreadable
             if found.holder is None and not lost:
                 lost = _nothing_whole(db, Path(found.folder))

@@ -11,13 +11,15 @@ from pathlib import Path
 from unknot.core.errors import StoreError
 from unknot.store.database import Database
 from unknot.store.entries import plain, read_plain
-from unknot.store.files import read_whole, told, whole_name
+from unknot.store.files import opened, read_at, told, whole_name
+from unknot.store.keyring import Keyring
 
 _LEFT = ("config.toml", "record.json", "report.html", "model.safetensors")
 RESULTS = (*_LEFT, *(f".part.{name}" for name in _LEFT))
 """What an earlier end of the run left, whole or, of an earlier version, half: it knows the erased client."""
-LONGEST = 1 << 30
-"""So many bytes of a result are read."""
+MOST = 1 << 36
+"""So many bytes of a result are looked at: nobody has checked the folder that it lies in."""
+PIECE = 1 << 22
 
 
 def note_left(db: Database, name: str) -> None:
@@ -44,35 +46,54 @@ def results_in(db: Database, folder: Path) -> list[str]:
     return [*results, *(name for name in left_in(db, folder) if name not in results)]
 
 
-def note_results(db: Database, folder: Path, names: Iterable[str] = ()) -> None:
-    """Put down what the run leaves, by size and digest, so that what is changed later is found.
+def note_results(db: Database, keyring: Keyring, folder: Path, names: Iterable[str] = ()) -> None:
+    """Put down what the run leaves, so that what is changed later is found.
 
+    By codes that go with the first client that is erased: a digest would tell a name to whom guesses it.
     Without names, that some are about to be written: until they are noted, nothing is known of them.
     """
-    contents = {name: read_whole(folder / name, LONGEST) for name in names if name in _LEFT}
-    noted = {name: [len(one), hashlib.sha256(one).digest()] for name, one in contents.items()}
-    db.append([("results", plain(noted))])
+    codes = {"": code} if names and (code := _code(keyring, None)) is not None else {}
+    noted = {name: _code(keyring, folder / name) for name in names if codes and name in _LEFT}
+    db.append([("results", plain(codes | noted))])
 
 
-def changed_in(db: Database, folder: Path) -> list[str]:
-    """The results that are there, and are not as the run left them: changed, or damaged."""
+def are_noted(db: Database) -> bool:
+    """Whether it is known what the run left last."""
+    entry = db.last("results")
+    return entry is not None and bool(read_plain(entry.body))
+
+
+def changed_in(db: Database, keyring: Keyring, folder: Path) -> list[str]:
+    """The results that are there, and are not as the run left them: changed, or damaged.
+
+    None where that is not known: without the keys, or once one of them has gone.
+    """
     entry = db.last("results")
     noted = None if entry is None else read_plain(entry.body)
-    if not isinstance(noted, Mapping):
+    if not isinstance(noted, Mapping) or noted.get("") != _code(keyring, None):
         return []
-    return [name for name in _LEFT if name in noted and _changed(folder / name, noted[name])]
+    return [name for name in _LEFT if name in noted and _changed(keyring, folder / name, noted[name])]
 
 
-def _changed(path: Path, noted: object) -> bool:
-    """What is too long to be looked at is taken for what it was."""
+def _changed(keyring: Keyring, path: Path, noted: object) -> bool:
     with suppress(OSError):
-        size = path.lstat().st_size
-        if not isinstance(noted, list) or len(noted) != 2 or size != noted[0]:
-            return True
+        if path.lstat().st_size > MOST:
+            return False
         with suppress(StoreError):
-            return size <= LONGEST and hashlib.sha256(read_whole(path, LONGEST)).digest() != noted[1]
+            return _code(keyring, path) != noted
         return True  # no plain file
     return False
+
+
+def _code(keyring: Keyring, path: Path | None) -> bytes | None:
+    """The code of a file; without one, of nothing: it tells whether the keys are those that they were."""
+    if (code := keyring.code()) is None:
+        return None
+    if path is not None:
+        with opened(path) as (descriptor, size):
+            for start in range(0, size, PIECE):
+                code.update(read_at(descriptor, start, min(PIECE, size - start), path))
+    return code.digest()
 
 
 def _digest(name: str) -> bytes:
