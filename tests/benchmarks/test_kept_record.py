@@ -49,12 +49,12 @@ def test_to_keep_a_run_costs_no_more_than_was_set_as_the_goal(found):
 
 def test_so_do_its_sentences(found, page):
     text = " ".join(page.split())
-    for name, told in (("W1", "four"), ("W2", "eight")):
+    for name, told in (("W1", "six"), ("W2", "two")):
         middle = found[name]["ratio"]
         quartiles = [turn for one in found[name]["repeats"] for turn in one["turns"]["wall"]]
         most = 100 * max(abs(turn / middle - 1) for turn in quartiles)
-        assert round(most) == {"four": 4, "eight": 8}[told]
-    assert "half of the single turns lie within some four in a hundred of that for W1, eight for W2" in text
+        assert round(most) == {"six": 6, "two": 2}[told]
+    assert "half of the single turns lie within some six in a hundred of that for W1, two for W2" in text
     parts = [one["checkpoints_ms"][0] / 5000 for name in ("W1", "W2") for one in found[name]["repeats"]]
     assert max(parts) < 0.01
     assert "Checkpoints are less than 1 % of the time in both" in text
