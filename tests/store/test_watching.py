@@ -70,6 +70,7 @@ def test_rounds_alone_are_no_reason_to_go_through_the_log_again(kept, monkeypatc
     fed, folder = kept
     one = Watching(folder)
     fed.begin(3)
+    fed.step()  # that somebody goes on with it is one
     one.look()
     monkeypatch.setattr(watching, "look", lambda *_: pytest.fail("the whole log is read again"))
     for _ in range(2):

@@ -33,6 +33,11 @@ def test_a_command_goes_on_with_a_run_from_the_moment_that_it_takes_it(tmp_path)
     fed = build()
     keeper = RunKeeper.go_on(fed, tmp_path / "run", command=True)
     assert [entry.kind for entry in keeper.db.entries()][-2:] == ["resumed", "going"]
+    assert look(tmp_path / "run").state == "running"  # it is over, and may be asked for more
+    fed.resume()
+    assert (look(tmp_path / "run").state, look(tmp_path / "run").idle) == ("finished", True)
+    fed.resume(1)
+    assert (look(tmp_path / "run").state, look(tmp_path / "run").idle) == ("finished", True)
     keeper.close()
     assert not look(tmp_path / "run").command
 

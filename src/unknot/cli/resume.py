@@ -229,7 +229,7 @@ def _note_results(folder: Path, keys: Path | None) -> None:
 
     keyring = keyring_of(folder, keys)
     with Database.open(folder / DATABASE) as db:
-        if not are_noted(db):
+        if keyring.code() is not None and not are_noted(db):
             note_results(db, keyring, folder, FILES)
 
 

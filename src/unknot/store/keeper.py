@@ -380,6 +380,9 @@ class RunKeeper:
             if last is None or kept is None or last.number < kept.number:
                 # The last write: from here on who asked counts as who was given it.
                 self.db.append([("ended", body)])
+            elif self._going:
+                self.db.append([(RESTING, plain({}))])
+        self._going = False
 
     def _is_kept(self, fed: Federation) -> bool:
         """Whether the checkpoint that the log names last is this process's, of where the federation is."""

@@ -128,14 +128,12 @@ def over_in(db: Database) -> bool:
 
 
 def idle_in(db: Database, folder: str | Path) -> bool:
-    """Whether whoever holds a run does nothing with it: it is over, or was taken and is not gone on with."""
-    if over_in(db):
-        return True
+    """Whether whoever holds a run does nothing with it: it has ended, or was taken and not gone on with."""
     going, since = db.last(GOING), _since(db, folder)
     if going is not None and going.number > since.number:
         return False
     held = holder(folder)
-    return held is None or held.since <= since.at  # else it is being taken up just now
+    return over_in(db) or held is None or held.since <= since.at  # else it is being taken up just now
 
 
 def by_command(db: Database, folder: str | Path) -> bool:
@@ -148,8 +146,10 @@ def by_command(db: Database, folder: str | Path) -> bool:
     )
 
 
-def _since(db: Database, folder: str | Path, kinds: Sequence[str] = ("begun", "resumed", RESTING)) -> Entry:
-    """The last entry of one who took a run, or who rests."""
+def _since(
+    db: Database, folder: str | Path, kinds: Sequence[str] = ("begun", "resumed", "ended", RESTING)
+) -> Entry:
+    """The last entry of one who took a run, or came to its end, or rests."""
     begun_in(db, folder)
     return max((one for kind in kinds if (one := db.last(kind)) is not None), key=lambda one: one.number)
 

@@ -60,7 +60,8 @@ def note_results(db: Database, keyring: Keyring, folder: Path, names: Iterable[s
 def are_noted(db: Database) -> bool:
     """Whether it is known what the run left last."""
     entry = db.last("results")
-    return entry is not None and bool(read_plain(entry.body))
+    noted = None if entry is None else read_plain(entry.body)
+    return isinstance(noted, Mapping) and type(noted.get("")) is bytes
 
 
 def changed_in(db: Database, keyring: Keyring, folder: Path) -> list[str]:
@@ -70,7 +71,9 @@ def changed_in(db: Database, keyring: Keyring, folder: Path) -> list[str]:
     """
     entry = db.last("results")
     noted = None if entry is None else read_plain(entry.body)
-    if not isinstance(noted, Mapping) or noted.get("") != _code(keyring, None):
+    if not isinstance(noted, Mapping) or type(own := noted.get("")) is not bytes:
+        return []
+    if own != _code(keyring, None):
         return []
     return [name for name in _LEFT if name in noted and _changed(keyring, folder / name, noted[name])]
 
