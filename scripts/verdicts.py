@@ -22,7 +22,6 @@ behind it gives a source. A count may be a word there, ``four<!--…--> of five<
 | ``draws incentive-fig4a`` | how many draws a page of games has |
 | ``… periods 300 above greedy`` | in how many the game is above a policy there; ``level``, ``below`` |
 | ``… clients least below greedy`` | the same, the fewest of all places |
-| ``changed exact-table1 cifar10`` | how many records are from files that differed from their commit |
 | ``set knot-fig4 mnist target.0`` | a panel's target; ``request``: the moment of its first request |
 | ``set incentive-fig4d within`` | the bound of a page's claims |
 | ``set exact-fig1 mnist mmt data.clients`` | what a line's experiment says |
@@ -171,7 +170,6 @@ def figure(source: str) -> float | Interval:
         "paper": _published,
         "seeds": _seeds,
         "same": _same,
-        "changed": _changed,
         "reports": _reports,
         "draws": _draws,
         "diff": _difference,
@@ -255,9 +253,14 @@ ABOUT = re.compile(r"about (\d+) %")
 
 
 def _seeds(name: str, panel: str, line: str = "", measure: str = "", side: str = "", bound: str = "") -> int:
-    """How many seeds there are; or in how many a measure has a value, or one on that side of the bound."""
+    """How many seeds there are; or in how many a measure has a value, or one on that side of the bound.
+
+    Of a panel, those of its lines but for such as are held to fewer.
+    """
     if not line:
-        (count,) = {len(line["seeds"]) for line in _named(shown(name)["panels"], panel)["lines"]}
+        fewer = next(item.fewer for item in reproduce.load(name).panels if item.name == panel)
+        lines = _named(shown(name)["panels"], panel)["lines"]
+        (count,) = {len(line["seeds"]) for line in lines if line["name"] not in fewer}
         return count
     kind, _, place = measure.partition(".")
     mine = _line(name, panel, line, int(place or 0))
@@ -307,12 +310,6 @@ def _same(name: str, panel: str, line: str, other: str) -> int:
     """In how many seeds two lines served the same model in the end."""
     mine, others = recorded(name, panel, line), recorded(name, panel, other)
     return sum(mine[s].model is not None and mine[s].model == others[s].model for s in mine.keys() & others)
-
-
-def _changed(name: str, panel: str) -> int:
-    """How many records of a panel are of code that was not that of their commit."""
-    lines = (by_seed for (where, _), by_seed in _recorded(name).items() if where == panel)
-    return sum(record.clean is False for by_seed in lines for record in by_seed.values())
 
 
 def _reports(name: str, panel: str, line: str, which: str, there: str = "") -> int:

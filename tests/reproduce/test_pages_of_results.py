@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from unknot.report.reproduction import differs
-from unknot.reproduce import names, pages
+from unknot.reproduce import check, names, pages
 
 RESULTS = Path(__file__).parents[2] / "docs" / "results"
 
@@ -19,3 +19,11 @@ def test_a_page_is_what_its_records_give(name, monkeypatch):
 
 def test_records_are_packed():
     assert not list(RESULTS.glob("*-paper.json"))
+
+
+@pytest.mark.parametrize("name", [name for name in names() if (RESULTS / f"{name}-paper.md").exists()])
+def test_a_page_has_all_runs_that_are_configured_each_of_a_commit_with_its_files_unchanged(name):
+    for asked in pages(RESULTS, name):
+        found = check(asked)
+        assert (found.missing, found.earlier, found.stale, found.doubts) == ((), (), (), {})
+        assert found.runs > 0

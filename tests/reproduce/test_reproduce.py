@@ -222,6 +222,14 @@ def test_a_panel_may_have_seeds_of_its_own():
     assert {run.seed for run in plan.runs("small", [3])} == {3}
 
 
+def test_a_dear_line_may_have_fewer_of_a_panels_seeds():
+    plan = tiny(lambda table: table["panel"][0].update(seeds=[0, 1, 2], fewer={"slow": [0, 2, 9]}))
+    asked = [(run.line.name, run.seed) for run in plan.runs("small") if run.panel.name == "digits"]
+    assert asked == [("fast", 0), ("slow", 0), ("fast", 1), ("fast", 2), ("slow", 2)]
+    named = {(run.line.name, run.seed) for run in plan.runs("small", [1]) if run.panel.name == "digits"}
+    assert named == {("fast", 1), ("slow", 1)}  # who names seeds has them
+
+
 def test_a_panel_may_do_without_a_line(tmp_path):
     plan = tiny(lambda table: table["panel"][0].update(without=["slow"]))
     assert {run.line.name for run in plan.runs("small") if run.panel.name == "digits"} == {"fast"}

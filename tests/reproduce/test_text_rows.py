@@ -101,7 +101,7 @@ def test_table_2_takes_the_runs_of_figure_6a():
         for name in ("knot-fig6a", "knot-table2")
     )
     texts = [key for key in table if key.startswith("shakespeare") and "federaser" not in key]
-    assert len(texts) == (3 + 1) * 3  # seeds of either panel, lines
+    assert len(texts) == (5 + 1) * 3  # seeds of either panel, lines
     assert all(table[key] == figure[key] for key in texts)
     assert "knot-fig6a" in load("knot-table2").uses
 
@@ -120,7 +120,7 @@ def test_table_1_takes_the_runs_of_figure_1():
         for name in ("exact-fig1", "exact-table1")
     )
     texts = [key for key in table if key.startswith(("smollm2", "gpt2", "llama3"))]
-    assert len(texts) == 3 * (2 * 6 + 2 * 5 + 2 * 4)  # seeds, and panels with their lines
+    assert len(texts) == 5 * 6 + 3 * (6 + 2 * 5 + 2 * 4)  # seeds, and panels with their lines
     assert all(table[key] == figure[key] for key in texts)
     assert "exact-fig1" in load("exact-table1").uses
 

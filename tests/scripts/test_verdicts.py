@@ -58,7 +58,8 @@ def test_settings_and_published_figures_in_the_text_are_the_pages_own(source, is
         ("draws incentive-fig4a periods 300 level greedy", 83),
         ("draws incentive-fig4b rates 0.001 below greedy", 98),
         ("draws incentive-fig4c clients least below greedy", 96),
-        ("changed exact-table1 cifar10", 14),
+        ("seeds knot-fig5 cifar10", 3),
+        ("seeds knot-fig5 cifar10 rapid", 2),
     ],
 )
 def test_a_count_of_seeds_reports_or_draws_is_that_of_the_records(source, count):
@@ -113,7 +114,7 @@ def test_a_difference_is_written_with_signs_and_its_interval():
         "seeds knot-fig5 location30 knot total beside 3",
         "same knot-fig4 mnist random nobody",
         "draws incentive-fig4a periods 301 above greedy",
-        "diff knot-fig5 cifar10 knot fedbuff kept",  # one seed has no interval
+        "diff knot-fig6c cifar10 knot fedbuff kept",  # one seed has no interval
         "less knot-fig5 location30 knot",  # in one seed it does not get there
         "set knot-fig4 mnist knot data.sample",
     ],

@@ -101,7 +101,8 @@ class Panel:
     one with `not_run` is never run, and says why. `without` names lines that it does without; `lines`
     has what is different for a line in this panel: sections of an experiment, by line. `drops` are
     settings of the layers below that it has no use for: ``model.hidden``. Its figure ends at `until`,
-    where the rest of a run is of no interest. `seeds` are its own, where it is dearer than the others.
+    where the rest of a run is of no interest. `seeds` are its own, where it is dearer than the others;
+    `fewer` has, by line, to which of them one that is dearer still is held.
     """
 
     name: str
@@ -118,6 +119,7 @@ class Panel:
     off: bool = False
     until: float | None = None
     seeds: tuple[int, ...] | None = None
+    fewer: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     note: str = ""
     layer: Table = field(default_factory=dict)
 

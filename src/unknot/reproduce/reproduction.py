@@ -147,7 +147,8 @@ class Reproduction:
                 if seeds is None and seed not in own[panel.name]:
                     continue
                 for line in (line for line in self.lines if line.name not in panel.without):
-                    runs += self._cases(scale, panel, line, seed, overrides)
+                    if seeds is not None or seed in panel.fewer.get(line.name, own[panel.name]):
+                        runs += self._cases(scale, panel, line, seed, overrides)
         return runs
 
     def _cases(
@@ -206,6 +207,7 @@ class Reproduction:
                 choose(self.scales, panel.at, f"panel {panel.name}'s at")
             refuse_unknown(panel.without, lines, f"panel {panel.name}'s without")
             refuse_unknown(panel.lines, lines, f"panel {panel.name}'s lines")
+            refuse_unknown(panel.fewer, lines, f"panel {panel.name}'s fewer")
             for line, layer in panel.lines.items():
                 _layer(convert_table(layer, f"panel {panel.name}'s lines.{line}"), f"{panel.name}.{line}")
             refuse_unknown(panel.published, lines, f"panel {panel.name}'s published")
@@ -262,7 +264,7 @@ def _like(table: Table, name: str) -> dict[str, Any]:
         merged[key] = [_on_top(known.get(part.get("name"), {}), part) for part in named]
     lines = {line.get("name") for line in merged["line"]}
     for panel in merged["panel"]:
-        for key in ("lines", "published"):  # what the other says of lines that are not here
+        for key in ("lines", "published", "fewer"):  # what the other says of lines that are not here
             if isinstance(there := panel.get(key), dict):
                 panel[key] = {line: value for line, value in there.items() if line in lines}
     return merged
