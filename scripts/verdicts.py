@@ -1,8 +1,9 @@
 """Write what the records show into the pages about them: ``python scripts/verdicts.py``.
 
-Into ``docs/results/README.md`` a table a paper of what was run. Into ``docs/reproductions.md`` one of what
-became of its claims, between the comments that name it; and every figure in the text that a comment
-behind it gives a source. A count may be a word there, ``four<!--…--> of five<!--…--> seeds``; none is 0.
+Into ``docs/results/README.md`` a table a paper of what was run. Into ``docs/reproductions.md`` two of what
+became of its claims, a row a claim and then a row a claim and place, between the comments that name them; and
+every figure in the text that a comment behind it gives a source. A count may be a word there,
+``four<!--…--> of five<!--…--> seeds``; none is 0.
 
 | source | is |
 |---|---|
@@ -53,7 +54,7 @@ from unknot import reproduce  # noqa: E402
 from unknot.core.metrics import METRICS  # noqa: E402
 from unknot.experiments.courses import on_grid, served  # noqa: E402
 from unknot.incentive import beside  # noqa: E402
-from unknot.report.verdicts import verdicts_table  # noqa: E402
+from unknot.report.verdicts import glance_table, verdicts_table  # noqa: E402
 from unknot.reproduce import checking, records  # noqa: E402
 from unknot.reproduce.claims import judge  # noqa: E402
 from unknot.reproduce.intervals import Interval  # noqa: E402
@@ -122,14 +123,13 @@ def shown(name: str) -> Mapping[str, Any]:
 
 
 def tables() -> dict[str, str]:
-    """The table of each paper, by the name that its reproductions begin with."""
+    """The tables of each paper, by the name of its reproductions: at a glance, and with the figures."""
     names = [name for name in reproduce.names() if (RESULTS / f"{name}-paper.md").exists()]
-    return {
-        paper: verdicts_table(
-            [(shown(name), f"results/{name}-paper.md") for name in names if name.startswith(f"{paper}-")]
-        )
-        for paper in PAPERS
-    }
+    tables = {}
+    for paper in PAPERS:
+        of = [(shown(name), f"results/{name}-paper.md") for name in names if name.startswith(f"{paper}-")]
+        tables |= {f"{paper}_glance": glance_table(of), paper: verdicts_table(of)}
+    return tables
 
 
 def indexes() -> dict[str, str]:

@@ -207,10 +207,10 @@ def indexes():
     return verdicts.indexes()
 
 
-@pytest.mark.parametrize("paper", verdicts.PAPERS)
-def test_the_table_of_a_paper_is_what_its_records_give(paper, tables):
-    (part,) = re.findall(f"<!-- {paper}: begin -->\n(.*?)<!-- {paper}: end -->", PAGE, re.DOTALL)
-    assert part.strip().splitlines() == tables[paper].strip().splitlines()
+@pytest.mark.parametrize("part", [f"{paper}{kind}" for paper in verdicts.PAPERS for kind in ("", "_glance")])
+def test_the_tables_of_a_paper_are_what_its_records_give(part, tables):
+    (there,) = re.findall(f"<!-- {part}: begin -->\n(.*?)<!-- {part}: end -->", PAGE, re.DOTALL)
+    assert there.strip().splitlines() == tables[part].strip().splitlines()
 
 
 @pytest.mark.parametrize("paper", verdicts.PAPERS)

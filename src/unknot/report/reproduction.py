@@ -65,13 +65,17 @@ RULE = (
 )
 
 
-def verdict(item: Shown) -> str:
-    """``holds in part: MMT level with BMT``; of one seed: whether it was as published there."""
-    why = f": {item['why']}" if item["why"] else ""
+def outcome(item: Shown) -> str:
+    """``holds in part``; of one seed: whether it was as published there."""
     then = "earlier configuration, " if item["earlier"] else ""
     if item["seeds"] > 1 or item["outcome"] == "at chance":
-        return f"{then}{item['outcome']}{why}"
-    return f"{then}one seed, {ALONE.get(item['outcome'], 'not as published')}{why}"
+        return f"{then}{item['outcome']}"
+    return f"{then}one seed, {ALONE.get(item['outcome'], 'not as published')}"
+
+
+def verdict(item: Shown) -> str:
+    """``holds in part: MMT level with BMT``."""
+    return f"{outcome(item)}: {item['why']}" if item["why"] else outcome(item)
 
 
 def _earlier(panel: Shown) -> str:
