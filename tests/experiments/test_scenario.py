@@ -81,6 +81,7 @@ def test_rounds_seconds_and_epochs_to_a_threshold():
     )
     assert (leave.time, join.time) == (3.0, 6.0)
     assert leave.recovering == pytest.approx((0.2 + 0.6 + 0.7) / 3)
+    assert leave.recovered == 0.7
     # 0.9 in round 7 belongs to the join, not to the leave before it.
     assert join.kind == "join"
     assert join.reached == (
@@ -93,6 +94,7 @@ def test_rounds_seconds_and_epochs_to_a_threshold():
 
 def test_the_window_bounds_the_mean():
     assert LearningCurve.of(ONE).outcomes(window=2)[0].recovering == pytest.approx(0.4)
+    assert LearningCurve.of(ONE).outcomes(window=2)[0].recovered == 0.6
 
 
 def test_lanes_that_each_record_a_round_count_rounds_and_not_records():

@@ -160,6 +160,8 @@ def test_first_reached_reached_for_good_and_the_stopping_rule():
     assert late.stopped is None
     (early,) = scenario(history(*LANES[:7]), [0.6]).outcomes
     assert early.reached[0].stopped is None  # four reports are no window
+    assert LearningCurve.of(history(*LANES[:7])).briefly(0)
+    assert not LearningCurve.of(history(*LANES[:8])).briefly(0)
 
 
 def test_the_stopping_rule_goes_by_validation_data_and_the_last_aggregation_is_on_test_data():
@@ -292,6 +294,16 @@ def test_the_band_is_from_the_least_to_the_greatest_lane(tmp_path):
     assert at(line.curve, 13.0) == (0.62, 0.71, 0.71)
     assert at(line.curve, 15.0) == (0.58, 0.25, 0.71)
     assert len(line.curve.at) <= 301
+
+
+def test_a_seed_in_which_no_cluster_began_again_had_nothing_to_unlearn(tmp_path):
+    untouched = [
+        (*event[:3], ()) if len(event) == 4 and isinstance(event[3], tuple) else event for event in LANES
+    ]
+    (line,) = found(tmp_path, {"random": [history(*LANES), history(*untouched)]}).panels[0].lines
+    assert line.spared == (1,)
+    (line,) = found(tmp_path / "2", {"random": [history(*untouched), history(*untouched)]}).panels[0].lines
+    assert line.spared == (), "records of before it was noted are alike"
 
 
 def test_where_all_lanes_begin_again_there_is_what_is_served():

@@ -64,6 +64,8 @@ def line(name, label, seconds, *, lanes=False, choices=None, kept=None, stopped=
         "lanes": lanes,
         "judged": name != "random",
         "ends": {"total": {0: 291.6, 1: 299.9}},
+        "brief": [],
+        "spared": [],
         "note": "",
     }
 
@@ -216,6 +218,20 @@ def test_the_page_explains_its_columns():
     assert "*Round 0*" not in page
     alone = changed(lines=PANEL["lines"][:1])
     assert "from the worst" not in " ".join(markdown(alone, "c", None).split())
+
+
+def test_the_page_says_where_there_was_nothing_to_unlearn_and_where_the_rule_could_not_be_met():
+    first, *others = PANEL["lines"]
+    lines = [
+        {**first, "brief": [0, 3]},
+        *({**other, "spared": [1], "brief": [2], "judged": False} for other in others),
+    ]
+    page = markdown(changed(lines=lines), "c", None)
+    spared = ", ".join(f"{other['label']} (seed 1)" for other in others)
+    assert f"\nNothing to unlearn, as no cluster had been trained on the client yet: {spared}.\n" in page
+    assert "\nToo few reports after the request for the stopping rule: FedBuff (seeds 0, 3).\n" in page
+    assert "Nothing to unlearn" not in markdown(FOUND, "c", None)
+    assert "Too few" not in markdown(FOUND, "c", None)
 
 
 def test_the_page_says_which_column_the_published_figures_are_to_be_compared_with():

@@ -14,7 +14,7 @@ from unknot.reproduce.parts import Claim
 END = 100.0
 
 
-def judged(claim: Claim, values, metric="accuracy", chance=None, ends=None, at_end=None, **other):
+def judged(claim: Claim, values, metric="accuracy", chance=None, ends=None, at_end=None, brief=None, **other):
     """The verdicts on a claim, with a line's values by seed in place of runs."""
 
     def panel(title, values, without=()):
@@ -34,6 +34,7 @@ def judged(claim: Claim, values, metric="accuracy", chance=None, ends=None, at_e
                     )
                 },
                 judged=True,
+                brief=(brief or {}).get(name, ()),
                 central=name == "central",
             )
             for name, found in values.items()
@@ -253,6 +254,19 @@ def test_who_never_arrives_counts_as_arriving_at_the_end_of_its_run():
     assert (not_held.outcome, not_held.why) == ("does not hold", "b before a")
     (nobody,) = judged(claim, {"a": [None, None], "b": [None, None], "c": [None, None]})
     assert (nobody.outcome, nobody.why) == ("not shown", "nobody gets there")
+
+
+def test_who_had_too_few_reports_for_the_stopping_rule_counts_as_meeting_it_with_the_other():
+    """b never meets it: in 80 s, of which the first seed's had no five reports."""
+    order = Claim("a before b", measure="stopped", order=(("a",), ("b",)))
+    seen = {"a": [50.0, 51.0, 49.0], "b": [None, None, None]}
+    assert outcome(order, seen, ends={"b": 80.0}) == "holds"
+    (verdict,) = judged(order, seen, ends={"b": 80.0}, brief={"b": (0, 2)})
+    assert (verdict.outcome, verdict.why) == ("not shown", "a level with b (too few reports: b)")
+    assert verdict.comparisons[0].difference.mean == pytest.approx((0 + (51 - 80) + 0) / 3)
+    assert verdict.detail == "a 50.0, b not in 80 s"
+    other = Claim("a before b", measure="seconds", order=(("a",), ("b",)))
+    assert outcome(other, seen, ends={"b": 80.0}, brief={"b": (0, 2)}) == "holds"
 
 
 def test_where_all_are_at_chance_there_is_nothing_to_judge():

@@ -92,6 +92,18 @@ def test_the_networks_target_is_what_training_reaches_on_the_data_set():
 def test_on_cifar10_the_claim_is_that_the_network_does_not_win():
     claims = [claim for claim in load("incentive-fig5c").claims if "dqn" in claim.names]
     alike, behind = claims[:2], claims[2]
-    assert [(claim.measure, claim.alike) for claim in alike] == [("recovering", 0.05), ("end", 0.05)]
-    assert (behind.measure, behind.order) == ("end", (("k-center",), ("dqn",)))
-    assert all(claim.panels == ("cifar10",) for claim in claims)
+    assert [(claim.measure, claim.alike) for claim in alike] == [("recovering", 0.05), ("recovered", 0.05)]
+    assert (behind.measure, behind.order) == ("recovered", (("k-center",), ("dqn",)))
+    assert all(claim.panels == ("cifar10", "cifar10-all") for claim in claims)
+
+
+@pytest.mark.parametrize("name", ["incentive-fig5a", "incentive-fig5b", "incentive-fig5c"])
+def test_everybody_trains_and_ten_calibrate_as_the_papers_formula_has_it(name):
+    runs = [run for run in load(name).runs("paper", [0]) if run.panel.name.endswith("-all")]
+    assert {run.line.name for run in runs} == {"uniform", "k-center", "dqn", "balanced", "everybody"}
+    for run in runs:
+        assert run.experiment.setup.pace.per_round is None
+        method = run.experiment.method
+        assert (method.calibrate, method.calibrators) == (
+            ("all", None) if run.line.name == "everybody" else ("selected", 10)
+        )

@@ -169,6 +169,18 @@ def test_everybody_can_be_asked_to_calibrate_whatever_the_pace():
     assert [len(call) for call in engine.calls] == [2, 2, 3, 3, 2]
 
 
+@pytest.mark.parametrize("select", [None, KCenter(2), Balanced(), DQN()])
+def test_everybody_may_train_and_some_calibrate(select):
+    engine = ToyEngine()
+    method = FedEraser(1, calibrate="selected", calibrators=2)
+    options = {} if select is None else {"select": select, "select_when": "unlearning"}
+    fed = toy_federation(method, DATA, engine, recipe=RECIPE, **options)
+    fed.run(4, requests=[erase(1, round=2)])
+    rounds = [call for call in engine.calls if call[0].node != "meet"]
+    assert [len(call) for call in rounds][:4] == [4, 4, 2, 2]
+    assert not {job.client for call in rounds[2:4] for job in call} & {1}
+
+
 def test_the_kept_rounds_are_gone_through_and_then_training_goes_on_as_before():
     engine = ToyEngine()
     fed = toy_federation(FedEraser(interval=2), DATA, engine, recipe=RECIPE)
@@ -283,6 +295,8 @@ def test_a_layer_that_did_not_move_stays():
 
 def test_impossible_settings_are_refused():
     wrong = [{"interval": 0}, {"ratio": 0.0}, {"ratio": 1.5}, {"start": "remain"}, {"mean": "median"}]
+    wrong += [{"calibrate": "selected", "calibrators": 0}, {"calibrators": 3}]
+    wrong += [{"calibrate": "all", "calibrators": 3}]
     for options in wrong:
         with pytest.raises(ConfigError):
             FedEraser(**options)

@@ -98,8 +98,9 @@ class Reached:
 class Outcome:
     """What became of the accuracy (or another metric) after one request.
 
-    `recovering` is its mean over the next rounds (`WINDOW` of them at most), `end` the last one
-    before the next request. `at` is where the request lies on the curve: the round of the furthest lane.
+    `recovering` is its mean over the next rounds (`WINDOW` of them at most), `recovered` the last of these,
+    `end` the last one before the next request. `at` is where the request lies on the curve: the round of the
+    furthest lane.
     """
 
     request: str
@@ -111,6 +112,7 @@ class Outcome:
     before: float | None
     after: float | None
     recovering: float | None
+    recovered: float | None
     end: float | None
     reached: tuple[Reached, ...]
 
@@ -198,6 +200,11 @@ class LearningCurve:
         after = self._between(index)
         return (after[-1].rounds, after[-1].seconds) if after else (0, 0.0)
 
+    def briefly(self, index: int) -> bool:
+        """Whether there were fewer reports after a request than the stopping rule looks at."""
+        after = self._between(index)
+        return sum(since.point.judged is not None for since in after) < STEADY_WINDOW
+
     def curve(self, metric: Metric | None = None) -> dict[tuple[int, int], float]:
         """The metric by (round, step): step 0 is the end of a round, step k right after the k-th request."""
         metric = metric or self.main
@@ -246,6 +253,7 @@ class LearningCurve:
             before=self.of_metric(metric, asked.before, asked.before_loss),
             after=first,
             recovering=sum(near) / len(near) if near else None,
+            recovered=near[-1] if near else None,
             end=measured[-1][1] if measured else None,
             reached=tuple(
                 Reached(

@@ -36,7 +36,10 @@ NOT_DRAWN = (
 DIGITS = 6  # significant: the last bits of a mean may be another machine's
 PUBLISHED = ("published", "published_for", "published_by")
 NOT_IN_PANELS = ("note", "reason", "earlier", *PUBLISHED, "without", "chance")
-NOT_IN_LINES = ("by_seed", "ends", "costs", "seconds", "guarantee", "choices", "judged", "central", "note")
+NOT_IN_LINES = (
+    *("by_seed", "ends", "brief", "spared", "costs", "seconds", "guarantee", "choices", "judged"),
+    *("central", "note"),
+)
 """What the page says and no figure shows."""
 KEY = b"findings"
 
@@ -48,11 +51,16 @@ def _without(shown: Shown, names: Iterable[str]) -> dict[str, Any]:
 def digest(findings: Shown) -> str:
     """Of what a figure of these findings shows."""
     drawn = _without(findings, NOT_DRAWN)
-    beside = NOT_IN_LINES if findings.get("bars") else (*NOT_IN_LINES, "measures")
+    bars = findings.get("bars") or ()
+
+    def line(shown: Shown) -> dict[str, Any]:
+        measures = {name: value for name, value in shown.get("measures", {}).items() if name in bars}
+        return {**_without(shown, (*NOT_IN_LINES, "measures")), **({"measures": measures} if bars else {})}
+
     drawn["panels"] = [
         {
             **_without(panel, NOT_IN_PANELS),
-            "lines": [_without(line, beside) for line in panel["lines"]],
+            "lines": [line(shown) for shown in panel["lines"]],
             **({"earlier": True} if panel.get("earlier") else {}),  # of that, that it is so
         }
         for panel in findings["panels"]

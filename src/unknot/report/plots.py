@@ -18,6 +18,7 @@ Shown = Mapping[str, Any]
 MEASURES = {
     "before": "accuracy before a leave (%)",
     "recovering": "mean accuracy over the 20 rounds after a leave (%)",
+    "recovered": "accuracy 20 rounds after a leave (%)",
     "first": "accuracy in round 0 after a leave (%)",
     "end": "accuracy at the end of a phase after a leave (%)",
     "rise": "accuracy gained by the removal (points)",
@@ -51,7 +52,7 @@ MEASURES = {
     "p_before": "p of the model before the request among its controls",
     "p_after": "p of the model after the unlearning among its controls",
 }
-QUALITIES = ("before", "recovering", "first", "end", "final", "aggregated")
+QUALITIES = ("before", "recovering", "recovered", "first", "end", "final", "aggregated")
 ARRIVALS = ("rounds", "seconds", "total", "kept", "stopped", "finished", "earliest")
 WIDTH, HEIGHT = 3.2, 2.7  # inches an axes: three in a row can still be read at 800 pixels
 DIVERGED, SHOWN, FEW = (

@@ -84,6 +84,10 @@ def _earlier(panel: Shown) -> str:
     return f"**These runs are of an earlier configuration**, and wait to be run again: {panel['earlier']}."
 
 
+def _remarks(panel: Shown, findings: Shown) -> list[str]:
+    return times.remarks(panel) if findings["axis"] == "time" else []
+
+
 def differences(item: Shown, most: int = FEW) -> str:
     """``MMT − BMT +3.5 [−1.2, +8.2]``: a few comparisons, what speaks against the claim first.
 
@@ -206,6 +210,7 @@ def tables(findings: Shown) -> RenderableType:
     for panel in findings["panels"]:
         parts += [Text(""), Text(panel["title"], style="bold cyan")]
         parts += [Text(text, style="yellow") for text in (panel["reason"], _earlier(panel)) if text]
+        parts += [Text(text, style="yellow") for text in _remarks(panel, findings)]
         parts += [_rich(*table) for table in panel_tables(panel, findings)]
     for item in findings["verdicts"]:
         colour = COLOURS.get(item["outcome"], "yellow")
@@ -299,6 +304,7 @@ def markdown(findings: Shown, command: str, figure: str | None) -> str:
         lines += [f"## {panel['title']}", ""]
         lines += [text + "\n" for text in (panel["note"], panel["reason"], _earlier(panel)) if text]
         lines += [f"{line['label']}: {line['note']}\n" for line in panel["lines"] if line["note"]]
+        lines += [f"{text}\n" for text in _remarks(panel, findings)]
         for table in panel_tables(panel, findings):
             lines += markdown_table(*table)
     return "\n".join([*lines, *_made(findings, command)])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from unknot.report.cells import (
     NONE,
@@ -33,7 +33,8 @@ MADE = (
     "not by then. *Stopping rule*: until the rule was met by which the KNOT paper ends "
     "training: the best cluster's own model is there on validation data, and steady (standard deviation over "
     "5 reports at most 0.01; target, window and deviation are ours, the paper names none; one lane is "
-    "measured by what is served; – where validation data was not looked at). *Served then*: how what was "
+    "measured by what is served; who had fewer reports than that since the request could not meet it, and is "
+    "level in a claim by it; – where validation data was not looked at). *Served then*: how what was "
     "served at that moment did; where the clusters' mean is served, that is the paper's last aggregation. "
     "*Beside*: what of the time is saved, by the means, beside {baseline}. *For good*: until the target was "
     "reached and not lost again before the end, or the next request. *Right after*: the "
@@ -142,6 +143,29 @@ def tables(panel: Shown, baseline: str | None) -> list[tuple[list[str], Rows]]:
     if panel["thresholds"] and any(line["after"] for line in panel["lines"]):
         found.append(request_rows(panel, baseline))
     return found
+
+
+def remarks(panel: Shown) -> list[str]:
+    """In which runs there was nothing to unlearn, and in which the stopping rule could not be met."""
+    ruled = [line for line in panel["lines"] if panel["thresholds"] and line["judged"]]
+    found = {
+        "Nothing to unlearn, as no cluster had been trained on the client yet": {
+            line["label"]: line["spared"] for line in panel["lines"]
+        },
+        "Too few reports after the request for the stopping rule": {
+            line["label"]: line["brief"] for line in ruled
+        },
+    }
+    return [f"{what}: {told}." for what, lines in found.items() if (told := _by_seed(lines))]
+
+
+def _by_seed(lines: Mapping[str, Sequence[int]]) -> str:
+    """``KNOT (seed 1), FedEraser (seeds 0, 3)``."""
+    return ", ".join(
+        f"{label} (seed{'s' if len(seeds) > 1 else ''} {', '.join(map(str, seeds))})"
+        for label, seeds in lines.items()
+        if seeds
+    )
 
 
 def quality_rows(panel: Shown) -> tuple[list[str], Rows]:

@@ -5,7 +5,8 @@ both lines of a seed have the same data and the same draws, and has the 95 % int
 seeds. A comparison is as the paper says, or the contrary, where that interval leaves 0 out; else the two are
 level: a tie is, and so is what the spread over the seeds may have made. Who does not reach a threshold
 counts as reaching it when its own run ends, or with the other where that is later still: a difference is
-never made larger than what was seen.
+never made larger than what was seen. Who had fewer reports than KNOT's stopping rule looks at could not meet
+it, and counts as meeting it with the other.
 """
 
 from __future__ import annotations
@@ -121,7 +122,7 @@ class _Panel:
             found,
             self.sign * found.sign if found else 0,
             contrary=f"{worse.label} before {better.label}",
-            level=f"{better.label} level with {worse.label}",
+            level=f"{better.label} level with {worse.label}{self.too_brief(better, worse)}",
             favour=self.sign * found.mean if found else 0.0,
         )
         return compared.blind() if self.guesses(better) and self.guesses(worse) else compared
@@ -203,6 +204,15 @@ class _Panel:
             return 0.0  # who never arrives; where the baseline does not, nobody knows
         return None
 
+    def could_not(self, line: LineFindings, seed: int) -> bool:
+        """Whether a line's run had too few reports for the rule that the claim goes by."""
+        return self.claim.measure in RULED and seed in line.brief
+
+    def too_brief(self, *lines: LineFindings) -> str:
+        """Who had too few reports for the rule, where that is why two are level."""
+        found = [line.label for line in lines if any(self.could_not(line, seed) for seed in line.seeds)]
+        return f" (too few reports: {' and '.join(found)})" if found else ""
+
     def misses(self, line: LineFindings) -> bool:
         """Whether a line does not reach the threshold in some seed."""
         return self.claim.measure in ARRIVALS and None in line.by_seed[self.claim.measure].values()
@@ -216,9 +226,10 @@ class _Panel:
         if self.claim.measure not in ARRIVALS or None not in values:
             return values
         ends = [line.ends[self.claim.measure].get(seed, 0.0) for line in lines]
-        filled = [end if value is None else value for value, end in zip(values, ends, strict=True)]
         if apart:
-            return [*filled]
+            return [end if value is None else value for value, end in zip(values, ends, strict=True)]
+        ends = [0.0 if self.could_not(line, seed) else end for line, end in zip(lines, ends, strict=True)]
+        filled = [end if value is None else value for value, end in zip(values, ends, strict=True)]
         return [max(filled) if value is None else value for value in values]
 
     def paired(self, of: Callable[..., float], *lines: LineFindings, apart: bool = False) -> Interval | None:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 
 from unknot.core.metrics import METRICS, Metric
 from unknot.experiments.config import Experiment
 from unknot.experiments.courses import grid_of, lanes_between, on_grid, served
-from unknot.experiments.scenario import Outcome, Rates, Reached
+from unknot.experiments.scenario import LearningCurve, Outcome, Rates, Reached
 from unknot.experiments.seeds import Stat
 from unknot.reproduce.parts import ARRIVALS, EXPOSURES, FOOTPRINTS, MEASURES, WHOLE, Panel
 from unknot.reproduce.records import Record
@@ -88,6 +88,10 @@ class LineFindings:
     """The same, before the mean is taken."""
     ends: Mapping[str, Mapping[int, float]]
     """Until when a threshold could have been reached, by the measure of arrival and seed: the run's end."""
+    brief: tuple[int, ...]
+    """Seeds with fewer reports after the first leave than KNOT's stopping rule looks at."""
+    spared: tuple[int, ...]
+    """Seeds in which the first leave found nothing to unlearn: no cluster had anything of the client."""
     choices: Mapping[str, Stat]
     """How each model that could have been served did at the end, on test data."""
     lanes: bool
@@ -194,6 +198,8 @@ def _line(panel: Panel, pairs: Sequence[Pair], plain: Rates | None, over_time: b
         measures=_stats(values),
         by_seed=values,
         ends=_ends(pairs),
+        brief=_seeds_where(pairs, LearningCurve.briefly),
+        spared=_spared(pairs),
         choices=_stats(choices),
         lanes=lanes,
         judged=all(r.trace.judged for _, r in pairs),
@@ -273,6 +279,7 @@ def _measures(
     for run, record in pairs:
         left = [outcome for outcome in outcomes[run.key] if outcome.kind == "erase"]
         values["recovering"][run.key] = _mean([outcome.recovering for outcome in left])
+        values["recovered"][run.key] = _mean([outcome.recovered for outcome in left])
         values["before"][run.key] = _mean([outcome.before for outcome in left])
         values["first"][run.key] = _mean([outcome.after for outcome in left])
         values["drop"][run.key] = _mean([_less(outcome.before, outcome.after) for outcome in left])
@@ -315,6 +322,22 @@ def _ends(pairs: Sequence[Pair]) -> dict[str, dict[int, float]]:
                 end = own.get(name, seconds)
                 by_seed[run.seed] = min(end, by_seed.get(run.seed, end))
     return ends
+
+
+def _seeds_where(pairs: Sequence[Pair], so: Callable[[LearningCurve, int], bool]) -> tuple[int, ...]:
+    """The seeds in which it is so of the first leave, in any of the cases."""
+    found = set()
+    for run, record in pairs:
+        leave = next((i for i, asked in enumerate(record.trace.requests) if asked.kind == "erase"), None)
+        if leave is not None and so(record.trace, leave):
+            found.add(run.seed)
+    return tuple(sorted(found))
+
+
+def _spared(pairs: Sequence[Pair]) -> tuple[int, ...]:
+    """Seeds in which no cluster began again, where some did in others: older records do not say which."""
+    spared = _seeds_where(pairs, lambda trace, i: trace.several and not trace.requests[i].restarted)
+    return spared if len(spared) < len({run.seed for run, _ in pairs}) else ()
 
 
 def _choices(pairs: Sequence[Pair], metric: Metric) -> dict[str, dict[int, float | None]]:

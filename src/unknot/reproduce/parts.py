@@ -15,7 +15,8 @@ from unknot.core.metrics import METRICS
 
 MEASURES = {
     "before": "accuracy right before a client leaves",
-    "recovering": "mean accuracy over the rounds after a client has left",
+    "recovering": "mean accuracy over the 20 rounds after a client has left",
+    "recovered": "accuracy when these 20 rounds are over",
     "first": "accuracy in round 0 after a client has left",
     "drop": "accuracy right before a client leaves less that in round 0 after it",
     "end": "accuracy at the end of a phase after a client has left",
@@ -63,7 +64,7 @@ WHOLE = ("total", "finished", "earliest")
 """Those that count from the start of the run."""
 LOSSES = ("drop",)
 """Measures of how much a model loses: the less, the better."""
-QUALITIES = ("before", "recovering", "first", *LOSSES, "end", "rise", "final", "aggregated")
+QUALITIES = ("before", "recovering", "recovered", "first", *LOSSES, "end", "rise", "final", "aggregated")
 """Measures of how well a model does: in accuracy, or in the panel's metric."""
 
 RULED = ("stopped", "finished")

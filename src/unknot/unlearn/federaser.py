@@ -54,6 +54,8 @@ class FedEraser(Method):
 
     Who took no part then steps as far as the others did on average.
     """
+    calibrators: int | None = None
+    """How many are asked to calibrate a round, where they are "selected"; left out: as many as train."""
     start: str = "initial"
     """Where it begins again: from the "initial" model, or from what the "remaining" clients last made of it.
 
@@ -77,6 +79,11 @@ class FedEraser(Method):
                 raise ConfigError(
                     f"FedEraser: {what} = {said!r} is not one that there is.{nearest(said, known)}"
                 )
+        if self.calibrators is not None and (self.calibrators < 1 or self.calibrate != "selected"):
+            raise ConfigError(
+                f"FedEraser: calibrators = {self.calibrators} must be at least 1, and goes with "
+                f'calibrate = "selected", not "{self.calibrate}"'
+            )
         if not self.memory > 0:
             raise ConfigError(f"FedEraser: memory is MiB, above 0, not {self.memory}")
 
@@ -96,8 +103,10 @@ class FedEraser(Method):
 
     def choose(self, desk: Desk, lane: Lane, idle: NDArray[np.int64], room: int) -> Iterable[int]:
         """Who took part in the kept round that is gone through again, or everybody; otherwise as ever."""
-        if not lane.notes["calibrating"] or self.calibrate == "selected":
+        if not lane.notes["calibrating"]:
             return super().choose(desk, lane, idle, room)
+        if self.calibrate == "selected":
+            return super().choose(desk, lane, idle, min(room, self.calibrators or room))
         if self.calibrate == "all":
             return [int(client) for client in idle]
         _, clients = lane.notes["kept"][lane.version]
