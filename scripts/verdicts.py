@@ -1,9 +1,9 @@
 """Write what the records show into the pages about them: ``python scripts/verdicts.py``.
 
 Into ``docs/results/README.md`` a table a paper of what was run. Into ``docs/reproductions.md`` two of what
-became of its claims, a row a claim and then a row a claim and place, between the comments that name them; and
-every figure in the text that a comment behind it gives a source. A count may be a word there,
-``four<!--…--> of five<!--…--> seeds``; none is 0.
+became of its claims, a row a claim and then a row a claim and place, between the comments that name them.
+There, and in ``exact.md``, ``knot.md`` and ``incentive.md`` of the results, every figure in the text that a
+comment behind it gives a source. A count may be a word, ``four<!--…--> of five<!--…--> seeds``; none is 0.
 
 | source | is |
 |---|---|
@@ -18,6 +18,8 @@ every figure in the text that a comment behind it gives a source. A count may be
 | ``… total`` | in how many that measure has a value |
 | ``… drop above 10`` | in how many it is above a number or another measure; or ``below`` |
 | ``same knot-fig4 mnist random random-back`` | in how many seeds two lines end with the same model |
+| ``parted incentive-fig4d evolutionary greedy`` | in how many seeds two policies part the clients alike |
+| ``… apart.4`` | how many clients they put elsewhere in that seed |
 | ``reports knot-fig5 location30 knot 0`` | a seed's reports after the request |
 | ``… there`` | those of them at the target |
 | ``draws incentive-fig4a`` | how many draws a page of games has |
@@ -46,11 +48,14 @@ import numpy as np
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "docs" / "results"
 PAGE = ROOT / "docs" / "reproductions.md"
+PAGES = (PAGE, *(RESULTS / f"{paper}.md" for paper in ("exact", "knot", "incentive")))
+"""What is said of the papers: the verdicts, and what lies behind them."""
 INDEX = RESULTS / "README.md"
 sys.path[:0] = [str(ROOT)]
 
 from benchmarks import parts  # noqa: E402
 from unknot import reproduce  # noqa: E402
+from unknot.core.keys import Key  # noqa: E402
 from unknot.core.metrics import METRICS  # noqa: E402
 from unknot.experiments.courses import on_grid, served  # noqa: E402
 from unknot.incentive import beside  # noqa: E402
@@ -64,6 +69,7 @@ from unknot.reproduce.played import found_draws  # noqa: E402
 from unknot.reproduce.records import Record  # noqa: E402
 from unknot.reproduce.reproduction import Reproduction  # noqa: E402
 from unknot.reproduce.runner import stores_of  # noqa: E402
+from unknot.topology import populations_by_size, share_clusters  # noqa: E402
 
 PAPERS = ("exact", "knot", "incentive")
 WORDS = (
@@ -88,7 +94,7 @@ FIGURE = re.compile(
     re.IGNORECASE,
 )
 NAMES = re.compile(
-    r"(?:Figures?|Table|period) \d\w*|[Ss]eeds? \d(?:(?:, | and | to )\d)*|95 % interval"
+    r"(?:Figures?|Table|period|section) \d[\w.]*|[Ss]eeds? \d(?:(?:, | and | to )\d)*|95 % interval"
     r"|(?<![\w.,])0(?![\d.,]\d)"
 )
 """Numbers that are names; 0 is a bound."""
@@ -170,6 +176,7 @@ def figure(source: str) -> float | Interval:
         "paper": _published,
         "seeds": _seeds,
         "same": _same,
+        "parted": _parted,
         "reports": _reports,
         "draws": _draws,
         "diff": _difference,
@@ -312,6 +319,33 @@ def _same(name: str, panel: str, line: str, other: str) -> int:
     return sum(mine[s].model is not None and mine[s].model == others[s].model for s in mine.keys() & others)
 
 
+def _parted(name: str, line: str, other: str, apart: str = "") -> int:
+    """In how many seeds two policies part the clients alike; or how many clients one seed has elsewhere."""
+    plan = reproduce.load(name)
+    (panel,) = plan.panels_at("paper")
+    parts = {
+        (r.line.name, r.seed): _clusters(r.table, r.seed) for r in plan.runs("paper") if r.panel is panel
+    }
+    seeds = panel.seeds or plan.seeds_at("paper")
+    elsewhere = {
+        seed: max(_strays(parts[a, seed], parts[b, seed]) for a, b in ((line, other), (other, line)))
+        for seed in seeds
+    }
+    return _step(elsewhere, apart.removeprefix("apart.")) if apart else list(elsewhere.values()).count(0)
+
+
+def _strays(some: Sequence[frozenset[int]], others: Sequence[frozenset[int]]) -> int:
+    """How many clients are in no other's cluster that their own has most in common with."""
+    return sum(min(len(mine - theirs) for theirs in others) for mine in some)
+
+
+def _clusters(table: Mapping[str, Any], seed: int) -> list[frozenset[int]]:
+    clients, samples = table["data"]["clients"], table["data"]["samples"]
+    sizes = {client: samples[client * len(samples) // clients] for client in range(clients)}
+    populations = populations_by_size(sizes, len(samples))
+    return [frozenset(c) for c in share_clusters(table["method"]["shares"], populations, Key.root(seed))]
+
+
 def _reports(name: str, panel: str, line: str, which: str, there: str = "") -> int:
     """How often the served model was measured after the request, or was at the target then."""
     plan = _named(shown(name)["panels"], panel)
@@ -420,9 +454,13 @@ def _written(before: str, value: float | Interval) -> str:
 
 
 def prose(text: str) -> str:
-    """What is said of the papers and of how claims are judged: no tables, no code, no addresses of links."""
-    chapters = re.findall(r"^(## (?!The same for).*?)(?=^## |\Z)", text, re.MULTILINE | re.DOTALL)
-    plain = re.sub(r"<!-- (\w+): begin -->.*?<!-- \1: end -->", "", "\n".join(chapters), flags=re.DOTALL)
+    """What is said of the papers and of how claims are judged: no tables, no code, no addresses of links.
+
+    Of the page of verdicts, not what is said before them, nor of how to make a reproduction.
+    """
+    if "<!-- exact: begin -->" in text or re.search("^## The same for", text, re.MULTILINE):
+        text = "\n".join(re.findall(r"^(## (?!The same for).*?)(?=^## |\Z)", text, re.MULTILINE | re.DOTALL))
+    plain = re.sub(r"<!-- (\w+): begin -->.*?<!-- \1: end -->", "", text, flags=re.DOTALL)
     plain = re.sub(
         r"```.*?```|`[^`\n]*`|(?<=\])\([^)]*\)|^\|[^\n]*$", "", plain, flags=re.DOTALL | re.MULTILINE
     )
@@ -442,6 +480,7 @@ def unsourced(text: str) -> list[str]:
 if __name__ == "__main__":
     parts.write(INDEX, **indexes())
     parts.write(PAGE, **tables())
-    PAGE.write_text(refreshed(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
-    for text in unsourced(PAGE.read_text(encoding="utf-8")):
-        sys.stdout.write(f"no source: {text}\n")
+    for page in PAGES:
+        page.write_text(refreshed(page.read_text(encoding="utf-8")), encoding="utf-8")
+        for text in unsourced(page.read_text(encoding="utf-8")):
+            sys.stdout.write(f"{page.name}: no source: {text}\n")

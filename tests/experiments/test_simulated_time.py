@@ -160,8 +160,8 @@ def test_first_reached_reached_for_good_and_the_stopping_rule():
     assert late.stopped is None
     (early,) = scenario(history(*LANES[:7]), [0.6]).outcomes
     assert early.reached[0].stopped is None  # four reports are no window
-    assert LearningCurve.of(history(*LANES[:7])).briefly(0)
-    assert not LearningCurve.of(history(*LANES[:8])).briefly(0)
+    assert LearningCurve.of(history(*LANES[:7])).watched(0) is None
+    assert LearningCurve.of(history(*LANES[:8])).watched(0) == 10.0  # at 12, 14, 16, 18 and 20 s
 
 
 def test_the_stopping_rule_goes_by_validation_data_and_the_last_aggregation_is_on_test_data():

@@ -64,6 +64,7 @@ def line(name, label, seconds, *, lanes=False, choices=None, kept=None, stopped=
         "lanes": lanes,
         "judged": name != "random",
         "ends": {"total": {0: 291.6, 1: 299.9}},
+        "watched": stat(40.0, 2.0),
         "brief": [],
         "spared": [],
         "note": "",
@@ -167,12 +168,20 @@ def test_times_from_the_start_beside_the_published_and_the_baselines():
 
 def test_times_from_the_request_have_a_table_of_their_own_without_the_published():
     header, rows = request_rows({**PANEL, "published": {"knot": "85 % less"}}, "fedbuff")
-    rule = "from request to stopping rule"
-    assert header == ["", "request", "from request to 75 %", "beside FedBuff", "for good", rule]
+    rule = ["5 reports after", "from request to stopping rule"]
+    assert header == ["", "request", "from request to 75 %", "beside FedBuff", "for good", *rule]
     when = "leave 7 (140 s)"
-    assert rows[0] == ["FedBuff", when, "100.0 ± 10.0", "", "110.0 ± 5.0", "never"]
-    assert rows[1] == ["KNOT", when, "28.0 ± 2.0", "72 % less", "40.0 ± 1.0", "30 (1 of 2 seeds)"]
-    assert rows[2][2:] == ["112.0 ± 4.0", "12 % more", "never", "–"]
+    assert rows[0] == ["FedBuff", when, "100.0 ± 10.0", "", "110.0 ± 5.0", "40.0 ± 2.0", "never"]
+    assert rows[1] == [
+        "KNOT",
+        when,
+        "28.0 ± 2.0",
+        "72 % less",
+        "40.0 ± 1.0",
+        "40.0 ± 2.0",
+        "30 (1 of 2 seeds)",
+    ]
+    assert rows[2][2:] == ["112.0 ± 4.0", "12 % more", "never", "–", "–"]
 
 
 def test_without_a_baseline_or_a_threshold_columns_are_left_out():
@@ -182,7 +191,7 @@ def test_without_a_baseline_or_a_threshold_columns_are_left_out():
         *(f"from start to {rule}", "served then", "last report", "n"),
     ]
     assert request_rows(PANEL, None)[0] == [
-        *("", "request", "from request to 75 %", "for good", f"from request to {rule}"),
+        *("", "request", "from request to 75 %", "for good", "5 reports after", f"from request to {rule}"),
     ]
     ((header, rows),) = times.tables({**PANEL, "thresholds": []}, "fedbuff")
     assert header == ["", "published", "n"]

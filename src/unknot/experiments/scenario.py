@@ -200,10 +200,10 @@ class LearningCurve:
         after = self._between(index)
         return (after[-1].rounds, after[-1].seconds) if after else (0, 0.0)
 
-    def briefly(self, index: int) -> bool:
-        """Whether there were fewer reports after a request than the stopping rule looks at."""
-        after = self._between(index)
-        return sum(since.point.judged is not None for since in after) < STEADY_WINDOW
+    def watched(self, index: int) -> float | None:
+        """Seconds after a request until there were as many reports as the stopping rule looks at."""
+        judged = [since.seconds for since in self._between(index) if since.point.judged is not None]
+        return judged[STEADY_WINDOW - 1] if len(judged) >= STEADY_WINDOW else None
 
     def curve(self, metric: Metric | None = None) -> dict[tuple[int, int], float]:
         """The metric by (round, step): step 0 is the end of a round, step k right after the k-th request."""

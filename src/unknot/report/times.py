@@ -33,8 +33,9 @@ MADE = (
     "not by then. *Stopping rule*: until the rule was met by which the KNOT paper ends "
     "training: the best cluster's own model is there on validation data, and steady (standard deviation over "
     "5 reports at most 0.01; target, window and deviation are ours, the paper names none; one lane is "
-    "measured by what is served; who had fewer reports than that since the request could not meet it, and is "
-    "level in a claim by it; – where validation data was not looked at). *Served then*: how what was "
+    "measured by what is served; *5 reports after*: nobody could meet it sooner, and clusters report more "
+    "often; who had fewer by the end could not meet it at all, and is level in a claim by it; – where "
+    "validation data was not looked at). *Served then*: how what was "
     "served at that moment did; where the clusters' mean is served, that is the paper's last aggregation. "
     "*Beside*: what of the time is saved, by the means, beside {baseline}. *For good*: until the target was "
     "reached and not lost again before the end, or the next request. *Right after*: the "
@@ -124,13 +125,16 @@ def request_rows(panel: Shown, baseline: str | None) -> tuple[list[str], Rows]:
     """How soon each line was there again after the request: at each target, for good, by the rule."""
     beside = [f"beside {panel['labels'][baseline]}"] if baseline else []
     first, *more = [f"from request {target(goal, panel['metric'])}" for goal in panel["thresholds"]]
-    header = ["", "request", first, *beside, "for good", "from request to stopping rule", *more]
+    rule = ["5 reports after", "from request to stopping rule"]
+    header = ["", "request", first, *beside, "for good", *rule, *more]
     rows: Rows = []
     for line, i, after, other in _beside(panel, baseline):
         soon, *later = after["seconds"]
         row = [*_lead(line, i, after), count(soon)]
         row += [against(soon, other["seconds"][0]) if other else "" for _ in beside]
-        row += [count(after["kept"]), count(after["stopped"]) if line["judged"] else NONE]
+        watched = count(line["watched"]) if i == _first_leave(line) else ""
+        row += [count(after["kept"])]
+        row += [watched, count(after["stopped"])] if line["judged"] else [NONE, NONE]
         rows.append([*row, *(count(stat) for stat in later)])
     return header, rows
 

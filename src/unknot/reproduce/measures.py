@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 
 from unknot.core.metrics import METRICS, Metric
 from unknot.experiments.config import Experiment
 from unknot.experiments.courses import grid_of, lanes_between, on_grid, served
-from unknot.experiments.scenario import LearningCurve, Outcome, Rates, Reached
+from unknot.experiments.scenario import Outcome, Rates, Reached
 from unknot.experiments.seeds import Stat
 from unknot.reproduce.parts import ARRIVALS, EXPOSURES, FOOTPRINTS, MEASURES, WHOLE, Panel
 from unknot.reproduce.records import Record
@@ -88,8 +88,10 @@ class LineFindings:
     """The same, before the mean is taken."""
     ends: Mapping[str, Mapping[int, float]]
     """Until when a threshold could have been reached, by the measure of arrival and seed: the run's end."""
+    watched: Stat | None
+    """Seconds after the first leave until there were as many reports as KNOT's stopping rule looks at."""
     brief: tuple[int, ...]
-    """Seeds with fewer reports after the first leave than KNOT's stopping rule looks at."""
+    """Seeds in which there were fewer."""
     spared: tuple[int, ...]
     """Seeds in which the first leave found nothing to unlearn: no cluster had anything of the client."""
     choices: Mapping[str, Stat]
@@ -198,7 +200,10 @@ def _line(panel: Panel, pairs: Sequence[Pair], plain: Rates | None, over_time: b
         measures=_stats(values),
         by_seed=values,
         ends=_ends(pairs),
-        brief=_seeds_where(pairs, LearningCurve.briefly),
+        watched=Stat.of(by_seed(pairs, {run.key: _watched(record) for run, record in pairs}).values()),
+        brief=tuple(
+            sorted({run.seed for run, record in pairs if _left(record) and _watched(record) is None})
+        ),
         spared=_spared(pairs),
         choices=_stats(choices),
         lanes=lanes,
@@ -324,20 +329,23 @@ def _ends(pairs: Sequence[Pair]) -> dict[str, dict[int, float]]:
     return ends
 
 
-def _seeds_where(pairs: Sequence[Pair], so: Callable[[LearningCurve, int], bool]) -> tuple[int, ...]:
-    """The seeds in which it is so of the first leave, in any of the cases."""
-    found = set()
-    for run, record in pairs:
-        leave = next((i for i, asked in enumerate(record.trace.requests) if asked.kind == "erase"), None)
-        if leave is not None and so(record.trace, leave):
-            found.add(run.seed)
-    return tuple(sorted(found))
+def _left(record: Record) -> list[int]:
+    """Which of the requests are leaves."""
+    return [i for i, asked in enumerate(record.trace.requests) if asked.kind == "erase"]
+
+
+def _watched(record: Record) -> float | None:
+    return next((record.trace.watched(i) for i in _left(record)[:1]), None)
 
 
 def _spared(pairs: Sequence[Pair]) -> tuple[int, ...]:
     """Seeds in which no cluster began again, where some did in others: older records do not say which."""
-    spared = _seeds_where(pairs, lambda trace, i: trace.several and not trace.requests[i].restarted)
-    return spared if len(spared) < len({run.seed for run, _ in pairs}) else ()
+    spared = {
+        run.seed
+        for run, record in pairs
+        if record.trace.several and not any(record.trace.requests[i].restarted for i in _left(record)[:1])
+    }
+    return tuple(sorted(spared)) if len(spared) < len({run.seed for run, _ in pairs}) else ()
 
 
 def _choices(pairs: Sequence[Pair], metric: Metric) -> dict[str, dict[int, float | None]]:
