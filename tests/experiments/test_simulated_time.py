@@ -354,6 +354,28 @@ def test_measures_by_line_and_over_the_baseline(tmp_path):
     assert verdict.comparisons[0].difference.mean == pytest.approx(86, abs=1)
 
 
+def test_a_drawn_case_that_does_not_arrive_counts_until_the_end_of_its_own_run(tmp_path):
+    """After one client has left 0.6 is there in 2 s, after the other not in 50 s."""
+    draws = {"probabilities": [0.7, 0.3], "count": 10}
+    made = plan(lambda t: t.update(draws=draws, seeds=[0]))
+    counts = made.draws.leavers(0)
+    assert len(counts) == 2, "both are drawn"
+    begins = ((5, 0.7), (10, 0.7, 0.1, ()))
+    there, never = history(*begins, (12, 0.7), (20, 0.7)), history(*begins, (12, 0.2), (60, 0.2))
+    file = records_file(made, "small", tmp_path)
+    for run in (run for run in made.runs("small") if run.line.name == "fedbuff"):
+        first = run.case == "client 0 leaves"
+        stored.add(file, stored.Record.of(run, there if first else never, {}))
+    (line,) = findings(made, "small", file).panels[0].lines
+    assert line.by_seed["seconds"] == {0: None}
+    arrived, late = counts[0] / 10, counts[1] / 10
+    assert line.partly["seconds"] == {0: pytest.approx(arrived * 2.0 + late * 50.0)}
+    assert line.partly["total"] == {0: pytest.approx(arrived * 12.0 + late * 60.0)}
+    assert line.partly["rounds"] == {0: pytest.approx(arrived * 1 + late * 2)}
+    assert line.partly["stopped"] == {}, "no case arrives"
+    assert line.ends["seconds"] == {0: pytest.approx(arrived * 10.0 + late * 50.0)}
+
+
 def test_a_panel_by_perplexity(tmp_path):
     made = history((5, 50.0), (10, 50.0, 200.0, ()), (12, 90.0), perplexity=True)
     made.scores = {"test": Score({"accuracy": 0.5}, math.log(90), 100)}

@@ -296,6 +296,8 @@ def test_a_run_with_thresholds_shows_them(tmp_path):
         (3, "does not hold", "b before a", "does not hold: b before a"),
         (1, "holds", "", "one seed, as published"),
         (1, "does not hold", "b before a", "one seed, not as published: b before a"),
+        (1, "not shown", "a level with b", "one seed, not shown: a level with b"),
+        (0, "not shown", "p and q: no seed in common", "not shown: p and q: no seed in common"),
         (1, "holds in part", "a level with b", "one seed, in part as published: a level with b"),
         (1, "at chance", "chance is 10 %", "at chance: chance is 10 %"),
     ],
@@ -322,6 +324,8 @@ def test_the_least_clear_differences_stand_beside_a_verdict():
     level, against = compared("a − b", 5.0, -5.0, 15.0, 0), compared("a − c", -4.0, -9.0, 1.0, 0)
     assert differences({"seeds": 3, "comparisons": [level, against]}, 1) == "a − c −4.0 [−9.0, +1.0]"
     assert differences({"seeds": 1, "comparisons": several}) == ""
+    gone = compared("a − b", 9e30, -4e30, 2e31, 0)
+    assert differences({"seeds": 3, "comparisons": [gone]}) == "a − b +9e+30 [−4e+30, +2e+31]"
     assert differences({"seeds": 3, "comparisons": [{**reversed_, "difference": None}]}) == ""
 
 

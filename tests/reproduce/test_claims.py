@@ -1,5 +1,6 @@
 """What becomes of a claim, from a line's values by seed."""
 
+import math
 from types import SimpleNamespace
 
 import numpy as np
@@ -8,31 +9,46 @@ import pytest
 from unknot.core.errors import ConfigError
 from unknot.experiments.seeds import Stat
 from unknot.reproduce.claims import judge
-from unknot.reproduce.intervals import Interval, share
+from unknot.reproduce.intervals import Interval, share, student
 from unknot.reproduce.parts import Claim
 
 END = 100.0
 
 
-def judged(claim: Claim, values, metric="accuracy", chance=None, ends=None, at_end=None, brief=None, **other):
-    """The verdicts on a claim, with a line's values by seed in place of runs."""
+def judged(
+    claim: Claim,
+    values,
+    metric="accuracy",
+    chance=None,
+    ends=None,
+    at_end=None,
+    brief=None,
+    partly=None,
+    seeds=None,
+    **other,
+):
+    """The verdicts on a claim, with a line's values by seed (0, 1, ... or `seeds`) in place of runs."""
+
+    def seeds_of(name, found):
+        return (seeds or {}).get(name, range(len(found)))
 
     def panel(title, values, without=()):
         lines = [
             SimpleNamespace(
                 name=name,
                 label=name,
-                seeds=tuple(range(len(found))),
+                seeds=tuple(seeds_of(name, found)),
                 measures={claim.measure: Stat.of(found)} if Stat.of(found) else {},
                 by_seed={
-                    "end": dict.fromkeys(range(len(found)), (at_end or {}).get(name, 0.1)),
-                    claim.measure: dict(enumerate(found)),
+                    "end": dict.fromkeys(seeds_of(name, found), (at_end or {}).get(name, 0.1)),
+                    claim.measure: dict(zip(seeds_of(name, found), found, strict=True)),
                 },
                 ends={
                     claim.measure: dict(
                         enumerate(np.broadcast_to((ends or {}).get(name, END), len(found)).tolist())
                     )
                 },
+                partly={claim.measure: (partly or {}).get(name, {})},
                 judged=True,
                 brief=(brief or {}).get(name, ()),
                 central=name == "central",
@@ -193,6 +209,47 @@ def test_a_loss_is_told_in_points():
     assert verdict.detail == "a 3.0"
 
 
+def test_two_perplexities_that_have_diverged_are_level_by_however_much():
+    """Three seeds of 1e30 beside 1e31: losses are capped, and not even the size says anything."""
+    end = Claim("a ends better than b", measure="end", order=(("a",), ("b",)))
+    gone = {"a": [1e30, 2e30, 1e30], "b": [1e31, 3e31, 1e31]}
+    (verdict,) = judged(end, gone, metric="perplexity")
+    assert (verdict.outcome, verdict.why) == ("not shown", "a level with b (both diverged)")
+    # One seed that says something is one seed of three: 0 in the others.
+    (verdict,) = judged(end, {"a": [12.0, 1e30, 1e30], "b": [24.0, 3e31, 1e31]}, metric="perplexity")
+    assert (verdict.outcome, verdict.why) == ("not shown", "a level with b")
+    assert verdict.comparisons[0].difference.mean == pytest.approx(-math.log(2) / 3)
+    alike = Claim("alike", measure="end", alike=5.0, lines=("a", "b"))
+    (verdict,) = judged(alike, gone, metric="perplexity")
+    assert (verdict.outcome, verdict.why) == ("not shown", "a and b undecided (both diverged)")
+    assert verdict.detail == "a diverged in 3 of 3 seeds, b diverged in 3 of 3 seeds"
+    assert outcome(alike, {"a": [12.0, 12.0, 1e30], "b": [12.0, 12.0, 1e31]}, metric="perplexity") == (
+        "not shown"
+    ), "nobody knows whether they are alike in the third"
+    gap = Claim("closer and closer", measure="end", gap=("a", "b"))
+    (verdict,) = judged(gap, gone, metric="perplexity", q={"a": [12.0] * 3, "b": [24.0] * 3})
+    assert (verdict.outcome, verdict.why) == ("not shown", "p and q: no seed has a gap in both")
+
+
+def test_lines_that_share_no_seed_are_not_called_level():
+    (verdict,) = judged(PAIR, {"a": [0.9, 0.9], "b": [0.5, 0.5]}, seeds={"b": (5, 6)})
+    assert (verdict.outcome, verdict.why) == ("not shown", "a and b: no seed in common")
+    alike = Claim("alike", alike=0.05, lines=("a", "b"))
+    (verdict,) = judged(alike, {"a": [0.9, 0.9], "b": [0.9, 0.9]}, seeds={"b": (5, 6)})
+    assert verdict.why == "a and b: no seed in common"
+    less = {"base": [80.0, 90.0], "a": [30.0, 30.0]}
+    (verdict,) = judged(LESS, less, seeds={"a": (5, 6)})
+    assert verdict.why == "a and base: no seed in common"
+    ids = Claim("a before b", measure="ids", order=(("a",), ("b",)))
+    (verdict,) = judged(ids, {"a": [1.0, 1.0], "b": [None, None]})
+    assert verdict.why == "a and b: not measured"
+
+
+def test_a_change_of_perplexity_may_be_below_0():
+    rise = Claim("a rises less than b", measure="rise", order=(("a",), ("b",)))
+    assert outcome(rise, {"a": [-5.0, -5.1], "b": [2.0, 2.1]}, metric="perplexity") == "holds"
+
+
 def test_a_difference_that_is_rounding_is_level():
     assert outcome(PAIR, {"a": [0.1 + 0.2] * 3, "b": [0.3] * 3}) == "not shown"
     assert Interval.of([1e-15] * 3) == Interval(0.0, 0.0, 0.0, 3)
@@ -239,6 +296,26 @@ def test_a_difference_is_never_made_larger_than_what_was_seen():
     assert outcome(order, {"a": [90.0, 91.0], "b": [None, None]}, ends={"b": 80.0}) == "not shown"
     assert outcome(order, {"a": [None, None], "b": [90.0, 91.0]}, ends={"a": 80.0}) == "not shown"
     assert outcome(order, {"a": [None, None], "b": [None, None]}, ends={"a": 80.0}) == "not shown"
+
+
+def test_where_some_of_the_drawn_leavers_cases_arrive_the_seed_is_no_later_than_was_seen():
+    """Nine of ten draws arrive in round 1, one not by round 100: a mean of 10.9 at least, not of 100."""
+    order = Claim("a before b", measure="rounds", order=(("a",), ("b",)))
+    seen, some = {"a": [50.0, 51.0], "b": [None, None]}, {"b": {0: 10.9, 1: 10.9}}
+    assert outcome(order, seen) == "holds"
+    (verdict,) = judged(order, seen, partly=some)
+    assert (verdict.outcome, verdict.why) == ("not shown", "a level with b")
+    assert verdict.detail == "a 50.5, b not for all leavers in 100 rounds"
+    (verdict,) = judged(order, {"a": [5.0, 5.0], "b": [None, None]}, partly=some)
+    assert verdict.comparisons[0].difference.mean == pytest.approx(5 - 10.9)
+    never = Claim("b never does", measure="rounds", never=True, lines=("b",))
+    (verdict,) = judged(never, seen, partly=some)
+    assert (verdict.outcome, verdict.why) == (
+        "not shown",
+        "b gets there in 0 of 2 seeds and for some of the leavers in 2",
+    )
+    (verdict,) = judged(order, {"a": [None, None], "b": [None, None]}, partly=some)
+    assert verdict.why == "a level with b", "somebody gets there"
 
 
 def test_who_never_arrives_counts_as_arriving_at_the_end_of_its_run():
@@ -332,6 +409,16 @@ def test_never_is_said_of_every_seed():
     assert (all_.outcome, all_.why) == ("does not hold", "b gets there")
 
 
+def test_one_seed_of_a_line_does_not_show_that_it_never_arrives_beside_several():
+    never = Claim("never", measure="rounds", never=True, lines=("a", "b"))
+    three = {"b": [None, None, None], "c": [3.0, 3.0, 3.0]}
+    (verdict,) = judged(never, {"a": [None], **three})
+    assert (verdict.outcome, verdict.why) == ("holds in part", "a never: one seed")
+    (verdict,) = judged(never, {"a": [3.0], **three})
+    assert (verdict.outcome, verdict.why) == ("holds in part", "a never: one seed")
+    assert outcome(never, {"a": [None], "b": [None], "c": [3.0]}) == "holds"
+
+
 def test_alike_is_within_the_bound_and_not_merely_undecided():
     alike = Claim("all alike", measure="end", alike=0.03, lines=("a", "b", "c"))
     near = {"a": [0.80, 0.81, 0.80], "b": [0.81, 0.82, 0.81]}
@@ -388,6 +475,10 @@ def test_intervals_are_students_and_wilsons():
         low, high = stats.t.interval(0.95, len(values) - 1, sum(values) / len(values), stats.sem(values))
         found = Interval.of([float(value) for value in values])
         assert (found.low, found.high) == (pytest.approx(low, rel=2e-3), pytest.approx(high, rel=2e-3))
+    for freedom in range(1, 200):
+        assert student(freedom) == pytest.approx(stats.t.ppf(0.975, freedom), abs=6e-4)
+        if freedom > 30:  # beyond the table
+            assert student(freedom) == pytest.approx(stats.t.ppf(0.975, freedom), abs=2e-5)
     exact = stats.binomtest(97, 100).proportion_ci(method="wilson")
     assert share(97, 100) == (pytest.approx(exact.low, abs=1e-4), pytest.approx(exact.high, abs=1e-4))
 
@@ -405,6 +496,13 @@ def test_intervals_are_students_and_wilsons():
         ({"less": 0.4, "than": "b", "lines": ("a",), "measure": "end"}, "about what takes time"),
         ({"never": True, "lines": ("a",), "measure": "end"}, "claim.never is about"),
         ({"order": (("a",), ("b",)), "than": "b"}, "the one that they take less than"),
+        ({"order": (("a",),)}, "a line before another one"),
+        ({"order": (("a", "b"),)}, "a line before another one"),
+        ({"order": (("a",), ("b", "a"))}, "each once"),
+        ({"alike": -1.0, "lines": ("a", "b")}, "0 or above, not -1 of 2"),
+        ({"alike": 1.0, "lines": ("a",)}, "two lines or more"),
+        ({"less": 45.0, "lines": ("a",), "than": "b"}, "a share, above 0 and at most 1"),
+        ({"less": 0.0, "lines": ("a",), "than": "b"}, "a share, above 0 and at most 1"),
     ],
 )
 def test_a_claim_that_cannot_be_put_to_the_question(options, message):

@@ -299,6 +299,10 @@ def test_a_single_value_has_no_trend():
             "claims.trend = 'sinks'",
         ),
         (lambda t: t.update(titel="x"), "unknown key tiny.titel. Did you mean 'title'?"),
+        (lambda t: t["draw"].update(psi=[300, 100]), "tiny.draw.psi = [300, 100] is no range"),
+        (lambda t: t["draw"].update(zeta=[1, float("inf")]), "tiny.draw.zeta = [1, inf] is no range"),
+        (lambda t: t["game"].update(phi=2), "phi is 2.0: it must be"),
+        (lambda t: t.update(like="incentive-fig4a"), "games cannot be taken over by like"),
     ],
 )
 def test_a_wrong_file_says_what_to_change(change, message):

@@ -223,7 +223,7 @@ def test_a_panel_may_have_seeds_of_its_own():
 
 
 def test_a_dear_line_may_have_fewer_of_a_panels_seeds():
-    plan = tiny(lambda table: table["panel"][0].update(seeds=[0, 1, 2], fewer={"slow": [0, 2, 9]}))
+    plan = tiny(lambda table: table["panel"][0].update(seeds=[0, 1, 2], fewer={"slow": [0, 2]}))
     asked = [(run.line.name, run.seed) for run in plan.runs("small") if run.panel.name == "digits"]
     assert asked == [("fast", 0), ("slow", 0), ("fast", 1), ("fast", 2), ("slow", 2)]
     named = {(run.line.name, run.seed) for run in plan.runs("small", [1]) if run.panel.name == "digits"}
@@ -252,6 +252,16 @@ def test_draws_count_how_often_each_client_leaves():
     assert sum(run.weight for run in runs) == 10
 
 
+def held(**changes):
+    """A change to the file: of its first panel."""
+    return lambda t: t["panel"][0].update(changes)
+
+
+def claims(**claim):
+    """A change to the file: this is its only claim."""
+    return lambda t: t.update(claims=[{"says": "x", **claim}])
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -276,11 +286,90 @@ def test_draws_count_how_often_each_client_leaves():
         (lambda t: t["claims"][0].update(order=3), "order must be a list"),
         (lambda t: t.update(claims=[{"says": "x", "alike": 0.1}]), "a claim is about lines"),
         (lambda t: t.update(claims=[{"says": "x", "above": 0.1}]), "a claim is about lines"),
+        (lambda t: t.update(seeds=[]), "tiny.seeds is empty: name a seed"),
+        (lambda t: t.update(seeds=[-3]), "tiny.seeds has -3: a seed is 0 or more"),
+        (lambda t: t["scale"]["paper"].update(seeds=[0, 0, 1]), "scale.paper.seeds has 0 twice"),
+        (lambda t: t["panel"][0].update(seeds=[]), "panel digits's seeds is empty"),
+        (lambda t: t["panel"][0].update(seeds=[1, 1]), "panel digits's seeds has 1 twice"),
+        (held(seeds=[0, 1, 2], fewer={"slow": [0, 9]}), r"fewer.slow has seed 9, .* seeds are 0, 1, 2:"),
+        (held(seeds=[0, 1, 2], fewer={"slow": [-1]}), "fewer.slow has -1: a seed is 0 or more"),
+        (held(seeds=[0, 1, 2], fewer={"slow": []}), "fewer.slow is empty"),
+        (held(seeds=[5], fewer={"slow": [0]}), "fewer.slow has seed 0, .* seeds are 5:"),
+        (held(seeds=[0], fewer={"slow": [0]}, without=["slow"]), "fewer.slow: the panel does without"),
+        (held(fewer={"slow": [0]}), "at paper scale the panel's seeds are 7"),
+        (held(fewer={"slwo": [0]}), "Did you mean 'slow'"),
+        (
+            lambda t: t["line"][1].update(drops=["train"]),
+            r"line slow's drops\[0\] = 'train': write section.key",
+        ),
+        (lambda t: t["line"][1].update(drops=["trian.lr"]), "write section.key"),
+        (lambda t: t["line"][1].update(drops=["train.lrr"]), "there is no train.lrr below it .*'train.lr'"),
+        (
+            lambda t: t["panel"][0].update(drops=["train.lr", "clock.low"]),
+            r"panel digits's drops\[1\]: there is no clock.low below it to drop",
+        ),
+        (held(thresholds=[75]), "panel digits's thresholds by accuracy are shares: above 0 and at most 1"),
+        (claims(alike=2.0, lines=["fast", "slow"]), "claim.alike is a share here"),
+        (claims(above=45.0, lines=["fast"]), "claim.above is a share here"),
+        (claims(above=45.0, lines=["fast"], measure="f1_fall"), "claim.above is a share here"),
     ],
 )
 def test_a_wrong_file_says_what_to_change(change, message):
     with pytest.raises(ConfigError, match=message):
         tiny(change)
+
+
+def test_what_is_like_another_has_its_lines_held_to_the_seeds_that_are_left():
+    """Figure 5 holds rapid retraining on CIFAR-10 to two of three seeds."""
+
+    def fewer(**panel):
+        line = [{"name": name} for name in ("fedbuff", "rapid")]
+        table = {"like": "knot-fig5", "panel": [{"name": "cifar10", **panel}], "line": line}
+        plan = Reproduction.of({**table, "title": "x", "figure": "x", "claim": "x"}, "mine")
+        runs = [run for run in plan.runs("paper") if run.panel.name == "cifar10"]
+        return [run.seed for run in runs if run.line.name == "rapid"], plan.panels[0].fewer
+
+    assert fewer() == ([0, 1], {"rapid": (0, 1)})
+    assert fewer(seeds=[0]) == ([0], {"rapid": (0,)})
+    assert fewer(seeds=[5]) == ([5], {})
+    assert fewer(without=["rapid"]) == ([], {})
+
+
+def test_a_request_comes_in_a_phase_that_there_is():
+    def asked(**request):
+        return tiny(lambda t: t["base"].update(request=[{"erase": 1, **request}]))
+
+    assert asked(phase=1).runs("small", [0])
+    for phase in (9, 2, -1):
+        with pytest.raises(ConfigError, match=rf"request 1.phase is {phase}, but there are phases 0 to 1"):
+            asked(phase=phase).runs("small", [0])
+    with pytest.raises(ConfigError, match="request 1 comes at round 5, but the run has 4"):
+        asked(phase=1, after=3).runs("small", [0])
+
+
+def test_runs_are_taken_over_from_what_there_is(tmp_path):
+    used = tiny(lambda t: t.update(uses=["nobody"]))
+    with pytest.raises(ConfigError, match="uses 'nobody', but there is no reproduction of that name"):
+        reproduce(used, out=tmp_path, seeds=[0], only=["digits", "fast"])
+    assert not list(tmp_path.iterdir())
+    (tmp_path / "nobody-paper.json.gz").touch()  # of another scale: there is such a one
+    assert reproduce(used, out=tmp_path, seeds=[0], only=["digits", "fast"]).exists()
+
+
+def test_a_game_is_not_taken_over():
+    table = {**tomllib.loads(TINY), "like": "incentive-fig4a"}
+    with pytest.raises(ConfigError, match="games cannot be taken over by like"):
+        Reproduction.of(table, "tiny")
+
+
+def test_what_is_no_reproduction_is_said_to_be_what_it_is(tmp_path):
+    (tmp_path / "README.md").touch()
+    with pytest.raises(ConfigError, match=r"README.md': the file of that name is no TOML file"):
+        load(str(tmp_path / "README.md"))
+    with pytest.raises(ConfigError, match="that is a folder; name the TOML file in it"):
+        load(str(tmp_path))
+    with pytest.raises(ConfigError, match=r"there is no reproduction 'nowhere.md'\."):
+        load("nowhere.md")
 
 
 def test_names_and_seeds_that_are_not():
@@ -385,6 +474,17 @@ def test_a_panel_drops_what_it_has_no_use_for():
     runs = {(run.panel.name, run.line.name): run.table for run in tiny(change).runs("small", [0])}
     assert runs["digits", "fast"]["model"] == {"name": "mlp", "hidden": [8]}
     assert runs["more", "fast"]["model"] == {"name": "lenet5"}
+
+
+def test_what_is_dropped_may_be_there_in_some_runs_alone():
+    def change(table):
+        table["line"][1].update(drops=["clock.low"])
+        table["panel"][1].update(clock={"low": 1})
+
+    runs = {(run.panel.name, run.line.name): run.table for run in tiny(change).runs("small", [0])}
+    assert "clock" not in runs["digits", "slow"]
+    assert runs["more", "slow"]["clock"] == {}
+    assert runs["more", "fast"]["clock"] == {"low": 1}
 
 
 def test_what_is_off_is_run_when_it_is_named(tmp_path):

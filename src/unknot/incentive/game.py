@@ -199,8 +199,8 @@ class Game:
 def loss(phi: ArrayLike) -> Floats:
     """φ, which costs are divided by 1 less: so it lies below 1."""
     checked = numbers("phi", phi)
-    if not ((checked >= 0) & (checked < 1)).all():
-        raise ConfigError(f"phi is {phi!r}: it must be 0 or more, and below 1")
+    if len(wrong := checked[~((checked >= 0) & (checked < 1))]):
+        raise ConfigError(f"phi is {float(wrong[0])}: it must be 0 or more, and below 1")
     return checked
 
 

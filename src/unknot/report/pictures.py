@@ -37,8 +37,8 @@ DIGITS = 6  # significant: the last bits of a mean may be another machine's
 PUBLISHED = ("published", "published_for", "published_by")
 NOT_IN_PANELS = ("note", "reason", "earlier", *PUBLISHED, "without", "chance")
 NOT_IN_LINES = (
-    *("by_seed", "ends", "watched", "brief", "spared", "costs", "seconds", "guarantee", "choices", "judged"),
-    *("central", "note"),
+    *("by_seed", "ends", "partly", "watched", "brief", "spared", "costs", "seconds", "guarantee"),
+    *("choices", "judged", "central", "note"),
 )
 """What the page says and no figure shows."""
 KEY = b"findings"

@@ -51,7 +51,13 @@ MADE = (
 
 SUBTITLES = {"rounds": SUBTITLE, "time": times.SUBTITLE, "game": utilities.SUBTITLE}
 COLOURS = {"holds": "green", "does not hold": "red"}
-ALONE = {"holds": "as published", "holds in part": "in part as published"}
+ALONE = {
+    "holds": "as published",
+    "holds in part": "in part as published",
+    "does not hold": "not as published",
+}
+HUGE = 1e6
+"""Differences whose digits say nothing: of perplexities that have diverged."""
 FEW = 4
 """How many differences stand beside a verdict."""
 RULE = (
@@ -66,11 +72,11 @@ RULE = (
 
 
 def outcome(item: Shown) -> str:
-    """``holds in part``; of one seed: whether it was as published there."""
+    """``holds in part``; of one seed: whether it was as published there, or is not shown."""
     then = "earlier configuration, " if item["earlier"] else ""
-    if item["seeds"] > 1 or item["outcome"] == "at chance":
+    if item["seeds"] != 1 or item["outcome"] == "at chance":
         return f"{then}{item['outcome']}"
-    return f"{then}one seed, {ALONE.get(item['outcome'], 'not as published')}"
+    return f"{then}one seed, {ALONE.get(item['outcome'], item['outcome'])}"
 
 
 def verdict(item: Shown) -> str:
@@ -127,7 +133,8 @@ def _interval(found: Shown) -> str:
     if not any(values):
         return "0 in every seed"
     digits = 2 if any(0 < abs(value) < 1 for value in values) else 1
-    mean, low, high = (f"{value:+.{digits}f}".replace("-", "−") for value in values)
+    told = (f"{value:+.0e}" if abs(value) >= HUGE else f"{value:+.{digits}f}" for value in values)
+    mean, low, high = (text.replace("-", "−") for text in told)
     return f"{mean} in every seed" if values[1] == values[2] else f"{mean} [{low}, {high}]"
 
 

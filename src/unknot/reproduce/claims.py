@@ -5,15 +5,16 @@ both lines of a seed have the same data and the same draws, and has the 95 % int
 seeds. A comparison is as the paper says, or the contrary, where that interval leaves 0 out; else the two are
 level: a tie is, and so is what the spread over the seeds may have made. Who does not reach a threshold
 counts as reaching it when its own run ends, or with the other where that is later still: a difference is
-never made larger than what was seen. Who had fewer reports than KNOT's stopping rule looks at could not meet
-it, and counts as meeting it with the other.
+never made larger than what was seen. Of the cases drawn for a seed, those that do not arrive count so, and
+the others as they arrived. Two perplexities that have diverged are level. Who had fewer reports than KNOT's
+stopping rule looks at could not meet it, and counts as meeting it with the other.
 """
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from unknot.core.metrics import METRICS
 from unknot.reproduce.intervals import Interval
@@ -33,6 +34,8 @@ from unknot.reproduce.verdicts import CHANCE, FAILS, HOLDS, LEVEL, Comparison, V
 
 HUGE, DIVERGED = 1e6, 1e12
 """Perplexities whose digits say nothing; and those of which, losses being capped, not even the size does."""
+LEVELS = tuple(name for name in QUALITIES if name not in ("rise", *LOSSES))
+"""Measures of how well a model does at some moment; the others are of how much that changes."""
 NEAR_CHANCE = 0.01
 """A model that is no further above chance than that has learned nothing that a claim could be about."""
 
@@ -64,9 +67,9 @@ class _Panel:
         self.lines = {line.name: line for line in panel.lines if line.name in claim.names}
         self.factor = _factor(claim, panel)
         self.sign = -1 if _falls(claim, panel.metric) else 1
-        # Perplexities are compared by their logarithms, the loss: one that has diverged would drown all else.
-        ordered = bool(claim.order or claim.gap)
-        self.log = ordered and claim.measure in QUALITIES and panel.metric == "perplexity"
+        self.perplexities = panel.metric == "perplexity" and claim.measure in LEVELS
+        # They are compared by their logarithms, the loss: one that has diverged would drown all else.
+        self.log = self.perplexities and bool(claim.order or claim.gap)
 
     def verdict(self) -> Verdict:
         claim = self.claim
@@ -122,10 +125,11 @@ class _Panel:
             found,
             self.sign * found.sign if found else 0,
             contrary=f"{worse.label} before {better.label}",
-            level=f"{better.label} level with {worse.label}{self.too_brief(better, worse)}",
+            level=self.unmatched(better, worse)
+            or f"{better.label} level with {worse.label}{self.too_brief(better, worse)}",
             favour=self.sign * found.mean if found else 0.0,
         )
-        return compared.blind() if self.guesses(better) and self.guesses(worse) else compared
+        return self.seeing(compared, better, worse)
 
     def above(self, line: LineFindings, bound: float) -> Comparison:
         found = self.paired(lambda a: a - self.factor * bound, line)
@@ -136,7 +140,7 @@ class _Panel:
             found,
             0 if so < 0 and self.misses(line) else so,  # it may yet have come later
             contrary=f"{line.label} below {shown}",
-            level=f"{line.label} level with {shown}",
+            level=self.unmatched(line) or f"{line.label} level with {shown}",
             favour=found.mean if found else 0.0,
         )
 
@@ -147,17 +151,18 @@ class _Panel:
             low, high = _bounds(found)
             bound = self.factor * most + 1e-9
             favour = self.factor * most - abs(found.mean)
-            within = -bound <= low and high <= bound and not (self.misses(a) or self.misses(b))
+            unknown = self.misses(a) or self.misses(b) or self.both_lost(a, b)
+            within = -bound <= low and high <= bound and not unknown
             so = 1 if within else -1 if low > bound or high < -bound else 0
         compared = Comparison(
             f"{a.label} − {b.label}",
             found,
             so,
             contrary=f"{names} apart",
-            level=f"{names} undecided",
+            level=self.unmatched(a, b) or f"{names} undecided",
             favour=favour,
         )
-        return compared.blind() if self.guesses(a) and self.guesses(b) else compared
+        return self.seeing(compared, a, b)
 
     def less(self, line: LineFindings, than: LineFindings, share: float) -> Comparison:
         def saved(mine: float, other: float) -> float:
@@ -179,19 +184,21 @@ class _Panel:
             found,
             so,
             contrary=f"{line.label} saves less than that",
-            level=f"{line.label} undecided",
+            level=self.unmatched(line, than) or f"{line.label} undecided",
             favour=found.mean - 100 * share if found else 0.0,
         )
 
     def never(self, line: LineFindings) -> Comparison:
         values = line.by_seed[self.claim.measure].values()
-        there = sum(value is not None for value in values)
+        there, partly = sum(value is not None for value in values), len(self.partly(line))
+        some = f" and for some of the leavers in {partly}" if partly else ""
         return Comparison(
             f"{line.label} never",
             None,
-            1 if not there else -1 if there == len(values) else 0,
+            1 if not there + partly else -1 if there == len(values) else 0,
             contrary=f"{line.label} gets there",
-            level=f"{line.label} gets there in {there} of {len(values)} seeds",
+            level=f"{line.label} gets there in {there} of {len(values)} seeds{some}",
+            seeds=len(values),
         )
 
     # Values --------------------------------------------------------------------------------------
@@ -201,8 +208,40 @@ class _Panel:
         if found is not None:
             return math.log(found) if self.log else self.factor * found
         if self.claim.measure == "speedup" and line.by_seed.get("total", {}).get(seed) is None:
-            return 0.0  # who never arrives; where the baseline does not, nobody knows
+            # Who never arrives; where the baseline does not, or some of the cases do, nobody knows.
+            return None if seed in line.partly.get("total", ()) else 0.0
         return None
+
+    def lost(self, line: LineFindings, seed: int) -> bool:
+        """Whether a line has diverged in a seed: by how far says nothing."""
+        found = line.by_seed[self.claim.measure].get(seed)
+        return self.perplexities and found is not None and found >= DIVERGED
+
+    def both_lost(self, *lines: LineFindings) -> list[int]:
+        """The seeds in which all of the lines have diverged."""
+        return [seed for seed in self.common(*lines) if all(self.lost(line, seed) for line in lines)]
+
+    def common(self, *lines: LineFindings) -> list[int]:
+        """The seeds that all of the lines have."""
+        return sorted(set.intersection(*(set(line.seeds) for line in lines)))
+
+    def partly(self, line: LineFindings) -> Mapping[int, float]:
+        """The seeds in which a line arrives in some of the cases that were drawn, and when at the soonest."""
+        return line.partly.get(self.claim.measure, {})
+
+    def seeing(self, compared: Comparison, *lines: LineFindings) -> Comparison:
+        """The same; blind where all of the lines guess, or have diverged, in every seed."""
+        if all(map(self.guesses, lines)):
+            return compared.blind()
+        common = self.common(*lines)
+        return compared.blind("both diverged") if common and self.both_lost(*lines) == common else compared
+
+    def unmatched(self, *lines: LineFindings) -> str:
+        """Why lines cannot be compared, where no seed has a value of all of them."""
+        names, common = " and ".join(line.label for line in lines), self.common(*lines)
+        if any(None not in self.row(lines, seed) for seed in common):
+            return ""
+        return f"{names}: {'not measured' if common else 'no seed in common'}"
 
     def could_not(self, line: LineFindings, seed: int) -> bool:
         """Whether a line's run had too few reports for the rule that the claim goes by."""
@@ -223,9 +262,11 @@ class _Panel:
         That is the end of the run or, unless they are looked at `apart`, another's arrival after it.
         """
         values = [self.value(line, seed) for line in lines]
+        if len(lines) > 1 and all(self.lost(line, seed) for line in lines):
+            return values[:1] * len(lines)
         if self.claim.measure not in ARRIVALS or None not in values:
             return values
-        ends = [line.ends[self.claim.measure].get(seed, 0.0) for line in lines]
+        ends = [self.partly(line).get(seed, line.ends[self.claim.measure].get(seed, 0.0)) for line in lines]
         if apart:
             return [end if value is None else value for value, end in zip(values, ends, strict=True)]
         ends = [0.0 if self.could_not(line, seed) else end for line, end in zip(lines, ends, strict=True)]
@@ -234,8 +275,7 @@ class _Panel:
 
     def paired(self, of: Callable[..., float], *lines: LineFindings, apart: bool = False) -> Interval | None:
         """By seed, for those seeds that all of the lines have a value of."""
-        seeds = sorted(set.intersection(*(set(line.seeds) for line in lines)))
-        rows = [self.row(lines, seed, apart) for seed in seeds]
+        rows = [self.row(lines, seed, apart) for seed in self.common(*lines)]
         values = [of(*row) for row in rows if None not in row]
         return Interval.of(values) if values else None
 
@@ -243,7 +283,7 @@ class _Panel:
         """Whether a line is at chance in every seed: one that learns in some is no guesser."""
         measure = "end" if self.claim.never else self.claim.measure
         level = self.panel.chance
-        if level is None or measure not in QUALITIES or measure in ("rise", *LOSSES):
+        if level is None or measure not in LEVELS:
             return False
         values = [value for value in line.by_seed.get(measure, {}).values() if value is not None]
         return bool(values) and max(values) < level + NEAR_CHANCE
@@ -254,9 +294,10 @@ class _Panel:
         Of the federated ones, then: what central training reaches says nothing of them.
         """
         federated = [line for line in self.panel.lines if not line.central]
-        lines = federated if self.claim.never else self.lines.values()
+        lines = federated if self.claim.never else list(self.lines.values())
         values = [v for line in lines for v in line.by_seed[self.claim.measure].values()]
-        return self.claim.measure in ARRIVALS and not any(v is not None for v in values)
+        there = any(v is not None for v in values) or any(map(self.partly, lines))
+        return self.claim.measure in ARRIVALS and not there
 
     def most_seeds(self) -> int:
         return max((len(line.seeds) for line in self.lines.values()), default=0)
@@ -312,7 +353,7 @@ class _Panel:
             return f"{stat.mean:.2f}{self.beside_first(line) if measure in FOOTPRINTS else ''}"
         if measure == "rise":
             return f"{self.factor * stat.mean:+.1f}"
-        if self.log and stat.mean >= HUGE:
+        if self.perplexities and stat.mean >= HUGE:
             seeds = line.by_seed[measure].values()
             lost = sum(value is not None and value >= DIVERGED for value in seeds)
             return f"diverged in {lost} of {len(seeds)} seeds" if lost else f"{stat.mean:.0e}"
@@ -334,7 +375,8 @@ class _Panel:
         ends = sorted(line.ends[measure].values())
         spans = " to ".join(dict.fromkeys(f"{end:.0f}" for end in (ends[0], ends[-1]))) if ends else "0"
         word = "by" if measure in WHOLE else "in"
-        return f"not {word} {spans} {'rounds' if measure == 'rounds' else 's'}"
+        all_of = "for all leavers " if self.partly(line) else ""
+        return f"not {all_of}{word} {spans} {'rounds' if measure == 'rounds' else 's'}"
 
 
 def _gap_verdict(claim: Claim, panels: Sequence[PanelFindings]) -> Verdict:
@@ -343,8 +385,9 @@ def _gap_verdict(claim: Claim, panels: Sequence[PanelFindings]) -> Verdict:
     first, second = claim.gap
 
     def gap(part: _Panel, seed: int) -> float | None:
-        mine, other = part.row([part.lines[first], part.lines[second]], seed)
-        return None if mine is None or other is None else abs(mine - other)
+        pair = [part.lines[first], part.lines[second]]
+        mine, other = part.row(pair, seed)
+        return None if mine is None or other is None or seed in part.both_lost(*pair) else abs(mine - other)
 
     seeds = set.intersection(*(set(line.seeds) for part in parts for line in part.lines.values()))
     gaps = [{s: g for s in seeds if (g := gap(part, s)) is not None} for part in parts]
@@ -358,7 +401,9 @@ def _gap_verdict(claim: Claim, panels: Sequence[PanelFindings]) -> Verdict:
                 found,
                 found.sign if found else 0,
                 contrary=f"wider in {two.title} than in {one.title}",
-                level=f"{one.title} level with {two.title}",
+                level=f"{one.title} level with {two.title}"
+                if both
+                else f"{one.title} and {two.title}: no seed has a gap in both",
                 favour=found.mean if found else 0.0,
             )
         )

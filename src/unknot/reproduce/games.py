@@ -108,6 +108,12 @@ class Ranges:
     servers: int = 3
     populations: int = 3
 
+    def __post_init__(self) -> None:
+        for name in RANGES:
+            low, high = getattr(self, name)
+            if not -math.inf < low <= high < math.inf:
+                raise ConfigError(f"{name} = [{low:g}, {high:g}] is no range: write the least first, finite")
+
 
 @dataclass(frozen=True)
 class Many:
@@ -135,6 +141,8 @@ class GameReproduction:
 
     @staticmethod
     def of(table: Table, name: str) -> GameReproduction:
+        if "like" in table:
+            raise ConfigError(f"{name}.like: games cannot be taken over by like; copy what is alike")
         parts: dict[str, Any] = {key: table[key] for key in table if key not in ("kind", "scale", *SEVERAL)}
         parts["draw"] = _ranges(table.get("draw", {}), name)
         parts["game"] = convert_table(table.get("game", {}), f"{name}.game")

@@ -88,6 +88,9 @@ class LineFindings:
     """The same, before the mean is taken."""
     ends: Mapping[str, Mapping[int, float]]
     """Until when a threshold could have been reached, by the measure of arrival and seed: the run's end."""
+    partly: Mapping[str, Mapping[int, float]]
+    """Where some of the cases drawn for a seed arrive and others do not: the mean, in which these count as
+    arriving at the end of their own runs."""
     watched: Stat | None
     """Seconds after the first leave until there were as many reports as KNOT's stopping rule looks at."""
     brief: tuple[int, ...]
@@ -184,7 +187,9 @@ def _line(panel: Panel, pairs: Sequence[Pair], plain: Rates | None, over_time: b
     outcomes = {run.key: r.trace.outcomes(panel.thresholds, metric=metric) for run, r in pairs}
     count = max((len(found) for found in outcomes.values()), default=0)
     after = tuple(_after(i, pairs, outcomes, len(panel.thresholds)) for i in range(count))
-    values = _measures(pairs, outcomes, metric)
+    cases = _measures(pairs, outcomes, metric)
+    values = {name: by_seed(pairs, value) for name, value in cases.items()}
+    ends = _ends(pairs)
     choices = _choices(pairs, metric)
     lanes = over_time and all(r.trace.several for _, r in pairs)
     rates = _mean_rates([r.rates for _, r in pairs if r.rates is not None])
@@ -199,7 +204,8 @@ def _line(panel: Panel, pairs: Sequence[Pair], plain: Rates | None, over_time: b
         seconds=_real_seconds([r for _, r in pairs]),
         measures=_stats(values),
         by_seed=values,
-        ends=_ends(pairs),
+        ends={name: _known(by_seed(pairs, found)) for name, found in ends.items()},
+        partly={name: _partly(pairs, cases[name], found) for name, found in ends.items()},
         watched=Stat.of(by_seed(pairs, {run.key: _watched(record) for run, record in pairs}).values()),
         brief=tuple(
             sorted({run.seed for run, record in pairs if _left(record) and _watched(record) is None})
@@ -278,8 +284,8 @@ def _after(
 
 def _measures(
     pairs: Sequence[Pair], outcomes: Mapping[str, Sequence[Outcome]], metric: Metric
-) -> dict[str, dict[int, float | None]]:
-    """What claims are about, by name; accuracies are means over the departures of a run."""
+) -> dict[str, dict[str, float | None]]:
+    """What claims are about, by name and run; accuracies are means over the departures of a run."""
     values: dict[str, dict[str, float | None]] = {name: {} for name in MEASURES if name != "speedup"}
     for run, record in pairs:
         left = [outcome for outcome in outcomes[run.key] if outcome.kind == "erase"]
@@ -302,7 +308,7 @@ def _measures(
             values[name][run.key] = record.extra.get(name)
         kept = _ratio(record.extra.get("f1_after"), record.extra.get("f1_before"))
         values["f1_fall"][run.key] = None if kept is None else 1 - kept
-    return {name: by_seed(pairs, value) for name, value in values.items()}
+    return values
 
 
 def _earliest(record: Record, metric: Metric, reached: Reached | None) -> float | None:
@@ -313,20 +319,38 @@ def _earliest(record: Record, metric: Metric, reached: Reached | None) -> float 
     return next(there, None)
 
 
-def _ends(pairs: Sequence[Pair]) -> dict[str, dict[int, float]]:
-    """By measure and seed; of several cases of a seed, the one that ended first."""
-    ends: dict[str, dict[int, float]] = {name: {} for name in ARRIVALS}
+def _ends(pairs: Sequence[Pair]) -> dict[str, dict[str, float | None]]:
+    """By measure and run, until when it went on after the first leave; None where nobody leaves."""
+    ends: dict[str, dict[str, float | None]] = {name: {} for name in ARRIVALS}
     for run, record in pairs:
         asked = record.trace.requests
         leave = next((i for i, request in enumerate(asked) if request.kind == "erase"), None)
+        own: dict[str, float | None] = dict.fromkeys(ARRIVALS)
         if leave is not None:
             rounds, seconds = record.trace.lasted(leave)
             whole = asked[leave].time + seconds
-            own = {"rounds": float(rounds), **dict.fromkeys(WHOLE, whole)}
-            for name, by_seed in ends.items():
-                end = own.get(name, seconds)
-                by_seed[run.seed] = min(end, by_seed.get(run.seed, end))
+            own |= {
+                **dict.fromkeys(ARRIVALS, seconds),
+                "rounds": float(rounds),
+                **dict.fromkeys(WHOLE, whole),
+            }
+        for name, found in ends.items():
+            found[run.key] = own[name]
     return ends
+
+
+def _partly(
+    pairs: Sequence[Pair], cases: Mapping[str, float | None], ends: Mapping[str, float | None]
+) -> dict[int, float]:
+    """Of the seeds in which some cases arrive and others do not, the mean as far as it was seen."""
+    whole = by_seed(pairs, cases)
+    some = {run.seed for run, _ in pairs if cases[run.key] is not None and whole[run.seed] is None}
+    seen = by_seed(pairs, {key: ends[key] if value is None else value for key, value in cases.items()})
+    return {seed: mean for seed, mean in _known(seen).items() if seed in some}
+
+
+def _known(values: Mapping[int, float | None]) -> dict[int, float]:
+    return {seed: value for seed, value in values.items() if value is not None}
 
 
 def _left(record: Record) -> list[int]:

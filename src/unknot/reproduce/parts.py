@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -58,6 +60,8 @@ EXPOSURES = (
 """Measures of an attack on what was erased: of runs with an audit only."""
 BETRAYALS = tuple(name for name in EXPOSURES if name not in ("f1_fall", "asked", "p_before", "p_after"))
 """Those of how well the attack does: the less, the better."""
+SHARES = (*BETRAYALS, "f1_fall", "p_before", "p_after")
+"""Those between 0 and 1."""
 ARRIVALS = ("rounds", "seconds", "total", "kept", "stopped", "finished", "earliest")
 """Measures of when a threshold is reached: the sooner, the better, and never is worst."""
 WHOLE = ("total", "finished", "earliest")
@@ -88,6 +92,16 @@ def convert_tables(value: object, where: str) -> list[dict[str, Any]]:
     if not isinstance(value, list):
         raise ConfigError(f"{where} must be a list of sections, not {value!r}: [[{where}]]")
     return [convert_table(item, f"{where}[{i}]") for i, item in enumerate(value)]
+
+
+def check_seeds(seeds: Sequence[int], where: str) -> None:
+    """Raise `ConfigError` unless they are some, none of them below 0 or named twice."""
+    if not seeds:
+        raise ConfigError(f"{where} is empty: name a seed, or leave it out")
+    if min(seeds) < 0:
+        raise ConfigError(f"{where} has {min(seeds)}: a seed is 0 or more")
+    if twice := [seed for seed, times in Counter(seeds).items() if times > 1]:
+        raise ConfigError(f"{where} has {twice[0]} twice")
 
 
 @dataclass(frozen=True)
@@ -125,7 +139,13 @@ class Panel:
     layer: Table = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        choose(METRICS, self.metric, f"panel {self.name}'s metric")
+        metric = choose(METRICS, self.metric, f"panel {self.name}'s metric")()
+        for threshold in self.thresholds:
+            metric.check_goal(threshold, f"panel {self.name}'s thresholds")
+        if self.seeds is not None:
+            check_seeds(self.seeds, f"panel {self.name}'s seeds")
+        for line, seeds in self.fewer.items():
+            check_seeds(seeds, f"panel {self.name}'s fewer.{line}")
 
 
 @dataclass(frozen=True)
@@ -176,6 +196,21 @@ class Claim:
             raise ConfigError(f"a claim has one of order, above, never, gap, less and alike: {self.says!r}")
         if not self.names or not all(self.order):
             raise ConfigError(f"a claim is about lines: name some, and leave no group empty: {self.says!r}")
+        named = [name for group in self.order for name in group]
+        if len(self.order) == 1 or len(named) != len(set(named)):
+            raise ConfigError(
+                f"claim.order names a line before another one, best first, and each once: {self.says!r}"
+            )
+        if self.alike is not None and (len(set(self.lines)) < 2 or not 0 <= self.alike < math.inf):
+            raise ConfigError(
+                "claim.alike is by how much two lines or more differ at most, 0 or above, not "
+                f"{self.alike:g} of {len(set(self.lines))}: {self.says!r}"
+            )
+        if self.less is not None and not 0 < self.less <= 1:
+            raise ConfigError(
+                f"claim.less is a share, above 0 and at most 1 (0.45 for 45 %), not {self.less:g}: "
+                f"{self.says!r}"
+            )
         if self.never and self.measure not in ARRIVALS:
             raise ConfigError(f"claim.never is about {', '.join(ARRIVALS)}, not {self.measure!r}")
         if self.less is not None and self.measure not in (*ARRIVALS, "ids"):
@@ -186,6 +221,16 @@ class Claim:
             )
         if self.gap and len(self.gap) != 2:
             raise ConfigError(f"claim.gap names two lines, not {len(self.gap)}")
+
+    def check_bounds(self, metric: str) -> None:
+        """Raise `ConfigError` where a bound is beyond what can be of a share: per cent were meant."""
+        share = METRICS[metric].share if self.measure in QUALITIES else self.measure in SHARES
+        for name in ("above", "alike"):
+            bound = getattr(self, name)
+            if share and bound is not None and abs(bound) > 1:
+                raise ConfigError(
+                    f"claim.{name} is a share here, at most 1 (0.05 for 5 %), not {bound:g}: {self.says!r}"
+                )
 
     @property
     def names(self) -> set[str]:
@@ -222,3 +267,7 @@ class Scale:
     takes: str = ""
     seeds: tuple[int, ...] | None = None
     layer: Table = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.seeds is not None:
+            check_seeds(self.seeds, "seeds")

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
+from os.path import exists, isdir
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,7 @@ from unknot.reproduce.parts import (
     Panel,
     Scale,
     Table,
+    check_seeds,
     convert_table,
     convert_tables,
 )
@@ -154,18 +156,13 @@ class Reproduction:
     def _cases(
         self, scale: str, panel: Panel, line: Line, seed: int, overrides: Sequence[str]
     ) -> Iterable[Run]:
-        layers = [self.base, self._scale(scale).layer]
-        for part in (panel, line):
-            layers += [part.layer, part.layer.get("scale", {}).get(scale, {})]
-        layers.append(panel.lines.get(line.name, {}))
-        merged: dict[str, Any] = {}
-        for layer in layers:
-            merged = merge(merged, {key: value for key, value in layer.items() if key != "scale"})
+        merged = self._merged(scale, panel, line)
         if line.policy is not None:
             samples = convert(merged["data"]["samples"], int, f"{self.name}: data.samples")
             merged = merge(merged, _division(str(self.game), seed).layer(line.policy, samples))
         for section, key in (setting.split(".", 1) for setting in (*panel.drops, *line.drops)):
-            merged[section] = {name: value for name, value in merged[section].items() if name != key}
+            if section in merged:  # of some lines and panels, what is dropped is not there
+                merged[section] = {name: value for name, value in merged[section].items() if name != key}
         table = _resolve(merged, f"{self.name}/{panel.name}/{line.name}", seed)
         if self.draws is None:
             yield Run(panel, line, seed, apply_overrides(table, overrides))
@@ -174,6 +171,17 @@ class Reproduction:
             requests = [{**item, "erase": leaver} if "erase" in item else item for item in table["request"]]
             changed = apply_overrides({**table, "request": requests}, overrides)
             yield Run(panel, line, seed, changed, f"client {leaver} leaves", float(count))
+
+    def _merged(self, scale: str, panel: Panel, line: Line) -> dict[str, Any]:
+        """The layers of a run as one table, before anything is dropped from it."""
+        layers = [self.base, self._scale(scale).layer]
+        for part in (panel, line):
+            layers += [part.layer, part.layer.get("scale", {}).get(scale, {})]
+        layers.append(panel.lines.get(line.name, {}))
+        merged: dict[str, Any] = {}
+        for layer in layers:
+            merged = merge(merged, {key: value for key, value in layer.items() if key != "scale"})
+        return merged
 
     def _scale(self, scale: str) -> Scale:
         if scale not in self.scales:
@@ -207,10 +215,55 @@ class Reproduction:
                 choose(self.scales, panel.at, f"panel {panel.name}'s at")
             refuse_unknown(panel.without, lines, f"panel {panel.name}'s without")
             refuse_unknown(panel.lines, lines, f"panel {panel.name}'s lines")
-            refuse_unknown(panel.fewer, lines, f"panel {panel.name}'s fewer")
             for line, layer in panel.lines.items():
                 _layer(convert_table(layer, f"panel {panel.name}'s lines.{line}"), f"{panel.name}.{line}")
             refuse_unknown(panel.published, lines, f"panel {panel.name}'s published")
+            self._check_fewer(panel)
+        check_seeds(self.seeds, f"{self.name}.seeds")
+        for claim in self.claims:
+            for panel in self.panels:
+                if not claim.panels or panel.name in claim.panels:
+                    claim.check_bounds(panel.metric)
+        self._check_drops()
+
+    def _check_fewer(self, panel: Panel) -> None:
+        """A line is held to some of a panel's seeds: at no scale to none of them, or to others."""
+        refuse_unknown(panel.fewer, [line.name for line in self.lines], f"panel {panel.name}'s fewer")
+        for line, seeds in panel.fewer.items():
+            where = f"panel {panel.name}'s fewer.{line}"
+            if line in panel.without:
+                raise ConfigError(f"{where}: the panel does without that line; take it out of one of them")
+            for scale in self._scales_of(panel):
+                own = panel.seeds or self.seeds_at(scale)
+                if strange := sorted(set(seeds) - set(own)):
+                    raise ConfigError(
+                        f"{where} has seed {strange[0]}, but at {scale} scale the panel's seeds are "
+                        f"{', '.join(map(str, own))}: name some of these, or give the panel seeds of its own"
+                    )
+
+    def _check_drops(self) -> None:
+        """What a panel or a line drops is there to be dropped, in some run of it."""
+        every = [(scale, panel) for panel in self.panels for scale in self._scales_of(panel)]
+        runs = [
+            (s, panel, line) for s, panel in every for line in self.lines if line.name not in panel.without
+        ]
+        parts: list[tuple[str, Panel | Line]] = [("panel", panel) for panel in self.panels]
+        for what, part in [*parts, *(("line", line) for line in self.lines)]:
+            for i, setting in enumerate(part.drops):
+                where = f"{what} {part.name}'s drops[{i}]"
+                section, _, key = setting.partition(".")
+                if section not in SECTIONS or not key:
+                    raise ConfigError(f"{where} = {setting!r}: write section.key, such as model.hidden")
+                below = [self._merged(*run) for run in runs if part is run[1] or part is run[2]]
+                if below and not any(key in merged.get(section, {}) for merged in below):
+                    known = {f"{section}.{name}" for merged in below for name in merged.get(section, {})}
+                    raise ConfigError(
+                        f"{where}: there is no {setting} below it to drop.{nearest(setting, known)}"
+                    )
+
+    def _scales_of(self, panel: Panel) -> list[str]:
+        """The scales at which a panel is run."""
+        return [scale for scale in self.scales if panel.at in (None, scale)]
 
 
 def names() -> tuple[str, ...]:
@@ -226,9 +279,18 @@ def load(name: str) -> Reproduction | GameReproduction:
     elif name in names():
         table = _table_of(name)
     else:
-        raise ConfigError(f"there is no reproduction {name!r}.{nearest(name, names())}")
+        raise ConfigError(f"there is no reproduction {name!r}{_instead(name)}.{nearest(name, names())}")
     kinds: dict[str, type[Reproduction | GameReproduction]] = {"runs": Reproduction, "game": GameReproduction}
     return choose(kinds, table.pop("kind", "runs"), f"{name}.kind").of(table, name)
+
+
+def _instead(name: str) -> str:
+    """What there is of that name, if it is no reproduction."""
+    if isdir(name):
+        return ": that is a folder; name the TOML file in it"
+    return (
+        ": the file of that name is no TOML file; one of a reproduction ends in .toml" if exists(name) else ""
+    )
 
 
 @cache
@@ -255,6 +317,8 @@ def _like(table: Table, name: str) -> dict[str, Any]:
             f"{name}: like = {other!r}, but there is no such reproduction.{nearest(other, names())}"
         )
     below = _table_of(other)
+    if below.get("kind", "runs") != "runs":
+        raise ConfigError(f"{name}: like = {other!r}, but that is a game: games cannot be taken over by like")
     own = {key: value for key, value in table.items() if key != "like"}
     kept = {key: value for key, value in below.items() if key not in ("claims", "bars", "uses")}
     merged = {**merge(kept, own), "uses": [other, *own.get("uses", [])]}
@@ -271,7 +335,18 @@ def _like(table: Table, name: str) -> dict[str, Any]:
 
 
 def _on_top(below: Table, above: Table) -> dict[str, Any]:
-    """Published figures are replaced as a whole: those of one figure say nothing of another."""
+    """Published figures are replaced as a whole: those of one figure say nothing of another.
+
+    Lines that are held to fewer seeds below are so to those that are left, where seeds or lines are others.
+    """
+    if "fewer" in below:
+        seeds, without = above.get("seeds"), above.get("without")
+        fewer = {
+            line: [seed for seed in some if not isinstance(seeds, list) or seed in seeds]
+            for line, some in below["fewer"].items()
+            if not isinstance(without, list) or line not in without
+        }
+        below = {**below, "fewer": {line: some for line, some in fewer.items() if some}}
     return {**merge(below, above), **{key: above[key] for key in ("published",) if key in above}}
 
 
@@ -292,7 +367,8 @@ def _resolve(merged: dict[str, Any], name: str, seed: int) -> dict[str, Any]:
     """The table of an experiment: phases become rounds."""
     phase, phases = merged.pop("phase", None), merged.pop("phases", None)
     requests = [
-        _request(item, phase, f"{name}: request {i}") for i, item in enumerate(merged.pop("request", []), 1)
+        _request(item, phase, phases, f"{name}: request {i}")
+        for i, item in enumerate(merged.pop("request", []), 1)
     ]
     federation = dict(merged.get("federation", {}))
     if phase is not None or phases is not None:
@@ -304,7 +380,7 @@ def _resolve(merged: dict[str, Any], name: str, seed: int) -> dict[str, Any]:
     return {"name": name, "seed": seed, **merged, "request": requests}
 
 
-def _request(item: dict[str, Any], phase: object, where: str) -> dict[str, Any]:
+def _request(item: dict[str, Any], phase: object, phases: object, where: str) -> dict[str, Any]:
     """A request as an experiment has it: at a round or at a time."""
     refuse_unknown(item, ("erase", "join", "phase", "after", "round", "time"), where)
     named: dict[str, Any] = {key: item[key] for key in ("erase", "join") if key in item}
@@ -316,8 +392,13 @@ def _request(item: dict[str, Any], phase: object, where: str) -> dict[str, Any]:
             raise ConfigError(f"{where}.after counts from a phase, and there is none")
         return {**named, moments[0]: item[moments[0]]}
     length = convert(phase, int, f"{where}: the length of a phase")
-    at = convert(item["phase"], int, f"{where}.phase") * length
-    return {**named, "round": at + convert(item.get("after", 0), int, f"{where}.after")}
+    number, last = convert(item["phase"], int, f"{where}.phase"), convert(phases, int, f"{where}: phases") - 1
+    if not 0 <= number <= last:
+        raise ConfigError(f"{where}.phase is {number}, but there are phases 0 to {last}")
+    at = number * length + convert(item.get("after", 0), int, f"{where}.after")
+    if not 0 <= at < (last + 1) * length:
+        raise ConfigError(f"{where} comes at round {at}, but the run has {(last + 1) * length}")
+    return {**named, "round": at}
 
 
 def _layer(table: dict[str, Any], where: str, *, scaled: bool = False) -> dict[str, Any]:

@@ -13,9 +13,10 @@ from unknot.federation import Observer
 from unknot.reproduce import records
 from unknot.reproduce.games import GameReproduction
 from unknot.reproduce.made import Made, side_by_side
+from unknot.reproduce.parts import SCALES
 from unknot.reproduce.played import play_draws
 from unknot.reproduce.records import Store
-from unknot.reproduce.reproduction import Reproduction, Run
+from unknot.reproduce.reproduction import Reproduction, Run, names
 from unknot.text.tokenizer import NAMES
 
 
@@ -78,6 +79,13 @@ def records_file(plan: Reproduction | GameReproduction, scale: str, out: str | P
 
 def stores_of(plan: Reproduction, scale: str, file: Path) -> list[Store]:
     """The records of a reproduction's own file, and of those that it takes runs from, beside it."""
+    for name in plan.uses:
+        kept = [file.with_name(f"{name}-{size}{records.ENDING}") for size in SCALES]
+        if name not in names() and not any(path.exists() for path in kept):
+            raise ConfigError(
+                f"{plan.name} uses {name!r}, but there is no reproduction of that name, and no file "
+                f"{kept[0]}: correct the name, or run yours first.{nearest(name, names())}"
+            )
     others = (file.with_name(f"{name}-{scale}{records.ENDING}") for name in plan.uses)
     return [records.read(path) for path in (file, *others)]
 

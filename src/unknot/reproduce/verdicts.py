@@ -22,16 +22,19 @@ class Comparison:
     level: str
     favour: float = 0.0
     """By how much the mean is on the claim's side of its bound; below 0, on the other side."""
+    seeds: int | None = None
+    """Of how many it is, where there is no difference."""
 
     def decided(self, seeds: int) -> Comparison:
         """One seed decides nothing where there are more."""
-        if self.difference is None or self.difference.n > 1 or seeds == 1:
+        mine = self.seeds if self.difference is None else self.difference.n
+        if mine is None or mine > 1 or seeds == 1:
             return self
         return replace(self, so=0, level=f"{self.what}: one seed")
 
-    def blind(self) -> Comparison:
+    def blind(self, why: str = "both at chance") -> Comparison:
         """Of two that have learned nothing: which of them guesses better says nothing."""
-        return replace(self, so=0, level=f"{self.level} (both at chance)")
+        return replace(self, so=0, level=f"{self.level} ({why})")
 
 
 @dataclass(frozen=True)
