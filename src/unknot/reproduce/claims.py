@@ -307,11 +307,11 @@ class _Panel:
         if measure in ("ids", "speedup"):
             return f"{stat.mean:.2f}{' ×' if measure == 'speedup' else ''}"
         if measure == "f1_fall":
-            return f"{100 * stat.mean:.0f} %"
+            return f"{'falls' if stat.mean >= 0 else 'rises'} by {abs(100 * stat.mean):.0f} %"
         if measure in (*EXPOSURES, *FOOTPRINTS):
             return f"{stat.mean:.2f}{self.beside_first(line) if measure in FOOTPRINTS else ''}"
         if measure == "rise":
-            return f"{self.factor * stat.mean:+.1f}"
+            return f"{self.factor * stat.mean:+.1f}".replace("-", "−")
         if self.log and stat.mean >= HUGE:
             seeds = line.by_seed[measure].values()
             lost = sum(value is not None and value >= DIVERGED for value in seeds)

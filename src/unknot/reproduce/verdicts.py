@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from unknot.reproduce.intervals import Interval
 
 HOLDS, PARTLY, LEVEL, FAILS, CHANCE = "holds", "holds in part", "not shown", "does not hold", "at chance"
+MOST = 3
+"""So many comparisons that are level are named."""
+WORDS = ("level", "undecided")
+BRIEF, BLIND = r" \((too few reports: [^()]+)\)", " (both at chance)"
+"""What is added to those words: why two are level."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +37,7 @@ class Comparison:
 
     def blind(self) -> Comparison:
         """Of two that have learned nothing: which of them guesses better says nothing."""
-        return replace(self, so=0, level=f"{self.level} (both at chance)")
+        return replace(self, so=0, level=f"{self.level}{BLIND}")
 
 
 @dataclass(frozen=True)
@@ -63,7 +69,21 @@ def outcome_of(signs: Iterable[int]) -> str:
 
 
 def why(outcome: str, comparisons: Sequence[Comparison]) -> str:
-    """What is the contrary or, where nothing is, what is level."""
+    """What is the contrary or, where nothing is, what is level: of much of it, how much, and what is not."""
     if outcome == FAILS:
         return ", ".join(dict.fromkeys(c.contrary for c in comparisons if c.so < 0))
-    return ", ".join(dict.fromkeys(c.level for c in comparisons if c.so == 0)) if outcome != HOLDS else ""
+    if outcome == HOLDS:
+        return ""
+    level = [c.level for c in comparisons if c.so == 0]
+    word = next((word for word in WORDS if all(re.search(rf" {word}\b", text) for text in level)), None)
+    if len(set(level)) <= MOST or word is None:
+        return ", ".join(dict.fromkeys(level))
+    others = [c.what for c in comparisons if c.so != 0]
+    told = f"all {len(level)} comparisons {word}"
+    if others:
+        told = f"{len(level)} of {len(comparisons)} comparisons {word}"
+        told += f", all but {' and '.join(others)}" if len(others) <= MOST else ""
+    reasons = list(dict.fromkeys(reason for text in level for reason in re.findall(BRIEF, text)))
+    if blind := sum(BLIND in text for text in level):
+        reasons.append(f"both at chance in {blind}")
+    return "; ".join([told, *reasons])
