@@ -438,6 +438,10 @@ def test_every_title_is_another_one_and_whole_in_a_list_at_the_width_of_a_pipe()
     lines = console.export_text().splitlines()
     assert len(lines) == len(titles) + 1, "a line each"
     assert [text for text in titles if not any(text in row for row in lines)] == []
+    narrow = Console(width=60, record=True, file=open("/dev/null", "w"))  # noqa: SIM115
+    narrow.print(catalogue_list(entries))
+    (row,) = (text for text in narrow.export_text().splitlines() if text.startswith("incentive-fig5b"))
+    assert row.endswith("Random, K-Center or DQN …"), "cut after a word"
 
 
 def test_what_takes_long_is_said_of_data_that_a_reproduction_has():

@@ -253,14 +253,24 @@ def scenario_table(scenario: Shown) -> Table:
 
 def catalogue_list(entries: Sequence[Shown]) -> RenderableType:
     """The reproductions there are, a line each."""
-    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, show_header=False)
-    for key in ("name", "figure"):
-        table.add_column(no_wrap=True, min_width=max(len(entry[key]) for entry in entries))
-    table.add_column(ratio=1)
-    for entry in entries:
-        table.add_row(Text(entry["name"], style="bold"), Text(entry["figure"]), escape(entry["title"]))
     hint = "--long says which data each needs, whether that is here, and how long it takes."
-    return Group(table, Text(hint, style="dim"))
+    return Group(_Lines(entries), Text(hint, style="dim"))
+
+
+class _Lines:
+    """A line an entry; a title that has no room ends after a word."""
+
+    def __init__(self, entries: Sequence[Shown]) -> None:
+        self.entries = entries
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        name, figure = (max(len(entry[key]) for entry in self.entries) for key in ("name", "figure"))
+        room = max(4, options.max_width - name - figure - 2 * GAP)
+        more = " ..." if options.ascii_only else " …"
+        for entry in self.entries:
+            title = textwrap.shorten(entry["title"], room, placeholder=more)
+            lead = (entry["name"].ljust(name + GAP), "bold"), entry["figure"].ljust(figure + GAP)
+            yield Text.assemble(*lead, title, no_wrap=True, overflow="crop")
 
 
 def catalogue_table(entries: Sequence[Shown]) -> RenderableType:
