@@ -7,7 +7,16 @@ from typer.testing import CliRunner
 from unknot.cli import app
 from unknot.report import plots
 from unknot.report.cells import count, percent
-from unknot.report.reproduction import differences, markdown, tables, verdict, verdict_rows, write
+from unknot.report.reproduction import (
+    catalogue_list,
+    differences,
+    markdown,
+    tables,
+    verdict,
+    verdict_rows,
+    write,
+)
+from unknot.reproduce import overview
 
 
 def stat(mean, std=None, n=1, asked=None):
@@ -164,11 +173,48 @@ def test_the_terminal_shows_the_same():
         assert part in text
 
 
-def test_the_title_says_what_is_trained_on_what_each_model_once():
+def shown(findings, width):
+    console = Console(width=width, record=True, file=open("/dev/null", "w"))  # noqa: SIM115
+    console.print(tables(findings))
+    return console.export_text()
+
+
+@pytest.mark.parametrize("width", [40, 80, 200])
+def test_no_number_of_a_table_is_broken(width):
+    made = copy.deepcopy(FOUND)
+    for found, rounds in zip(made["panels"][0]["lines"], (stat(1476.25, 229.25, 2, 3), None), strict=True):
+        found["after"][0]["rounds"] = [rounds] * 4
+    made["panels"][0]["thresholds"] = [0.75, 0.8, 0.85, 0.9]
+    lines = shown(made, width).splitlines()
+    first = [text.split() for text in lines if text.startswith("RFS")]
+    numbers = [word for text in lines for word in text.split() if word == "1476.2±229.2"]
+    assert len(numbers) == 4
+    assert {"80.0±1.0", "10.0±0.0", "50.0±2.0", "70.0±0.0", "0.95", "12.0±1.0"} <= {
+        w for t in first for w in t
+    }
+    assert sum(text.count("(2 of 3 seeds)") for text in lines) == 4
+    assert max(map(len, lines)) <= width
+
+
+def test_a_guarantee_is_a_word_in_the_table_and_told_once_below_all_of_them():
+    made = copy.deepcopy(FOUND)
+    told = "exact, but for how many rounds came before"
+    made["panels"][1]["lines"] = [{**line("rfs", "RFS", None, 0.5), "after": []}]
+    for found in (found for panel in made["panels"] for found in panel["lines"]):
+        found["guarantee"] = told
+    text = shown(made, 80)
+    assert text.count(told) == 1
+    assert f"* RFS; MMT: {told}" in text
+    assert text.count("exact*") == 3
+    assert told in markdown(made, "c", None).split("## CIFAR-100")[0]
+    assert "* RFS" not in shown(FOUND, 80), "a word says all of it"
+
+
+def test_the_title_says_what_is_trained_on_what_by_names_that_people_use_each_model_once():
     made = [
         {"trained": text} for text in ("mlp on digits", "mlp on mnist", "gpt on shakespeare", "mlp on mnist")
     ]
-    assert plots._trained(made) == "mlp on digits, mnist; gpt on shakespeare"
+    assert plots._trained(made) == "MLP on digits, MNIST; small GPT on Shakespeare"
 
 
 @pytest.mark.parametrize(
@@ -205,6 +251,122 @@ def curves():
 def test_an_axis_is_no_longer_than_what_is_drawn(curves, until, ends):
     right = curves(until=until).get_xlim()[1]
     assert right == until if ends else 4 <= right < 5
+
+
+def test_a_line_that_goes_on_beyond_the_axis_is_marked_where_it_leaves_it(curves):
+    def marks(axes):
+        found = [line for line in axes.get_lines() if line.get_marker() == plots.BEYOND["marker"]]
+        return [(*line.get_xdata(), *line.get_ydata()) for line in found]
+
+    assert marks(curves(until=3.5)) == [(3.5, 50.0), (3.5, 60.0)]
+    assert marks(curves(until=4.0)) == marks(curves()) == []
+
+
+def test_lines_that_are_the_same_are_wider_the_deeper_they_lie(curves):
+    def widths(*levels):
+        lines = [line(f"l{i}", "", None, level) for i, level in enumerate(levels)]
+        return plots._hiding(lines)
+
+    assert widths(0.5, 0.5, 0.5) == {"l0": 2, "l1": 1, "l2": 0}
+    assert widths(0.5, 0.6, 0.5) == {"l0": 1, "l1": 0, "l2": 0}
+    one, other = line("a", "", None, 0.5), line("b", "", None, 0.5)
+    other["curve"]["at"] = [1, 2, 2, 3, 5]
+    assert not any(plots._hiding([one, other]).values())
+
+
+def test_the_legend_explains_what_is_wide_and_what_goes_on(tmp_path):
+    matplotlib = pytest.importorskip("matplotlib")
+    made = copy.deepcopy(FOUND)
+    made["panels"][0]["until"] = 3.5
+    made["panels"][0]["lines"][1]["curve"] = made["panels"][0]["lines"][0]["curve"]
+    with matplotlib.rc_context({"svg.fonttype": "none"}):
+        plots.draw(made, tmp_path / "a.svg")
+        plots.draw(FOUND, tmp_path / "b.svg")
+    for words in (plots.GOES_ON, plots.HIDDEN):
+        assert f">{words}<" in (tmp_path / "a.svg").read_text()
+        assert f">{words}<" not in (tmp_path / "b.svg").read_text()
+
+
+def test_dots_that_are_far_from_all_others_are_left_out_of_the_axis():
+    near = [(82.9, 0.6), (82.8, 0.4), (81.0, 0.4)]
+    assert plots._far([*near, (9.4, 4.0)]) == {3: plots.DOWN}
+    assert plots._far([(200.0, 1.0), *near]) == {0: plots.UP}
+    assert plots._far([*near, (70.0, 0.0)]) == {}, "who is not that far leaves the others room"
+    assert plots._far([(82.0, 0.0), (81.9, 0.0), (80.0, 0.0)]) == {}, "a point or two is not far"
+    assert plots._far([(80.0, 1.0), (10.0, 1.0)]) == plots._far([(80.0, 1.0)]) == plots._far([]) == {}
+
+
+def far_apart():
+    made = copy.deepcopy(FOUND)
+    made["bars"], panel = ["first"], made["panels"][0]
+    levels = {"rfs": 0.094, "bmt": 0.81, "mmt": 0.828, "fats": 0.829}
+    panel["lines"] = [line(name, name, None, 0.5) for name in levels]
+    for found, level in zip(panel["lines"], levels.values(), strict=True):
+        found["measures"] = {"first": stat(level, 0.005, 2)}
+    return made
+
+
+def test_what_is_left_out_of_the_axis_has_its_value_at_the_edge(tmp_path):
+    pytest.importorskip("matplotlib")
+    figure_of, style = plots.load_matplotlib()
+    made = far_apart()
+    with style:
+        axes = figure_of().subplots()
+        signs = plots._bars(axes, made["panels"][:1], "first", plots.looks_of(["rfs", "bmt", "mmt", "fats"]))
+    assert signs == {"far"}
+    assert [text.get_text() for text in axes.texts] == ["9.4"]
+    assert axes.get_ylim()[0] > 75.0
+
+
+def test_bars_of_some_seeds_are_empty_and_say_of_how_many():
+    pytest.importorskip("matplotlib")
+    figure_of, style = plots.load_matplotlib()
+    panel = copy.deepcopy(FOUND["panels"][0])
+    for found, n in zip(panel["lines"], (1, 5), strict=True):
+        found["measures"] = {"seconds": stat(50.0, None, n, 5)}
+    with style:
+        axes = figure_of().subplots()
+        signs = plots._bars(axes, [panel], "seconds", plots.looks_of(["rfs", "mmt"]))
+    some, every = axes.patches
+    assert some.get_facecolor()[3] == 0.0
+    assert every.get_facecolor()[3] == 1.0
+    assert signs == {"some"}
+    assert [text.get_text() for text in axes.texts] == ["1 of 5"]
+
+
+def test_labels_of_many_panels_stand_upright_and_have_as_many_lines_as_there_is_room_for():
+    labels = ["CIFAR-10", "Tiny Shakespeare, GPT-2 of distilled size from scratch"]
+    room = plots._upright(labels, 3 * plots.LINE)
+    assert plots._lines(labels, room) == 3 < plots._lines(labels, room - 1)
+    assert plots._upright(labels, 0.1) == len(labels[1])
+
+
+@pytest.mark.parametrize(
+    ("labels", "turned"),
+    [(["b = 2", "b = 3", "b = 5", "b = 10", "b = 1 (RFS)"], 0), ([f"{n} clusters" for n in range(6)], 90)],
+)
+def test_labels_stand_upright_only_where_they_would_meet_side_by_side(labels, turned):
+    pytest.importorskip("matplotlib")
+    figure_of, style = plots.load_matplotlib()
+    panel = {**FOUND["panels"][0], "lines": [line(name, name, None, 0.5) for name in labels]}
+    with style:
+        axes = figure_of().subplots()
+        plots._bars(axes, [panel], "recovering", plots.looks_of(labels))
+    assert {label.get_rotation() for label in axes.get_xticklabels()} == {turned}
+
+
+def test_what_is_trained_on_what_is_not_broken_where_there_is_room():
+    text = "GPT-2 on Shakespeare; pretrained model on Shakespeare"
+    assert plots._whole(text, 50) == ["GPT-2 on Shakespeare;", "pretrained model on Shakespeare"]
+    assert plots._whole(text, 60) == [text]
+    assert max(map(len, plots._whole(text, 16))) <= 16
+
+
+@pytest.mark.parametrize("title", ["A title", "A title that has " + "many words " * 8])
+def test_a_title_is_never_broken_within_what_it_is_of(title):
+    lines = plots.headline({"title": title, "figure": "Figure 4e", "scale": "paper"}, 5.12)
+    assert lines[-1].endswith("(Figure 4e, paper scale)")
+    assert max(map(len, lines)) <= 12.5 * 5.12
 
 
 def test_a_band_of_clusters_has_edges_in_the_colour_of_its_line(curves):
@@ -265,6 +427,29 @@ def test_the_command_runs_shows_and_writes(tmp_path):
     assert "p/rfs/0" not in again  # everything is there: it is only drawn
     assert "whole numbers" in call("reproduce", str(file), "--seeds", "x", code=2)
     assert "no scale" in call("reproduce", str(file), "--scale", "paper", code=2)
+
+
+def test_every_title_is_another_one_and_whole_in_a_list_at_the_width_of_a_pipe():
+    entries = [entry.to_dict() for entry in overview()]
+    titles = [entry["title"] for entry in entries]
+    assert len(set(titles)) == len(titles)
+    console = Console(width=80, record=True, file=open("/dev/null", "w"))  # noqa: SIM115
+    console.print(catalogue_list(entries))
+    lines = console.export_text().splitlines()
+    assert len(lines) == len(titles) + 1, "a line each"
+    assert [text for text in titles if not any(text in row for row in lines)] == []
+    narrow = Console(width=60, record=True, file=open("/dev/null", "w"))  # noqa: SIM115
+    narrow.print(catalogue_list(entries))
+    (row,) = (text for text in narrow.export_text().splitlines() if text.startswith("incentive-fig5b"))
+    assert row.endswith("Random, K-Center or DQN …"), "cut after a word"
+
+
+def test_what_takes_long_is_said_of_data_that_a_reproduction_has():
+    takes = {
+        entry.name: scale.takes for entry in overview() for scale in entry.scales if scale.name == "paper"
+    }
+    assert "writers" in takes["knot-fig5"]
+    assert "writers" not in takes["knot-fig6b"]
 
 
 def test_the_list_names_them():

@@ -1,6 +1,7 @@
 """What becomes of a claim, from a line's values by seed."""
 
 import math
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -11,6 +12,7 @@ from unknot.experiments.seeds import Stat
 from unknot.reproduce.claims import judge
 from unknot.reproduce.intervals import Interval, share, student
 from unknot.reproduce.parts import Claim
+from unknot.reproduce.verdicts import FAILS, LEVEL, PARTLY, Comparison, why
 
 END = 100.0
 
@@ -167,7 +169,9 @@ def test_two_lines_at_chance_are_level_beside_one_that_learns():
     alike = Claim("all alike", measure="end", alike=0.03, lines=("a", "b", "c"))
     (verdict,) = judged(alike, {"a": [0.2, 0.2], "b": [0.1, 0.1], "c": [0.1, 0.1]}, chance=0.1)
     assert verdict.why == "a and b apart, a and c apart"
-    assert [c.level for c in verdict.comparisons if not c.so] == ["b and c undecided (both at chance)"]
+    assert [(c.level, c.because) for c in verdict.comparisons if not c.so] == [
+        ("b and c undecided", "both at chance")
+    ]
 
 
 def test_of_those_who_never_arrive_it_is_said_which_are_at_chance():
@@ -513,5 +517,46 @@ def test_a_claim_that_cannot_be_put_to_the_question(options, message):
 def test_how_far_an_f1_falls_is_judged_where_it_was_measured():
     claim = Claim("falls by 45 %", measure="f1_fall", above=0.45, lines=("a", "b"))
     (held,) = judged(claim, {"a": [0.5, 0.5], "b": [0.6, 0.6], "c": [None, None]})
-    assert (held.outcome, held.detail) == ("holds", "a 50 %, b 60 %")
+    assert (held.outcome, held.detail) == ("holds", "a falls by 50 %, b falls by 60 %")
     assert judged(claim, {"a": [0.5], "b": [None]}) == []  # a run without an audit
+
+
+def test_an_f1_that_rises_does_not_fall_by_less_than_nothing():
+    claim = Claim("falls by 45 %", measure="f1_fall", above=0.45, lines=("a", "b"))
+    (found,) = judged(claim, {"a": [-0.04, -0.06], "b": [0.02, 0.04]})
+    assert found.detail == "a rises by 5 %, b falls by 3 %"
+
+
+def test_what_is_lost_by_a_removal_has_a_minus_not_a_hyphen():
+    (found,) = judged(
+        Claim("rises", measure="rise", above=0.0, lines=("a", "b")), {"a": [-0.003], "b": [0.02]}
+    )
+    assert found.detail == "a −0.3, b +2.0"
+
+
+def compared(so, level, what="x − y"):
+    return Comparison(what, None, so, contrary=f"contrary of {what}", level=level)
+
+
+def test_of_many_that_are_level_it_is_said_how_many_and_which_are_not():
+    level = [compared(0, f"a level with {name}") for name in "bcde"]
+    assert why(PARTLY, level[:3]) == "a level with b, a level with c, a level with d"
+    assert why(LEVEL, level) == "all 4 comparisons level"
+    one = compared(1, "", "a − f")
+    assert why(PARTLY, [*level, one]) == "4 of 5 comparisons level, all but a − f"
+    assert why(PARTLY, [*level, *[one] * 4]) == "4 of 8 comparisons level"
+    undecided = [compared(0, f"a and {name} undecided") for name in "bcde"]
+    assert why(LEVEL, undecided) == "all 4 comparisons undecided"
+    gone = [compared(0, f"{name} gets there in 2 of 5 seeds") for name in "abcd"]
+    assert why(LEVEL, gone) == ", ".join(c.level for c in gone), "what each did is not to be counted"
+
+
+def test_why_they_are_level_is_said_all_the_same_and_what_is_contrary_is_named_in_full():
+    level = [compared(0, f"a level with {name}") for name in "bc"]
+    brief = [replace(compared(0, f"{name} level with e"), because="too few reports: e") for name in "ab"]
+    assert why(LEVEL, brief) == "a level with e (too few reports: e), b level with e (too few reports: e)"
+    assert why(LEVEL, [*level, *brief]) == "all 4 comparisons level; too few reports: e in 2"
+    blind = [compared(0, f"a level with {name}").blind() for name in "fg"]
+    assert why(LEVEL, [*level, *blind]) == "all 4 comparisons level; both at chance in 2"
+    contrary = [compared(-1, "", f"{name} − z") for name in "abcde"]
+    assert why(FAILS, [*level, *contrary]) == ", ".join(c.contrary for c in contrary)

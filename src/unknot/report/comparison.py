@@ -17,6 +17,8 @@ from unknot.report.compared import Column, Part, guarantees, notes, parts, title
 COLOURS = {"exact": "green", "approximate": "yellow", "none": "red", "never": "red", "at once": "green"}
 LONGEST = 24
 """Of a method's name with its options; more of it goes into the next line."""
+GAP = 2
+"""Letters between a column and the next."""
 
 
 class Tables:
@@ -30,7 +32,7 @@ class Tables:
             yield Text.assemble((f"{who}: ", "bold red"), (text, "red"))
         yield Text.assemble((self.comparison["experiment"], "bold"), f": {title(self.comparison)}")
         methods = Column("method", tuple(m["method"] for m in self.comparison["methods"]), left=True)
-        for chosen in packed(parts(self.comparison), options.max_width - _width(methods)):
+        for chosen in packed(parts(self.comparison), options.max_width - column_width(methods)):
             yield Text("")
             yield _table(methods, chosen)
         yield Text("")
@@ -68,7 +70,7 @@ def packed(found: Sequence[Part], room: int) -> Iterator[list[Part]]:
 def _cut(part: Part, room: int) -> Iterator[Part]:
     columns: list[Column] = []
     for column in part.columns:
-        if columns and sum(map(_width, columns)) + _width(column) > room:
+        if columns and sum(map(column_width, columns)) + column_width(column) > room:
             yield Part(part.title, tuple(columns))
             columns = []
         columns.append(column)
@@ -76,13 +78,13 @@ def _cut(part: Part, room: int) -> Iterator[Part]:
 
 
 def _total(part: Part) -> int:
-    return sum(map(_width, part.columns))
+    return sum(map(column_width, part.columns))
 
 
-def _width(column: Column) -> int:
-    """With the space between it and the next."""
-    longest = max(map(len, (*column.cells, column.head)))
-    return 2 + (min(longest, LONGEST) if column.left else longest)
+def column_width(column: Column) -> int:
+    """With the space between it and the next; of a text in several lines, the longest."""
+    longest = max(len(line) for text in (*column.cells, column.head) for line in text.split("\n"))
+    return GAP + (min(longest, LONGEST) if column.left else longest)
 
 
 def _table(methods: Column, chosen: Sequence[Part]) -> Table:

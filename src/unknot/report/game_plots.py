@@ -11,7 +11,7 @@ from unknot.incentive import READINGS
 from unknot.report.cells import Shown
 from unknot.report.colours import looks
 from unknot.report.pictures import digest, save
-from unknot.report.plots import GREY, HEIGHT, WIDTH, load_matplotlib
+from unknot.report.plots import GREY, HEIGHT, WIDTH, headline, load_matplotlib
 from unknot.report.utilities import ALONG
 
 MARKS = ("o", "s", "^", "D", "v")
@@ -37,8 +37,7 @@ def draw(findings: Shown, *files: str | Path) -> bool:
         for axes, panel in zip(figure.axes[len(panels) :], compared, strict=True):
             beside(axes, panel)
         _legend(figure, panels)
-        title = f"{findings['title']} ({findings['figure']}, {findings['scale']} scale)"
-        figure.suptitle(textwrap.fill(title, int(13.5 * width)), fontsize=10.5)
+        figure.suptitle("\n".join(headline(findings, width)), fontsize=10.5)
         save(figure, files, digest(findings))
     return True
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import textwrap
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -60,18 +62,28 @@ DIVERGED, SHOWN, FEW = (
     30.0,
     4.0,
 )  # from one end of an axis to the other: too far, what is shown then, near
+ALIKE = 0.9  # of two curves' places: where they are the same in so many, one hides the other
+FARTHER = 8.0  # dots so many times as far off as all others lie apart would leave these a ninth of the axis
+LETTER, LINE = 0.055, 0.125  # inches that a letter of a tick's label is wide, and a line of it high
+NO_BREAK = "\u00a0"
+SMALLEST = 4.0  # points of letters that can be read
 GREY = "#555555"
 NEVER: Any = {"marker": "x", "markersize": 7, "markeredgewidth": 1.8, "linestyle": "none"}
 AT_ONCE: Any = {"marker": "o", "markersize": 6, "markerfacecolor": "white", "linestyle": "none"}
-SOME: Any = {"hatch": "////", "edgecolor": "white"}
+FAR: Any = {"markersize": 8, "linestyle": "none"}
+DOWN, UP = "$↓$", "$↑$"
+BEYOND: Any = {"marker": ">", "markersize": 5, "linestyle": "none"}
 ALONE: Any = {"marker": "_", "markersize": 7, "markeredgewidth": 1.8, "linestyle": "none"}
 SIGNS = {
     "never": "never reached",
     "at once": "reached at once",
     "some": "reached in some of the seeds only",
     "alone": "reached, but in no seed in which the baseline was",
+    "far": "off the axis, at the value beside it",
 }
-"""What stands in place of a bar, or makes it another one."""
+"""What stands in place of a bar or a dot, or makes it another one."""
+GOES_ON = "goes on beyond the axis"
+HIDDEN = "wide where a narrower line is the same"
 BESIDE: dict[str, tuple[dict[str, Any], str]] = {
     "before": (
         {"marker": "D", "markerfacecolor": "black", "markeredgecolor": "white"},
@@ -96,6 +108,29 @@ MARKS = {
     "join": ("^", "a client joins"),
 }
 """Signs of requests: `samples` is an erasure after which its clients stay."""
+MODELS = {
+    **dict.fromkeys(("cnn-exact", "cnn-incentive"), "CNN"),
+    "mlp": "MLP",
+    "lenet5": "LeNet-5",
+    "vgg16": "VGG-16",
+    "gpt": "small GPT",
+    "gpt2": "GPT-2",
+    "pretrained": "pretrained model",
+}
+DATA = {
+    "mnist": "MNIST",
+    "mnist-writers": "MNIST by writer",
+    "fashion-mnist": "Fashion-MNIST",
+    "femnist": "FEMNIST",
+    "cifar10": "CIFAR-10",
+    "cifar100": "CIFAR-100",
+    "location30": "Location-30",
+    "purchase100": "Purchase-100",
+    "shakespeare": "Shakespeare",
+    "langid": "languages",
+    "sentiments": "sentiments",
+}
+"""What people call them; the others have their names in files."""
 
 
 def draw(findings: Shown, *files: str | Path) -> bool:
@@ -126,9 +161,7 @@ def draw(findings: Shown, *files: str | Path) -> bool:
         for axes in figure.axes[axes_count:]:
             axes.set_axis_off()
         rows = _legend(figure, panels, looks, bars, bool(curved), signs, columns=max(2, int(width / 1.4)))
-        title = f"{findings['title']} ({findings['figure']}, {findings['scale']} scale)"
-        room = int(13.5 * width)
-        lines = [*textwrap.wrap(title, room), *textwrap.wrap(_trained(panels), room)]
+        lines = [*headline(findings, width), *_whole(_trained(panels), _room(width))]
         figure.suptitle("\n".join(lines), fontsize=10.5)
         # What stands around the axes takes nothing away from them.
         figure.set_figheight(figure.get_figheight() + 0.2 * (len(lines) - 1) + 0.17 * max(0, rows - 2))
@@ -136,13 +169,35 @@ def draw(findings: Shown, *files: str | Path) -> bool:
     return True
 
 
+def headline(findings: Shown, width: float) -> list[str]:
+    """The title of a figure so many inches wide; what it is of stays together, below the rest if need be."""
+    title, source = findings["title"], f"({findings['figure']}, {findings['scale']} scale)"
+    room = _room(width)
+    if len(title) + 1 + len(source) <= room:
+        return [f"{title} {source}"]
+    return [*textwrap.wrap(title, room), source]
+
+
+def _room(width: float) -> int:
+    """Letters of a title that so many inches have room for, and a margin."""
+    return int(12.5 * width)
+
+
 def _trained(panels: Sequence[Shown]) -> str:
-    """What is trained on what: ``mlp on digits, mnist; gpt on shakespeare``."""
+    """What is trained on what: ``MLP on digits, MNIST; small GPT on Shakespeare``."""
     data: dict[str, dict[str, None]] = {}
     for panel in panels:
         model, _, name = panel["trained"].partition(" on ")
-        data.setdefault(model, {})[name] = None
+        data.setdefault(MODELS.get(model, model), {})[DATA.get(name, name)] = None
     return "; ".join(f"{model} on {', '.join(names)}" for model, names in data.items())
+
+
+def _whole(text: str, room: int) -> list[str]:
+    """Wrapped between what semicolons part, where each of that has room."""
+    if max(map(len, parts := text.split("; "))) >= room:
+        return textwrap.wrap(text, room)
+    kept = "; ".join(part.replace(" ", NO_BREAK) for part in parts)
+    return [line.replace(NO_BREAK, " ") for line in textwrap.wrap(kept, room)]
 
 
 def _measured(measure: str, panels: Sequence[Shown]) -> bool:
@@ -178,13 +233,14 @@ def load_matplotlib() -> tuple[Any, Any]:
 
 def _curves(axes: Any, panel: Shown, looks: Mapping[str, Any], over_time: bool) -> None:
     factor = 100.0 if in_percent(panel["metric"]) else 1.0
+    above = _hiding(panel["lines"])
     for line in panel["lines"]:
         curve = line["curve"]
         x, mean, low, high = (
             curve["at"],
             *([factor * value for value in curve[name]] for name in ("mean", "low", "high")),
         )
-        axes.plot(x, mean, linewidth=1.4, **looks[line["name"]])
+        axes.plot(x, mean, linewidth=1.4 + 1.8 * above[line["name"]], **looks[line["name"]])
         color = looks[line["name"]]["color"]
         axes.fill_between(x, low, high, color=color, alpha=0.07 if line["lanes"] else 0.15, linewidth=0)
         for edge in (low, high) if line["lanes"] else ():  # where bands lie on one another, these tell whose
@@ -197,13 +253,41 @@ def _curves(axes: Any, panel: Shown, looks: Mapping[str, Any], over_time: bool) 
     for threshold in panel["thresholds"]:
         axes.axhline(factor * threshold, color="#999999", linewidth=0.8, linestyle="--", zorder=0)
     axes.set_title(textwrap.fill(_title(panel), 36), fontsize=10, pad=8)
-    ends = max((line["curve"]["at"][-1] for line in panel["lines"] if line["curve"]["at"]), default=0)
-    right = panel["until"] if panel["until"] and panel["until"] < ends else None
-    axes.set_xlim(left=0 if over_time else None, right=right)
+    cut = _cut(panel)
+    axes.set_xlim(left=0 if over_time else None, right=panel["until"] if cut else None)
     axes.set_xlabel("simulated time (s)" if over_time else "round")
     axes.set_ylabel(f"{panel['split']} {panel['metric']}{' (%)' if in_percent(panel['metric']) else ''}")
     if panel["metric"] == "perplexity":
         _logarithmic(axes)
+    for line in cut:
+        curve, side = line["curve"], {"clip_on": False, "zorder": 4, **BEYOND}
+        height = factor * curve["mean"][bisect_right(curve["at"], panel["until"]) - 1]
+        low, high = axes.get_ylim()
+        if low <= height <= high:
+            axes.plot(panel["until"], height, color=looks[line["name"]]["color"], **side)
+
+
+def _cut(panel: Shown) -> list[Shown]:
+    """Lines that go on where the axis ends."""
+    until, lines = panel["until"], [line for line in panel["lines"] if line["curve"]["at"]]
+    return [line for line in lines if until and line["curve"]["at"][0] <= until < line["curve"]["at"][-1]]
+
+
+def _hiding(lines: Sequence[Shown]) -> dict[str, int]:
+    """By line, how many that are drawn later are the same: it is so much wider, and its edges can be seen."""
+    curves = {
+        line["name"]: list(zip(line["curve"]["at"], line["curve"]["mean"], strict=True)) for line in lines
+    }
+    names = list(curves)
+
+    def same(one: str, other: str) -> bool:
+        if len(curves[one]) != len(curves[other]):
+            return False
+        places = zip(curves[one], curves[other], strict=True)
+        alike = sum(a == b and math.isclose(x, y, rel_tol=1e-9) for (a, x), (b, y) in places)
+        return bool(alike > ALIKE * len(curves[one]))
+
+    return {name: sum(same(name, other) for other in names[i + 1 :]) for i, name in enumerate(names)}
 
 
 def _asked(panel: Shown, over_time: bool) -> list[tuple[float, str]]:
@@ -253,6 +337,8 @@ def _bars(axes: Any, panels: Sequence[Shown], measure: str, looks: Mapping[str, 
     that does not begin at 0 lies.
     """
     signs: set[str] = set()
+    noted: list[tuple[float, float, str]] = []
+    dotted: list[tuple[float, float, float, str]] = []
     attack, _, model = measure.partition("_")
     attacked = attack in GUESSES and model == "after"
     dots = measure in QUALITIES or (attacked and attack != "f1")
@@ -278,15 +364,28 @@ def _bars(axes: Any, panels: Sequence[Shown], measure: str, looks: Mapping[str, 
             if attacked:
                 _beside(axes, place, width, attack, line["measures"])
             if dots:
-                axes.errorbar(place, value, whisker, fmt="o", markersize=5, color=color, elinewidth=1.4)
+                dotted.append((place, value, whisker, color))
             else:
                 some = stat["n"] < stat["asked"]
-                look = SOME if some else {}
-                axes.bar(place, value, 0.92 * width, yerr=whisker, color=color, ecolor="#333333", **look)
+                look = {"facecolor": "none", "edgecolor": color} if some else {"color": color}
+                axes.bar(place, value, 0.92 * width, yerr=whisker, ecolor="#333333", **look)
+                if some:
+                    noted.append((place, value + whisker, f"{stat['n']} of {stat['asked']}"))
                 once = measure in ARRIVALS and value == 0
                 if once:
                     axes.plot(place, 0, color=color, clip_on=False, zorder=3, **AT_ONCE)
                 signs |= {name for name, there in {"some": some, "at once": once}.items() if there}
+    far = _far([(value, whisker) for _, value, whisker, _ in dotted]) if measure in QUALITIES else {}
+    for i, (place, value, whisker, color) in enumerate(dotted):
+        if i not in far:
+            axes.errorbar(place, value, whisker, fmt="o", markersize=5, color=color, elinewidth=1.4)
+    for i, sign in far.items():
+        place, value, _, color = dotted[i]
+        foot, up = axes.get_xaxis_transform(), sign == UP
+        axes.plot(place, 0.95 if up else 0.05, marker=sign, color=color, transform=foot, **FAR)
+        told = {"ha": "center", "va": "top" if up else "bottom", "fontsize": 7.5, "transform": foot}
+        axes.text(place, 0.90 if up else 0.10, f"{value:.1f}", **told)
+    signs |= {"far"} if far else set()
     if attacked:
         (low, high), (least, most) = axes.get_ylim(), SPANS[attack]
         axes.set_ylim(max(0.0, min(low, least)), max(high, most))
@@ -300,17 +399,54 @@ def _bars(axes: Any, panels: Sequence[Shown], measure: str, looks: Mapping[str, 
         lines = panels[0]["lines"]
         places = [(names.index(line["name"]) - (len(names) - 1) / 2) * width for line in lines]
         labels = [line["label"] for line in lines]
-    if len(labels) > 4:  # too many to stand side by side
-        room, turned = 32, {"rotation": 30, "ha": "right", "rotation_mode": "anchor"}
-    else:
-        room, turned = max(8, 34 // len(labels)), {}
-    wrapped = [textwrap.fill(label, room, break_long_words=False) for label in labels]
-    axes.set_xticks(places, wrapped, fontsize=7.5, **turned)
     margin = 0.6 if len(panels) > 1 else 0.45
     axes.set_xlim(-margin, len(panels) - 1 + margin)
+    inches = (WIDTH - 0.7) / (len(panels) - 1 + 2 * margin)  # of the axis, a group
+    apart = inches if len(panels) > 1 else inches * width
+    room, turned = max(8, 34 // len(labels)), {}
+    if len(labels) > 4 and max(len(word) for label in labels for word in label.split()) * LETTER > apart:
+        room, turned = _upright(labels, apart), {"rotation": 90}  # where they are below nobody else
+    elif len(labels) > 4:
+        room = int(apart / LETTER)
+    wrapped = [textwrap.fill(label, room, break_long_words=False) for label in labels]
+    axes.set_xticks(places, wrapped, fontsize=7.5, **turned)
+    size = min(7.0, 72 * inches * width)
+    for place, top, words in noted if size >= SMALLEST else ():
+        above = {"textcoords": "offset points", "xytext": (0, 2), "ha": "center", "va": "bottom"}
+        axes.annotate(words, (place, top), rotation=90, fontsize=size, color=GREY, **above)
+        axes.set_ylim(top=max(axes.get_ylim()[1], 1.2 * top))
     axes.tick_params(axis="x", length=0)
     axes.grid(axis="x", visible=False)
     return signs
+
+
+def _upright(labels: Sequence[str], inches: float) -> int:
+    """How many letters a line of labels has that stand upright, so far from one another."""
+    lines = max(1, int(inches / LINE))
+    longest = max(map(len, labels))
+    fitting = (room for room in range(12, longest) if _lines(labels, room) <= lines)
+    return next(fitting, longest)
+
+
+def _lines(labels: Sequence[str], room: int) -> int:
+    return max(len(textwrap.wrap(label, room, break_long_words=False)) for label in labels)
+
+
+def _far(dots: Sequence[tuple[float, float]]) -> dict[int, str]:
+    """Which values (with whiskers) are left out of the axis, as the others could not be told apart.
+
+    They are fewer than the others, and all below them or all above.
+    """
+    order = sorted(range(len(dots)), key=lambda i: dots[i][0])
+    gaps = [dots[b][0] - dots[a][0] for a, b in itertools.pairwise(order)]
+    if not gaps:
+        return {}
+    place = gaps.index(max(gaps)) + 1
+    below, above = order[:place], order[place:]
+    few, many, sign = (below, above, DOWN) if len(below) < len(above) else (above, below, UP)
+    span = max(sum(dots[i]) for i in many) - min(dots[i][0] - dots[i][1] for i in many)
+    least = 0.02 * max(abs(dots[i][0]) for i in many)  # what is nearly the same need not look far apart
+    return dict.fromkeys(few, sign) if len(few) < len(many) and max(gaps) > FARTHER * max(span, least) else {}
 
 
 def _beside(axes: Any, place: float, width: float, attack: str, measures: Shown) -> None:
@@ -346,13 +482,23 @@ def _legend(
         names.append("standard deviation over the seeds")
     for sign, meaning in SIGNS.items():
         if sign in signs:
-            look = {"never": NEVER, "at once": AT_ONCE, "alone": ALONE}.get(sign)
-            handles.append(Line2D([], [], color=GREY, **look) if look else Patch(facecolor=GREY, **SOME))
+            look = {"never": NEVER, "at once": AT_ONCE, "alone": ALONE, "far": {"marker": DOWN, **FAR}}.get(
+                sign
+            )
+            handles.append(
+                Line2D([], [], color=GREY, **look) if look else Patch(facecolor="none", edgecolor=GREY)
+            )
             names.append(meaning)
     if any(bar.partition("_")[0] in GUESSES for bar in bars):
         for look, meaning in BESIDE.values():
             handles.append(Line2D([], [], linestyle="none", markersize=5, **look))
             names.append(meaning)
+    if curved and any(map(_cut, panels)):
+        handles.append(Line2D([], [], color=GREY, **BEYOND))
+        names.append(GOES_ON)
+    if curved and any(any(_hiding(panel["lines"]).values()) for panel in panels):
+        handles.append(Line2D([], [], color=GREY, linewidth=4, alpha=0.6))
+        names.append(HIDDEN)
     if any(panel["thresholds"] for panel in panels):
         handles.append(Line2D([], [], color="#999999", linewidth=0.8, linestyle="--"))
         names.append("threshold")

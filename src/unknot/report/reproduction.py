@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rich.box import SIMPLE_HEAD
-from rich.console import Group, JustifyMethod, RenderableType
+from rich.console import Console, ConsoleOptions, Group, JustifyMethod, RenderableType, RenderResult
 from rich.markup import escape
 from rich.padding import Padding
 from rich.table import Table
@@ -31,6 +31,8 @@ from unknot.report.cells import (
     shown,
     target,
 )
+from unknot.report.compared import Column, Part, short
+from unknot.report.comparison import GAP, LONGEST, column_width, packed
 from unknot.report.pictures import digest, drawn_from
 
 COSTS = {
@@ -58,6 +60,11 @@ ALONE = {
 }
 HUGE = 1e6
 """Differences whose digits say nothing: of perplexities that have diverged."""
+LEADS = ("request", "model")
+"""Columns that say of what a row is, beside the first."""
+WORDS = ("guarantee", "outcome")
+NARROW = len("(2 of 3 seeds)")
+"""Letters of a number, or of words in its place, in a line."""
 FEW = 4
 """How many differences stand beside a verdict."""
 RULE = (
@@ -218,7 +225,9 @@ def tables(findings: Shown) -> RenderableType:
         parts += [Text(""), Text(panel["title"], style="bold cyan")]
         parts += [Text(text, style="yellow") for text in (panel["reason"], _earlier(panel)) if text]
         parts += [Text(text, style="yellow") for text in _remarks(panel, findings)]
-        parts += [_rich(*table) for table in panel_tables(panel, findings)]
+        parts += [_Fitting(*_briefly(*table)) for table in panel_tables(panel, findings)]
+    parts.append(Text(""))
+    parts += [Text.assemble((f"* {who}: ", "bold"), text) for text, who in _guarantees(findings).items()]
     for item in findings["verdicts"]:
         colour = COLOURS.get(item["outcome"], "yellow")
         text = (
@@ -251,14 +260,24 @@ def scenario_table(scenario: Shown) -> Table:
 
 def catalogue_list(entries: Sequence[Shown]) -> RenderableType:
     """The reproductions there are, a line each."""
-    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, show_header=False)
-    for key in ("name", "figure"):
-        table.add_column(no_wrap=True, min_width=max(len(entry[key]) for entry in entries))
-    table.add_column(no_wrap=True, overflow="ellipsis", ratio=1)
-    for entry in entries:
-        table.add_row(Text(entry["name"], style="bold"), Text(entry["figure"]), escape(entry["title"]))
     hint = "--long says which data each needs, whether that is here, and how long it takes."
-    return Group(table, Text(hint, style="dim"))
+    return Group(_Lines(entries), Text(hint, style="dim"))
+
+
+class _Lines:
+    """A line an entry; a title that has no room ends after a word."""
+
+    def __init__(self, entries: Sequence[Shown]) -> None:
+        self.entries = entries
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        name, figure = (max(len(entry[key]) for entry in self.entries) for key in ("name", "figure"))
+        room = max(4, options.max_width - name - figure - 2 * GAP)
+        more = " ..." if options.ascii_only else " …"
+        for entry in self.entries:
+            title = textwrap.shorten(entry["title"], room, placeholder=more)
+            lead = (entry["name"].ljust(name + GAP), "bold"), entry["figure"].ljust(figure + GAP)
+            yield Text.assemble(*lead, title, no_wrap=True, overflow="crop")
 
 
 def catalogue_table(entries: Sequence[Shown]) -> RenderableType:
@@ -277,15 +296,65 @@ def catalogue_table(entries: Sequence[Shown]) -> RenderableType:
     return table
 
 
-def _rich(header: Sequence[str], rows: Rows) -> Table:
-    table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
-    for i, name in enumerate(header):
-        left = i == 0 or name in ("request", "model", "guarantee")
-        justify: JustifyMethod = "left" if left else "right"
-        table.add_column(name, no_wrap=i == 0 or name == "request", justify=justify, overflow="fold")
-    for row in rows:
-        table.add_row(*(escape(cell.replace(" ± ", "±")) for cell in row))
+class _Fitting:
+    """A table no wider than the screen: what has no room stands in further ones, and no number breaks."""
+
+    def __init__(self, header: Sequence[str], rows: Rows) -> None:
+        columns = [_column(i, name, [row[i] for row in rows]) for i, name in enumerate(header)]
+        lead = 2 if header[1] in LEADS else 1
+        self.lead, self.figures = columns[:lead], columns[lead:]
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        room = max(1, options.max_width + GAP - sum(map(column_width, self.lead)))
+        whole = [Part("", tuple(self.figures))]
+        least = len(list(packed(whole, room)))
+        # As many in each as may be: the last one is not to have a single column.
+        even = next(some for some in range(1, room + 1) if len(list(packed(whole, some))) <= least)
+        for (part,) in packed(whole, even):
+            yield Text("")
+            yield _table([*self.lead, *part.columns])
+
+
+def _column(index: int, name: str, cells: Sequence[str]) -> Column:
+    """Numbers stay whole, and what is said of them is below them; words have a width of their own."""
+    left = index == 0 or name in LEADS or name in WORDS
+    room = LONGEST if left else NARROW
+    found = tuple(_wrapped(cell.replace(" ± ", "±"), room, numbers=not left) for cell in cells)
+    widest = max((len(line) for cell in found for line in cell.split("\n")), default=1)
+    return Column(_wrapped(name, max(widest, *map(len, name.split() or [""]))), found, left=left)
+
+
+def _wrapped(text: str, room: int, *, numbers: bool = False) -> str:
+    parts = text.replace(" (", "\n(").split("\n") if numbers and len(text) > room else [text]
+    return "\n".join(line for part in parts for line in textwrap.wrap(part, room, break_long_words=False))
+
+
+def _table(columns: Sequence[Column]) -> Table:
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 1, 0, 0))
+    for column in columns:
+        justify: JustifyMethod = "left" if column.left else "right"
+        table.add_column(column.head, no_wrap=True, justify=justify)
+    for row in zip(*(column.cells for column in columns), strict=True):
+        table.add_row(*map(escape, row))
     return table
+
+
+def _briefly(header: list[str], rows: Rows) -> tuple[list[str], Rows]:
+    """A table with guarantees in a word; where it does not say all, a note below the tables does."""
+    if "guarantee" not in header:
+        return header, rows
+    place = header.index("guarantee")
+    return header, [[*row[:place], short(row[place]), *row[place + 1 :]] for row in rows]
+
+
+def _guarantees(findings: Shown) -> dict[str, str]:
+    """Guarantees of which a word does not say all, each once: whose they are."""
+    found: dict[str, dict[str, None]] = {}
+    for line in (line for panel in findings["panels"] for line in panel["lines"]):
+        text = line.get("guarantee")
+        if text and short(text) != text:
+            found.setdefault(text, {})[line["label"]] = None
+    return {text: "; ".join(labels) for text, labels in found.items()}
 
 
 # Markdown ----------------------------------------------------------------------------------------

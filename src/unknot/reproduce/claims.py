@@ -125,8 +125,8 @@ class _Panel:
             found,
             self.sign * found.sign if found else 0,
             contrary=f"{worse.label} before {better.label}",
-            level=self.unmatched(better, worse)
-            or f"{better.label} level with {worse.label}{self.too_brief(better, worse)}",
+            level=self.unmatched(better, worse) or f"{better.label} level with {worse.label}",
+            because=self.too_brief(better, worse),
             favour=self.sign * found.mean if found else 0.0,
         )
         return self.seeing(compared, better, worse)
@@ -250,7 +250,7 @@ class _Panel:
     def too_brief(self, *lines: LineFindings) -> str:
         """Who had too few reports for the rule, where that is why two are level."""
         found = [line.label for line in lines if any(self.could_not(line, seed) for seed in line.seeds)]
-        return f" (too few reports: {' and '.join(found)})" if found else ""
+        return f"too few reports: {' and '.join(found)}" if found else ""
 
     def misses(self, line: LineFindings) -> bool:
         """Whether a line does not reach the threshold in some seed."""
@@ -348,11 +348,11 @@ class _Panel:
         if measure in ("ids", "speedup"):
             return f"{stat.mean:.2f}{' ×' if measure == 'speedup' else ''}"
         if measure == "f1_fall":
-            return f"{100 * stat.mean:.0f} %"
+            return f"{'falls' if stat.mean >= 0 else 'rises'} by {abs(100 * stat.mean):.0f} %"
         if measure in (*EXPOSURES, *FOOTPRINTS):
             return f"{stat.mean:.2f}{self.beside_first(line) if measure in FOOTPRINTS else ''}"
         if measure == "rise":
-            return f"{self.factor * stat.mean:+.1f}"
+            return f"{self.factor * stat.mean:+.1f}".replace("-", "−")
         if self.perplexities and stat.mean >= HUGE:
             seeds = line.by_seed[measure].values()
             lost = sum(value is not None and value >= DIVERGED for value in seeds)

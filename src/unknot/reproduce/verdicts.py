@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from unknot.reproduce.intervals import Interval
 
 HOLDS, PARTLY, LEVEL, FAILS, CHANCE = "holds", "holds in part", "not shown", "does not hold", "at chance"
+MOST = 3
+"""So many comparisons that are level are named."""
 
 
 @dataclass(frozen=True)
@@ -20,6 +23,8 @@ class Comparison:
     so: int
     contrary: str
     level: str
+    because: str = ""
+    """Why the two are level, where that is not the spread over the seeds."""
     favour: float = 0.0
     """By how much the mean is on the claim's side of its bound; below 0, on the other side."""
     seeds: int | None = None
@@ -30,11 +35,11 @@ class Comparison:
         mine = self.seeds if self.difference is None else self.difference.n
         if mine is None or mine > 1 or seeds == 1:
             return self
-        return replace(self, so=0, level=f"{self.what}: one seed")
+        return replace(self, so=0, level=f"{self.what}: one seed", because="")
 
     def blind(self, why: str = "both at chance") -> Comparison:
         """Of two that have learned nothing: which of them guesses better says nothing."""
-        return replace(self, so=0, level=f"{self.level} ({why})")
+        return replace(self, so=0, because=why)
 
 
 @dataclass(frozen=True)
@@ -66,7 +71,29 @@ def outcome_of(signs: Iterable[int]) -> str:
 
 
 def why(outcome: str, comparisons: Sequence[Comparison]) -> str:
-    """What is the contrary or, where nothing is, what is level."""
+    """What is the contrary or, where nothing is, what is level: of much of it, how much, and what is not."""
     if outcome == FAILS:
         return ", ".join(dict.fromkeys(c.contrary for c in comparisons if c.so < 0))
-    return ", ".join(dict.fromkeys(c.level for c in comparisons if c.so == 0)) if outcome != HOLDS else ""
+    if outcome == HOLDS:
+        return ""
+    level = [c for c in comparisons if c.so == 0]
+    told = dict.fromkeys(f"{c.level} ({c.because})" if c.because else c.level for c in level)
+    word = _word(level)
+    if len(told) <= MOST or not word:
+        return ", ".join(told)
+    others = [c.what for c in comparisons if c.so != 0]
+    count = (
+        f"{len(level)} of {len(comparisons)} comparisons {word}"
+        if others
+        else f"all {len(level)} comparisons {word}"
+    )
+    beside = f", all but {' and '.join(others)}" if 0 < len(others) <= MOST else ""
+    reasons = Counter(c.because for c in level if c.because)
+    return "; ".join([count + beside, *(f"{reason} in {n}" for reason, n in reasons.items())])
+
+
+def _word(level: Sequence[Comparison]) -> str:
+    """What can be said of all of these at once."""
+    if all(" level with " in c.level for c in level):
+        return "level"
+    return "undecided" if all(c.level.endswith(" undecided") for c in level) else ""
