@@ -173,7 +173,7 @@ class Reproduction:
         for leaver, count in self.draws.leavers(seed).items():
             requests = [{**item, "erase": leaver} if "erase" in item else item for item in table["request"]]
             changed = apply_overrides({**table, "request": requests}, overrides)
-            yield Run(panel, line, seed, changed, f"client {leaver} leaves", float(count))
+            yield Run(panel, line, seed, changed, case_of(leaver), float(count))
 
     def _scale(self, scale: str) -> Scale:
         if scale not in self.scales:
@@ -211,6 +211,11 @@ class Reproduction:
             for line, layer in panel.lines.items():
                 _layer(convert_table(layer, f"panel {panel.name}'s lines.{line}"), f"{panel.name}.{line}")
             refuse_unknown(panel.published, lines, f"panel {panel.name}'s published")
+
+
+def case_of(leaver: int) -> str:
+    """What a run is called, among others of its seed, in which this client leaves."""
+    return f"client {leaver} leaves"
 
 
 def names() -> tuple[str, ...]:
