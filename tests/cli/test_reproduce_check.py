@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 from small_reproductions import GAMES, RUNS
 from unknot.cli import app
 from unknot.reproduce import load, reproduce
+from unknot.reproduce.records import keep, kept
 
 
 def call(*args, code=0, columns=80):
@@ -94,12 +95,57 @@ def test_as_json_it_is_a_list_of_pages(folder):
     assert (item["missing"], item["stale"], item["not_run"]) == ([], [], ["letters"])
 
 
+def test_a_record_that_was_cut_short_is_named_and_its_page_not_as_configured(folder):
+    plan, file = folder / "tiny.toml", folder / "tiny-small.json.gz"
+    record = kept(file)["p/rfs/0"]
+    columns = {name: values[:1] for name, values in record["trace"].items() if isinstance(values, list)}
+    keep(file, {**record, "trace": {**record["trace"], **columns, "requests": []}})
+    said = " ".join(call(plan, "--check", folder, "--draw", code=1).stdout.split())
+    assert "records at fault, page" in said
+    assert "at fault: p/rfs/0: it lacks the request erase client 1 (round 1); it ends after 1 of 2" in said
+    assert "drop(FILE, RECORD) of unknot.reproduce.records" in said
+    (item,) = json.loads(call(plan, "--check", folder, "--json", code=1).stdout)
+    (found,) = item["faults"]
+    assert found["records"] == ["p/rfs/0"]
+    assert "it ends after 1 of 2 rounds" in found["why"]
+
+
 def test_a_damaged_file_is_an_error_that_names_it(folder):
     file = folder / "tiny-small.json.gz"
     stored = json.loads(gzip.decompress(file.read_bytes()))
     file.write_bytes(gzip.compress(json.dumps({**stored, "runs": None}).encode()))
     said = call(folder / "tiny.toml", "--check", folder, code=2)
     assert "tiny-small.json.gz has no list of runs" in " ".join(said.stderr.split())
+
+
+@pytest.mark.parametrize(
+    "option",
+    ["--seeds=0", "--only=rfs", "--set=train.lr=5", "--out=x", "--device=cpu", "--threads=1", "--together=2"],
+)
+def test_what_changes_nothing_is_refused(folder, option):
+    name = option.partition("=")[0]
+    for words in (("--check", folder), ("--list",), ()):
+        said = " ".join(call(*words, option, code=2).stderr.split())
+        assert name in said
+    assert f"{name} does not go with --check" in call("--check", folder, option, code=2).stderr
+
+
+def test_lists_and_runs_and_checks_are_not_mixed(folder, monkeypatch):
+    monkeypatch.setattr("unknot.reproduce.reproduce", lambda *_, **__: pytest.fail("it runs"))
+    assert "--long goes with --list" in call("knot-fig4", "--long", code=2).stderr
+    assert "--long does not go with --check" in call("--check", folder, "--long", code=2).stderr
+    assert "--list does not go with --check" in call("--check", folder, "--list", code=2).stderr
+    assert "--json goes with --check DIR, not with --list" in call("--list", "--json", code=2).stderr
+    assert "leave out knot-fig4" in call("knot-fig4", "--list", code=2).stderr
+    assert "knot-fig4" in call("--list", "--long").stdout
+    assert "knot-fig4" in call("--long").stdout
+
+
+def test_a_scale_chooses_pages(folder):
+    plan = folder / "tiny.toml"
+    call(plan, "--check", folder, "--draw")
+    assert "tiny-small" in call(plan, "--check", folder, "--scale", "small").stdout
+    assert "has no page of --scale paper" in call(plan, "--check", folder, "--scale", "paper", code=2).stderr
 
 
 def test_what_goes_with_check_alone_says_so():

@@ -49,6 +49,24 @@ def test_where_there_is_no_digest_none_is_found(tmp_path):
         assert drawn_from(tmp_path / "a.png") is None
 
 
+def test_a_damaged_picture_is_as_good_as_none(figure, tmp_path):
+    file = tmp_path / "a.png"
+    save(figure, [file], "abc")
+    whole, middle = file.read_bytes(), file.stat().st_size // 2
+    damaged = (
+        whole[:2000],
+        whole[:-12],
+        whole[:middle] + bytes(40) + whole[middle + 40 :],
+        whole + b"more",
+        b"GIF8" + whole[4:],
+    )
+    for content in damaged:
+        file.write_bytes(content)
+        assert drawn_from(file) is None
+    file.write_bytes(whole)
+    assert drawn_from(file) == "abc"
+
+
 def test_the_digest_is_of_what_a_figure_shows():
     found = {"title": "a", "panels": [{"lines": [{"mean": 1 / 3, "by_seed": {0: 1.0}}]}], "commits": ["a"]}
     other = copy.deepcopy(found)

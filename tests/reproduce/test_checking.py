@@ -14,6 +14,7 @@ from unknot.reproduce.differences import difference
 from unknot.reproduce.records import keep, kept
 
 PLAN = "tiny.toml"
+DRAWN = RUNS.replace("seeds = [0, 1]", "seeds = [0]\ndraws = { count = 1, probabilities = [0.5, 0.5] }")
 
 
 @pytest.fixture(scope="module")
@@ -99,6 +100,7 @@ def test_what_another_reproduction_takes_over_is_not_stale(folder, monkeypatch):
         ({"key": "p/rfs/7"}, "by its configuration it is p/rfs/0"),
         ({"key": "p/slow/1"}, "by its configuration it is p/rfs/0"),
         ({"key": "q/rfs/0/client 3 leaves"}, "by its configuration it is p/rfs/0"),
+        ({"key": "p/rfs/0/again"}, "by its configuration it is p/rfs/0"),
     ],
 )
 def test_a_record_under_the_name_of_another_run_is_named(folder, change, why):
@@ -106,6 +108,30 @@ def test_a_record_under_the_name_of_another_run_is_named(folder, change, why):
     first = kept(asked.file)["p/rfs/0"]
     keep(asked.file, {**first, **change})
     assert check(asked).stale == (Stale((change["key"],), why),)
+
+
+@pytest.mark.parametrize("key", ["p/rfs/0/client 2 leaves", "p/rfs/0", "p/rfs/0/again"])
+def test_where_leavers_are_drawn_a_record_goes_by_who_leaves(tmp_path, key):
+    path = write(tmp_path, DRAWN)
+    plan = load(path)
+    reproduce(plan, out=tmp_path, seeds=[0], only=["rfs"])
+    assert checked(tmp_path).stale == ()
+    (asked,) = pages(tmp_path, path)
+    own, record = next(iter(kept(asked.file).items()))
+    assert re.fullmatch(r"p/rfs/0/client [01] leaves", own)
+    keep(asked.file, {**record, "key": key})
+    assert check(asked).stale == (Stale((key,), f"by its configuration it is {own}"),)
+
+
+def test_two_records_of_one_configuration_have_the_same_results(folder):
+    (asked,) = pages(folder, str(folder / PLAN))
+    first = kept(asked.file)["p/rfs/0"]
+    again = {**first, "key": "p/rfs/0/again", "seconds": 9.0, "extra": {**first["extra"], "peak": 2.0}}
+    keep(asked.file, again)
+    assert check(asked).faults == ()
+    keep(asked.file, {**again, "extra": {**first["extra"], "final": 0.987}})
+    words = "of one configuration, with different results"
+    assert check(asked).faults == (Stale(("p/rfs/0", "p/rfs/0/again"), words),)
 
 
 def test_a_record_whose_seed_was_changed_is_named(folder):
@@ -125,6 +151,12 @@ def test_a_record_whose_seed_was_changed_is_named(folder):
         ("other --scale small", "tiny-small.md has the command of another page"),
         ("tiny.toml --scale paper", "tiny-small.md has the command of another page"),
         ("", "tiny-small.md has the command of another page"),
+        ("tiny.toml --only rfs", "tiny-small.md: its command cannot be read ('--only' is no part of it"),
+        ("tiny.toml --device=cpu", "cannot be read ('--device=cpu' is no part of it"),
+        ("tiny.toml && rm x", "cannot be read ('&&' is no part of it"),
+        ("tiny.toml --seeds 0-4 --seeds 0", "cannot be read (it has --seeds twice)"),
+        ("tiny.toml --scale=small --scale small", "cannot be read (it has --scale twice)"),
+        ("tiny.toml --set", "cannot be read (--set has no value)"),
     ],
 )
 def test_a_command_that_is_not_the_pages_own_is_an_error(folder, command, message):
@@ -144,6 +176,11 @@ def test_a_page_is_asked_what_its_own_command_says(folder):
     )
     (asked,) = pages(folder, str(folder / PLAN))
     assert (asked.seeds, asked.overrides) == ((0,), ("train.batch_size=7",))
+    (folder / "tiny-small.md").write_text(
+        "$ unknot reproduce tiny.toml --set=train.lr=5 --seeds=0 --set train.batch_size=7\n"
+    )
+    (other,) = pages(folder, str(folder / PLAN))
+    assert (other.seeds, other.overrides) == ((0,), ("train.lr=5", "train.batch_size=7"))
     assert "train.batch_size is not set, today 7" in check(asked).stale[0].why
 
 
@@ -187,6 +224,21 @@ def test_a_folder_without_pages_says_so(tmp_path):
         pages(tmp_path)
     with pytest.raises(DataError, match="not a folder"):
         pages(tmp_path / "nowhere")
+
+
+def test_a_folder_with_pages_of_ones_own_alone_says_how_to_name_them(folder):
+    expected = f"{folder} has pages of tiny, which did not come with unknot: name the file of one, "
+    with pytest.raises(
+        DataError, match=re.escape(f"{expected}`unknot reproduce tiny.toml --check {folder}`")
+    ):
+        pages(folder)
+
+
+def test_a_scale_chooses_among_the_pages(folder):
+    path = str(folder / PLAN)
+    assert [asked.scale for asked in pages(folder, path, "small")] == ["small"]
+    with pytest.raises(DataError, match="has no page of --scale paper: those there are of small"):
+        pages(folder, path, "paper")
 
 
 def test_numbers_and_differences_are_short():

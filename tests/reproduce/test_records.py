@@ -4,7 +4,9 @@ import gzip
 import json
 import multiprocessing
 import re
+import shlex
 import subprocess
+import sys
 from types import SimpleNamespace
 
 import pytest
@@ -15,9 +17,9 @@ from unknot.reproduce import findings, origin, reproduce
 from unknot.reproduce.findings import _words
 from unknot.reproduce.measures import _real_seconds
 from unknot.reproduce.origin import Origin
-from unknot.reproduce.page import Made, foot
+from unknot.reproduce.page import Made, doubt, foot
 from unknot.reproduce.played import read_draws
-from unknot.reproduce.records import keep, kept, read, same, short
+from unknot.reproduce.records import drop, keep, kept, read, same, short
 
 
 def item(key, **more):
@@ -123,10 +125,20 @@ def done(tmp_path_factory):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"trace": None}, "its trace is no table"),
-        ({"config": None}, "its config is no table"),
-        ({"extra": []}, "its extra is no table"),
-        ({"more": 1}, "unexpected keyword argument 'more'"),
+        ({"trace": None}, "trace must be a table, not None"),
+        ({"config": None}, "config must be a table"),
+        ({"extra": []}, "extra must be a table"),
+        ({"more": 1}, "it has more, which is no part of a record"),
+        ({"commit": 7}, "commit must be a text, not 7"),
+        ({"made": 7}, "made must be a text, not 7"),
+        ({"clean": "no"}, "clean must be true or false, not 'no'"),
+        ({"seconds": "1"}, "seconds must be a number, not '1'"),
+        ({"seconds": float("inf")}, "seconds has what is not finite"),
+        ({"machine": {"cores": {}}}, "machine.cores must be"),
+        ({"machine": {"cpu": ["a"]}}, "machine.cpu must be"),
+        ({"extra": {"final": "high"}}, "extra.final must be a number"),
+        ({"rates": {"seconds": 1.0}}, "it has no rates.client_epochs"),
+        ({"config": {"data": "digits"}}, "config.data must be a table"),
     ],
 )
 def test_a_damaged_record_is_named_with_its_file(tmp_path, done, change, message):
@@ -135,10 +147,16 @@ def test_a_damaged_record_is_named_with_its_file(tmp_path, done, change, message
         read(tmp_path / "a.json.gz")
 
 
-@pytest.mark.parametrize("name", ["trace", "config", "rates", "seconds"])
+def test_a_rate_that_is_no_number_is_named(tmp_path, done):
+    keep(tmp_path / "a.json.gz", {**done, "rates": {**done["rates"], "seconds": "1"}})
+    with pytest.raises(DataError, match=r"is damaged \(rates.seconds must be a number, not '1'\)"):
+        read(tmp_path / "a.json.gz")
+
+
+@pytest.mark.parametrize("name", ["trace", "config", "rates", "seconds", "guarantee"])
 def test_a_record_that_lacks_something_is_named_with_its_file(tmp_path, done, name):
     keep(tmp_path / "a.json.gz", {key: value for key, value in done.items() if key != name})
-    with pytest.raises(DataError, match=rf"a\.json\.gz: the record p/rfs/0 is damaged \(.*{name}"):
+    with pytest.raises(DataError, match=rf"a\.json\.gz: the record p/rfs/0 is damaged \(it has no {name}\)"):
         read(tmp_path / "a.json.gz")
 
 
@@ -149,13 +167,72 @@ def test_a_record_that_lacks_something_is_named_with_its_file(tmp_path, done, na
         ("accuracy", [0.5], "accuracy has 1 of 2 values"),
         ("time", [1.0, None], "time has what is no number"),
         ("accuracy", [0.5, "x"], "accuracy has what is no number"),
-        ("requests", [{"clients": [1]}], "request"),
+        ("accuracy", [0.5, float("inf")], "accuracy has what is not finite"),
+        ("round", "12", "round must be a list"),
+        ("lane", ["a"], "lane has 1 of 2 values"),
+        ("metric", "beauty", "trace.metric = 'beauty' is not one that there is"),
+        ("requests", [{"clients": [1]}], "it has no request 1: request"),
+        ("requests", [7], "request 1 must be a table"),
     ],
 )
 def test_a_damaged_trace_is_named_with_its_file(tmp_path, done, column, values, message):
     keep(tmp_path / "a.json.gz", {**done, "trace": {**done["trace"], column: values}})
     with pytest.raises(DataError, match=rf"a\.json\.gz: the record p/rfs/0 is damaged \(.*{message}"):
         read(tmp_path / "a.json.gz")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"place": "1"}, "request 1: place must be a whole number"),
+        ({"place": 9}, "request 1: place = 9, but there are 2 measurements"),
+        ({"before": "high"}, "request 1: before must be a number"),
+        ({"kind": "forget"}, "request 1: kind = 'forget'"),
+    ],
+)
+def test_a_damaged_request_is_named_with_its_file(tmp_path, done, change, message):
+    (request,) = done["trace"]["requests"]
+    trace = {**done["trace"], "requests": [{**request, **change}]}
+    keep(tmp_path / "a.json.gz", {**done, "trace": trace})
+    with pytest.raises(DataError, match=rf"a\.json\.gz: the record p/rfs/0 is damaged \({message}"):
+        read(tmp_path / "a.json.gz")
+
+
+def test_a_perplexity_may_be_past_all_numbers(tmp_path, done):
+    trace = {**done["trace"], "metric": "perplexity", "perplexity": [float("inf"), 2.0]}
+    del trace["accuracy"]
+    keep(tmp_path / "a.json.gz", {**done, "trace": trace})
+    assert read(tmp_path / "a.json.gz").records["p/rfs/0"].trace.points[0].value == float("inf")
+
+
+# Taking records out ------------------------------------------------------------------------------
+
+
+def test_what_the_error_says_takes_a_damaged_record_out_when_it_is_typed(tmp_path, done):
+    folder = tmp_path / "it's here"
+    file = folder / "a.json.gz"
+    keep(file, {**done, "seconds": "1"}, {**done, "key": "p/slow/0"})
+    with pytest.raises(DataError) as error:
+        read(file)
+    typed = shlex.split(str(error.value).partition("once it is taken out: ")[2])
+    assert typed[:2] == ["python", "-c"]
+    subprocess.run([sys.executable, *typed[1:]], check=True)
+    assert list(read(file).records) == ["p/slow/0"]
+
+
+def test_records_without_a_key_and_two_of_a_key_can_be_taken_out_of_packed_and_plain_files(tmp_path):
+    for name in ("a.json.gz", "a.json"):
+        text = json.dumps({"format": 1, "runs": [item("x"), {"config": {}}, item("y"), item("y")]}).encode()
+        (tmp_path / name).write_bytes(gzip.compress(text) if name.endswith("gz") else text)
+    file = tmp_path / "a.json.gz"
+    for name, said in (("a.json", 2), ("a.json", "y"), ("a.json.gz", 2)):
+        with pytest.raises(DataError, match=re.escape(f'drop("{tmp_path / name}", {json.dumps(said)})')):
+            kept(file)
+        drop(tmp_path / name, said)
+    drop(file, "y")
+    assert list(kept(file)) == ["x"]
+    with pytest.raises(DataError, match="has no record y"):
+        drop(file, "y")
 
 
 def test_a_damaged_draw_is_named_with_its_file(tmp_path):
@@ -297,6 +374,12 @@ def test_the_foot_of_a_page_names_the_lines_that_cannot_be_traced():
     assert said["commits"] == ("a (2026-01-01)", "b")
     assert foot(made[:1], str)["doubts"] == ()
     assert foot(made[1:2], str)["doubts"] == ("without a commit: everything",)
+    odd = [Made("MNIST", "KNOT", Sheet(*marks)) for marks in (("", True), ("main", True), ("a", "no"))]
+    assert [doubt(item.record) for item in odd] == [
+        "without a commit",
+        "from 'main', which names no commit",
+        "from a with changes to it",
+    ]
     seeds = [Made("MNIST", "KNOT", none if i else good, i) for i in range(3)]
     assert foot(seeds, str)["doubts"] == ("without a commit: MNIST (seeds 1, 2)",)
     draws = [Made("", f"draw {i}", none if i else good) for i in range(3)]

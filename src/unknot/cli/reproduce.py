@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,6 +16,9 @@ from unknot.cli.screen import screen, side, warn
 from unknot.core.errors import ConfigError
 
 DIFFERS = 1
+CHECKS = ("name", "check", "scale", "draw", "json_", "quiet")
+LISTS = ("list_", "long", "quiet")
+"""What goes with --check, and with --list."""
 
 
 @app.command(
@@ -22,6 +26,7 @@ DIFFERS = 1
     "error; 130 stopped by Ctrl-C: the same command goes on from there."
 )
 def reproduce(
+    ctx: typer.Context,
     name: Annotated[
         str | None, typer.Argument(help="Which one, by its name in --list, or a TOML file of your own.")
     ] = None,
@@ -30,7 +35,12 @@ def reproduce(
         bool,
         typer.Option("--long", help="With --list: also data, whether it is here, and how long it takes."),
     ] = False,
-    scale: Annotated[str, typer.Option(help="small (built-in data, minutes) or paper.")] = "small",
+    scale: Annotated[
+        str,
+        typer.Option(
+            help="small (built-in data, minutes) or paper. With --check: the pages of it alone, else all."
+        ),
+    ] = "small",
     seeds: Annotated[
         str | None, typer.Option(metavar="0-4|0,1,2", help="Instead of the file's seeds.")
     ] = None,
@@ -76,12 +86,12 @@ def reproduce(
 
     console, progress = screen(quiet), side(quiet)
     with errors_for_people(kept), beside(Path(name or "").parent):
+        given = _given(ctx)
+        _refuse_what_changes_nothing(given, name)
         if check is not None:
-            if not _check(name, check, draw, json_, quiet):
+            if not _check(name, check, scale if "scale" in given else None, draw, json_, quiet):
                 raise typer.Exit(DIFFERS)
             return
-        if draw or json_:
-            raise ConfigError(f"{'--draw' if draw else '--json'} goes with --check DIR: name the folder")
         if list_ or name is None:
             show = report.catalogue_table if long else report.catalogue_list
             screen().print(show([entry.to_dict() for entry in reproductions.overview()]))
@@ -115,7 +125,43 @@ def reproduce(
             console.print(f"written: {escape(str(path))}")
 
 
-def _check(name: str | None, folder: Path, draw: bool, as_json: bool, quiet: bool) -> bool:
+def _given(ctx: typer.Context) -> dict[str, str]:
+    """What was typed, by parameter: how each is written."""
+    found = {}
+    for param in ctx.command.params:
+        source = ctx.get_parameter_source(param.name or "")
+        if source is not None and source.name == "COMMANDLINE":
+            found[param.name or ""] = max(param.opts, key=len)
+    return found
+
+
+def _refuse_what_changes_nothing(given: Mapping[str, str], name: str | None) -> None:
+    """Of options, each of which goes with a name, with --check or with --list alone."""
+    if "check" in given:
+        if wrong := [option for key, option in given.items() if key not in CHECKS]:
+            raise ConfigError(
+                f"{wrong[0]} does not go with --check, which runs nothing and goes by each page's own "
+                "command: leave it out"
+            )
+        return
+    if told := [option for key, option in given.items() if key in ("draw", "json_")]:
+        how = ", not with --list" if "list_" in given else ": name the folder"
+        raise ConfigError(f"{told[0]} goes with --check DIR{how}")
+    if "list_" in given:
+        if name is not None:
+            raise ConfigError(f"--list has all reproductions: leave out {name}, or --list to run it")
+        if wrong := [option for key, option in given.items() if key not in LISTS]:
+            raise ConfigError(f"{wrong[0]} does not go with --list: leave it out")
+    elif name is None:
+        if wrong := [option for key, option in given.items() if key not in LISTS]:
+            raise ConfigError(f"{wrong[0]} is of a run: name one that `unknot reproduce --list` shows")
+    elif "long" in given:
+        raise ConfigError(
+            "--long goes with --list: leave it out to run, or write --list in place of the name"
+        )
+
+
+def _check(name: str | None, folder: Path, scale: str | None, draw: bool, as_json: bool, quiet: bool) -> bool:
     """Whether all is as configured; what is not is drawn again, if it shall."""
     from unknot import reproduce as reproductions
     from unknot.report import checked
@@ -124,7 +170,7 @@ def _check(name: str | None, folder: Path, draw: bool, as_json: bool, quiet: boo
     items: list[dict[str, Any]] = []
     progress = side(quiet)
     with progress.status("looking") as status:
-        for asked in reproductions.pages(folder, name):
+        for asked in reproductions.pages(folder, name, scale):
             status.update(escape(asked.stem))
             found = asked.findings().to_dict()
             differs, absent = report.differs(found, folder, asked.command), report.absent(found, folder)

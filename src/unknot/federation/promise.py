@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from unknot.core.requests import Label
-from unknot.core.selection import goes_by_clients
+from unknot.core.selection import Selector, goes_by_clients
 from unknot.federation.method import Method
-from unknot.federation.pace import Synchronous
+from unknot.federation.pace import Pace, Synchronous
 from unknot.federation.state import State
 
 WHOM = "whom the selector asked, which it knew the erased client for"
@@ -56,14 +56,19 @@ class Uncovered:
 
         With clients called by `label`, or by their names.
         """
+        let_pass = sorted(state.initial.lineage.waived)
+        return self.of(method, state.select, state.pace, list(map(label or state.data.label, let_pass)))
+
+    def of(self, method: Method, select: Selector, pace: Pace, let_pass: Sequence[str] = ()) -> str:
+        """The same from what it takes, before there is a federation."""
         found = []
         if method.keeps:  # models that go on were shaped by whom was asked, and when
-            if goes_by_clients(state.select):
+            if goes_by_clients(select):
                 found.append(WHOM)
-            if not isinstance(state.pace, Synchronous):
+            if not isinstance(pace, Synchronous):
                 found.append(WHEN)
-        if let_pass := sorted(state.initial.lineage.waived):
-            found.append(inherited(list(map(label or state.data.label, let_pass))))
+        if let_pass:
+            found.append(inherited(let_pass))
         if self.erased:
             found += [HOW_MANY] * self.timed + [stopped(self.judged)] * bool(self.judged)
         return qualified(method.promise, method.exact, found)

@@ -16,7 +16,12 @@ NAMED = 4  # of many, that are named
 
 def state(item: Shown) -> str:
     """In few words."""
-    parts = {"earlier": "of an earlier configuration", "stale": "stale records", "missing": "runs missing"}
+    parts = {
+        "faults": "records at fault",
+        "earlier": "of an earlier configuration",
+        "stale": "stale records",
+        "missing": "runs missing",
+    }
     words = [text for name, text in parts.items() if item[name]]
     if not item["shown"]:
         words.append("no records")
@@ -31,7 +36,7 @@ def state(item: Shown) -> str:
 
 def well(item: Shown) -> bool:
     """Whether it is what today's configuration gives, as far as it was run."""
-    lacks = item["stale"] or item["missing"] or item["earlier"] or not item["shown"]
+    lacks = item["faults"] or item["stale"] or item["missing"] or item["earlier"] or not item["shown"]
     return not (lacks or (item["differs"] and not item["drawn"]))
 
 
@@ -56,6 +61,10 @@ def checked(items: Sequence[Shown]) -> RenderableType:
 
 
 def _remarks(item: Shown) -> Iterator[str]:
+    for fault in item["faults"]:
+        yield f"at fault: {_some(fault['records'])}: {fault['why']}"
+    if item["faults"]:
+        yield "drop(FILE, RECORD) of unknot.reproduce.records takes one out, and its run is done again"
     for stale in item["stale"]:
         yield f"stale: {_some(stale['records'])}: {stale['why']}"
     for missing in item["missing"]:

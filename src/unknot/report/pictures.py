@@ -10,6 +10,7 @@ import hashlib
 import io
 import json
 import struct
+import zlib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -42,6 +43,7 @@ NOT_IN_LINES = (
 )
 """What the page says and no figure shows."""
 KEY = b"findings"
+SIGNATURE = b"\x89PNG\r\n\x1a\n"
 
 
 def _without(shown: Shown, names: Iterable[str]) -> dict[str, Any]:
@@ -70,19 +72,24 @@ def digest(findings: Shown) -> str:
 
 
 def drawn_from(file: Path) -> str | None:
-    """The digest inside a picture (.png); None where there is no picture, or none inside."""
+    """The digest inside a picture (.png); None where there is no picture, none inside, or it is damaged."""
     try:
         content = file.read_bytes()
     except FileNotFoundError:
         return None
-    place = 8  # behind the signature: chunks of a length, a kind, so many bytes and a checksum
-    while place + 8 <= len(content):
-        length, kind = struct.unpack(">I4s", content[place : place + 8])
-        key, _, text = content[place + 8 : place + 8 + length].partition(b"\0")
-        if kind == b"tEXt" and key == KEY:
-            return text.decode("latin-1")
-        place += length + 12
-    return None
+    if not content.startswith(SIGNATURE):
+        return None
+    found, kind, place = None, b"", len(SIGNATURE)
+    while place + 12 <= len(content):  # chunks of a length, a kind, so many bytes and a checksum
+        length, kind = struct.unpack_from(">I4s", content, place)
+        end = place + 8 + length
+        if content[end : end + 4] != struct.pack(">I", zlib.crc32(content[place + 4 : end])):
+            return None
+        key, _, text = content[place + 8 : end].partition(b"\0") if kind == b"tEXt" else (b"", b"", b"")
+        if key == KEY:
+            found = text.decode("latin-1")
+        place = end + 4
+    return found if kind == b"IEND" and place == len(content) else None
 
 
 def save(figure: Any, files: Iterable[str | Path], shows: str) -> None:

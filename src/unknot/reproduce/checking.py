@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -11,9 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from unknot.core.errors import ConfigError, DataError
+from unknot.core.fields import choose
 from unknot.experiments.seeds import parse_seeds
 from unknot.reproduce import records
 from unknot.reproduce.differences import difference
+from unknot.reproduce.faults import fault, results
 from unknot.reproduce.findings import Findings, earlier, findings
 from unknot.reproduce.game_findings import GameFindings
 from unknot.reproduce.games import GameReproduction
@@ -21,11 +22,13 @@ from unknot.reproduce.page import doubt
 from unknot.reproduce.parts import SCALES
 from unknot.reproduce.played import draw_key, found_draws, read_draws
 from unknot.reproduce.records import Record, Store
-from unknot.reproduce.reproduction import Reproduction, Run, load, names
+from unknot.reproduce.reproduction import Reproduction, Run, case_of, load, names
 from unknot.reproduce.runner import records_file, stores_of
 
 Plan = Reproduction | GameReproduction
 PAGE = ".md"
+OPTIONS = ("--scale", "--seeds", "--set")
+"""That the command of a page may have."""
 COMMAND = re.compile(r"^\$ (unknot reproduce .*)$", re.MULTILINE)
 
 
@@ -91,21 +94,48 @@ class Checked:
     """How many records the page shows, those of an earlier configuration with them."""
     doubts: Mapping[str, int]
     """How many of these cannot be traced to a commit, by why."""
+    faults: tuple[Stale, ...]
+    """Records that no run of their own configuration leaves, or another one than theirs."""
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
 
 
-def pages(folder: Path, name: str | None = None) -> list[Asked]:
-    """The pages of a folder of reproductions that come with unknot, or of the one that is named."""
+def pages(folder: Path, name: str | None = None, scale: str | None = None) -> list[Asked]:
+    """The pages of a folder of reproductions that come with unknot, or of the one that is named.
+
+    With a `scale`, those of that alone.
+    """
     if not folder.is_dir():
         raise DataError(f"{folder} is not a folder: name the one that has pages and records")
+    choose(dict.fromkeys(SCALES), scale or SCALES[0], "--scale")
     known = names() if name is None else (name,)
     found = [asked for each in known for asked in _pages_of(each, folder)]
+    chosen = [asked for asked in found if scale in (None, asked.scale)]
+    if found and not chosen:
+        there = " and ".join(dict.fromkeys(asked.scale for asked in found))
+        raise DataError(f"{folder} has no page of --scale {scale}: those there are of {there}")
     if not found:
+        if name is None and (other := _others(folder)):
+            raise DataError(
+                f"{folder} has pages of {', '.join(other)}, which did not come with unknot: name the file of "
+                f"one, `unknot reproduce {other[0]}.toml --check {folder}`"
+            )
         whose = "a reproduction" if name is None else load(name).name
         raise DataError(f"{folder} has no page and no records of {whose}: `unknot reproduce` makes them")
-    return found
+    return chosen
+
+
+def _others(folder: Path) -> list[str]:
+    """By how pages and records are called, of which reproductions there are some."""
+    endings = [f"-{scale}{kind}" for scale in SCALES for kind in (PAGE, records.ENDING)]
+    stems = (
+        path.name.removesuffix(ending)
+        for path in sorted(folder.iterdir())
+        for ending in endings
+        if path.name.endswith(ending)
+    )
+    return list(dict.fromkeys(stem for stem in stems if stem))
 
 
 def check(asked: Asked) -> Checked:
@@ -129,23 +159,43 @@ def _pages_of(name: str, folder: Path) -> Iterator[Asked]:
 
 def _told(asked: Asked, page: Path) -> Asked:
     """What the command of a page says that it is asked for; one of another page is a mistake."""
+    said = COMMAND.search(page.read_text())
+    if not said:
+        return asked
     try:
-        said = COMMAND.search(page.read_text())
-        words = shlex.split(said[1]) if said else []
-        given: dict[str, list[str]] = {}
-        for word, value in itertools.pairwise(words):
-            given.setdefault(word, []).append(value)
+        named, given = _read_command(shlex.split(said[1]))
         seeds = parse_seeds(given["--seeds"][0]) if "--seeds" in given else None
     except (ValueError, ConfigError) as error:
         raise DataError(f"{page}: its command cannot be read ({error}): draw the page anew") from None
-    if not said:
-        return asked
-    named, scale = given.get("reproduce", [""])[0], given.get("--scale", [SCALES[0]])[0]
+    scale = given.get("--scale", [SCALES[0]])[0]
     if (Path(named).name.removesuffix(".toml"), scale) != (asked.plan.name, asked.scale):
         raise DataError(
             f"{page} has the command of another page, `{said[1]}`: draw it with `{asked.command}`"
         )
     return replace(asked, command=said[1], seeds=seeds, overrides=tuple(given.get("--set", ())))
+
+
+def _read_command(words: Sequence[str]) -> tuple[str, dict[str, list[str]]]:
+    """Which reproduction is named, and what is given with each option; what no page's command has is refused.
+
+    Behind ``unknot reproduce``.
+    """
+    left = list(words[2:])
+    named: list[str] = []
+    given: dict[str, list[str]] = {}
+    while left:
+        word, is_set, value = left.pop(0).partition("=")
+        if word not in OPTIONS:
+            named.append(word + is_set + value)
+            continue
+        if not is_set and not left:
+            raise ValueError(f"{word} has no value")
+        given.setdefault(word, []).append(value if is_set else left.pop(0))
+    if strange := [word for place, word in enumerate(named) if place or word.startswith("-")]:
+        raise ValueError(f"{strange[0]!r} is no part of it; beside the name it has {', '.join(OPTIONS)}")
+    if twice := [word for word, values in given.items() if len(values) > 1 and word != "--set"]:
+        raise ValueError(f"it has {twice[0]} twice")
+    return "".join(named), given
 
 
 def _command(name: str, scale: str) -> str:
@@ -178,6 +228,7 @@ def _check_runs(asked: Asked, plan: Reproduction) -> Checked:
         asked=asked.beyond,
         shown=len(shown),
         doubts=_doubts(shown.values()),
+        faults=tuple(_faults(stores[0], shown.values())),
     )
 
 
@@ -196,7 +247,7 @@ def _stale(asked: Asked, plan: Reproduction, store: Store) -> Iterator[Stale]:
     by_key, others = {run.key: run for run in beyond}, {records.same(run.table) for run in beyond}
     why: dict[str, list[str]] = {}
     for key, record in store.records.items():
-        if (own := _own_key(record)) != key and not key.startswith(f"{own}/"):
+        if (own := _own_key(record, plan)) != key:
             words = f"by its configuration it is {own}"
         elif key not in lost:
             continue
@@ -208,10 +259,36 @@ def _stale(asked: Asked, plan: Reproduction, store: Store) -> Iterator[Stale]:
     return (Stale(tuple(keys), words) for words, keys in why.items())
 
 
-def _own_key(record: Record) -> str:
-    """Panel, line and seed, as the configuration has them; a key may have a case behind."""
+def _own_key(record: Record, plan: Reproduction) -> str:
+    """Panel, line, seed and, where leavers are drawn, the case, as the configuration has them."""
     _, _, place = str(record.config.get("name")).partition("/")
-    return f"{place}/{record.config.get('seed')}"
+    own = f"{place}/{record.config.get('seed')}"
+    leavers = [item["erase"] for item in record.config.get("request", []) if "erase" in item]
+    return f"{own}/{case_of(leavers[0])}" if plan.draws is not None and leavers else own
+
+
+def _faults(store: Store, shown: Iterable[Record]) -> Iterator[Stale]:
+    """Of a page's own records, and of those that it shows of others."""
+    own = {id(record): key for key, record in store.records.items()}
+    told = {id(record): (own.get(id(record)) or _whole_key(record), record) for record in shown}
+    told |= {id(record): (key, record) for key, record in store.records.items()}
+    why: dict[str, list[str]] = {}
+    for key, record in told.values():
+        if words := fault(record):
+            why.setdefault(words, []).append(key)
+    alike: dict[str, list[tuple[str, Record]]] = {}
+    for key, record in store.records.items():
+        alike.setdefault(records.same(record.config), []).append((key, record))
+    for pairs in alike.values():
+        if any(results(record) != results(pairs[0][1]) for _, record in pairs):
+            why.setdefault("of one configuration, with different results", []).extend(key for key, _ in pairs)
+    return (Stale(tuple(keys), words) for words, keys in why.items())
+
+
+def _whole_key(record: Record) -> str:
+    """Of a record in another reproduction's file, with whose it is."""
+    name, _, _ = str(record.config.get("name")).partition("/")
+    return f"{name}/{record.key}"
 
 
 def _users(plan: Reproduction, scale: str) -> Iterator[list[Run]]:
@@ -271,6 +348,7 @@ def _check_draws(asked: Asked, plan: GameReproduction) -> Checked:
         asked=asked.beyond,
         shown=len(found),
         doubts=_doubts(found.values()),
+        faults=(),
     )
 
 

@@ -183,7 +183,7 @@ def _trained(experiment: Experiment) -> str:
 
 
 def _line(panel: Panel, pairs: Sequence[Pair], plain: Rates | None, over_time: bool) -> LineFindings:
-    line, record, metric = pairs[0][0].line, pairs[0][1], METRICS[panel.metric]()
+    line, metric = pairs[0][0].line, METRICS[panel.metric]()
     outcomes = {run.key: r.trace.outcomes(panel.thresholds, metric=metric) for run, r in pairs}
     count = max((len(found) for found in outcomes.values()), default=0)
     after = tuple(_after(i, pairs, outcomes, len(panel.thresholds)) for i in range(count))
@@ -196,7 +196,7 @@ def _line(panel: Panel, pairs: Sequence[Pair], plain: Rates | None, over_time: b
     return LineFindings(
         name=line.name,
         label=line.label,
-        guarantee=record.guarantee,
+        guarantee=" / ".join(dict.fromkeys(r.guarantee for _, r in pairs)),
         seeds=tuple(sorted({run.seed for run, _ in pairs})),
         after=after,
         curve=_course(pairs, metric, lanes) if over_time else _curve(pairs, metric),

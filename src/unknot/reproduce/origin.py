@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Any
 
 CODE = Path(__file__)
+UNKNOWN = {"commit": None, "clean": None, "made": None}
+"""Of a record that is older than these fields."""
 CHANGED = " with changes"  # behind the commit, in records from before `clean` was one of their fields
 
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple, Protocol
 
 from unknot.reproduce.verdicts import Verdict
+
+COMMIT = re.compile("[0-9a-f]+")  # the first digits of it
 
 
 class Recorded(Protocol):
@@ -83,9 +86,11 @@ def foot(made: Iterable[Made], words: Callable[[Mapping[str, Any]], str]) -> dic
 
 def doubt(record: Recorded) -> str | None:
     """Why a record cannot be traced to the code that made it."""
-    if record.commit is None:
+    if not record.commit:
         return "without a commit"
-    return None if record.clean else f"from {record.commit} with changes to it"
+    if not COMMIT.fullmatch(record.commit):
+        return f"from {record.commit!r}, which names no commit"
+    return None if record.clean is True else f"from {record.commit} with changes to it"
 
 
 def _days(moments: Iterable[str | None]) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from unknot.core.fields import convert
 from unknot.incentive import (
     RANGES,
     READINGS,
@@ -27,7 +28,7 @@ from unknot.incentive import (
 from unknot.incentive.game import Floats
 from unknot.reproduce import records
 from unknot.reproduce.games import GameReproduction, Sweep
-from unknot.reproduce.origin import Origin, origin
+from unknot.reproduce.origin import UNKNOWN, Origin, origin
 
 DIGITS = 6  # behind the point, of what is kept: totals are near 900, and level within 0.001
 
@@ -79,8 +80,9 @@ def read_draws(file: Path) -> dict[str, GameRecord]:
     found = {}
     for key, item in records.kept(file).items():
         with records.sound(file, key):
+            records.fits(GameRecord, {**UNKNOWN, **item})
             found[key] = GameRecord(**{**item, **vars(Origin.of(item))})
-            int(found[key].config["draw"])
+            convert(found[key].config.get("draw"), int, "config.draw")
     return found
 
 

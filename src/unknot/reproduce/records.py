@@ -10,29 +10,34 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import math
 import os
 import platform
+import shlex
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import MISSING, dataclass, fields
 from functools import cache, lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 import torch
 
-from unknot.core.errors import DataError
+from unknot.core.errors import ConfigError, DataError
+from unknot.core.fields import choose, convert
 from unknot.core.jobs import Score
-from unknot.core.metrics import finite
-from unknot.experiments.scenario import ALWAYS, LearningCurve, Rates
+from unknot.core.metrics import ACCURACY, METRICS, finite
+from unknot.experiments.scenario import ALWAYS, Asked, LearningCurve, Rates
 from unknot.federation import History
-from unknot.reproduce.origin import Origin, origin
+from unknot.reproduce.origin import UNKNOWN, Origin, origin
 from unknot.reproduce.reproduction import Run
 
 FORMAT = 1
 ENDING = ".json.gz"
 DIGITS = 8  # significant, of the numbers of a trace: a page shows six at most
+Word = str | int | float | bool | None
+"""What is known of a machine."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +54,7 @@ class Record:
     """Its costs up to the first request."""
     seconds: float
     model: str | None
-    machine: Mapping[str, Any]
+    machine: Mapping[str, Word]
     commit: str | None
     clean: bool | None
     """Whether the code was that of the commit; None where that is not known."""
@@ -92,14 +97,13 @@ class Record:
 
     @staticmethod
     def from_dict(record: Mapping[str, Any]) -> Record:
+        fits(Record, {**UNKNOWN, **record})
         values = {**record, **vars(Origin.of(record))}
-        for name in ("config", "machine", "extra", "trace"):
-            if not isinstance(values[name], Mapping):
-                raise TypeError(f"its {name} is no table")
-        _check_columns(values["trace"])
+        _check_config(values["config"])
+        _check_trace(values["trace"])
         values["trace"] = LearningCurve.from_dict(values["trace"])
         for name in ("rates", "plain"):
-            values[name] = None if values[name] is None else Rates(**values[name])
+            values[name] = None if values[name] is None else Rates(**fits(Rates, values[name], f"{name}."))
         return Record(**values)
 
 
@@ -134,25 +138,96 @@ def _read(file: Path, *_: tuple[int, ...] | None) -> Store:
 
 @contextmanager
 def sound(file: Path, key: str) -> Iterator[None]:
-    """What a record lacks is told with the file that has it."""
+    """What is wrong with a record is told with the file that has it, and with what takes it out."""
     try:
         yield
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         lacks = f"it has no {error}" if isinstance(error, KeyError) else str(error)
         raise DataError(
-            f"{file}: the record {key} is damaged ({lacks}): take it out, and its run is done again"
+            f"{file}: the record {key} is damaged ({lacks}); its run is done again once it is taken out: "
+            f"{_taking_out(file, key)}"
         ) from None
 
 
-def _check_columns(trace: Mapping[str, Any]) -> None:
+def _taking_out(file: Path, which: str | int) -> str:
+    """What to type."""
+    told = f"{json.dumps(str(file), ensure_ascii=False)}, {json.dumps(which, ensure_ascii=False)}"
+    return f"python -c {shlex.quote(f'from unknot.reproduce.records import drop; drop({told})')}"
+
+
+IN_FILES = {LearningCurve: Mapping[str, Any], Rates | None: Mapping[str, Any] | None}
+"""What is a table in a file."""
+_hints = cache(get_type_hints)
+
+
+def fits(cls: type, values: object, where: str = "", endless: Sequence[str] = ()) -> dict[str, Any]:
+    """The fields of a dataclass as they are in a file; an error says what is missing, or of another kind.
+
+    Numbers are finite, but for a configuration's, a trace's (`_check_trace`) and those that are `endless`.
+    """
+    if not isinstance(values, Mapping):
+        raise ConfigError(f"{where.rstrip('.: ')} must be a table, not {values!r}")
+    hints = _hints(cls)
+    if more := [name for name in values if name not in hints]:
+        raise ConfigError(f"it has {where}{more[0]}, which is no part of a record")
+    for field in fields(cls):
+        name, value = field.name, values.get(field.name)
+        if name in values:
+            convert(value, IN_FILES.get(hints[name], hints[name]), f"{where}{name}")
+            if name not in ("config", "trace", *endless) and not _finite(value):
+                raise ConfigError(f"{where}{name} has what is not finite")
+        elif field.default is MISSING:
+            raise ConfigError(f"it has no {where}{name}")
+    return dict(values)
+
+
+def _finite(value: object) -> bool:
+    if isinstance(value, Mapping):
+        return all(map(_finite, value.values()))
+    if isinstance(value, list | tuple):
+        return all(map(_finite, value))
+    return not isinstance(value, float) or math.isfinite(value)
+
+
+def _check_config(config: Mapping[str, Any]) -> None:
+    """As far as records are looked for by it."""
+    for section in ("data", "method"):
+        convert(config.get(section, {}), Mapping[str, Any], f"config.{section}")
+    convert(config.get("request", []), list[Mapping[str, Any]], "config.request")
+
+
+def _check_trace(trace: Mapping[str, Any]) -> None:
     """Numbers, as many in each; what was not measured is null, but for the round and what it took."""
+    for name in ("split", "requests", *ALWAYS):
+        if name not in trace:
+            raise ConfigError(f"it has no trace.{name}")
+    main = choose(METRICS, trace.get("metric", ACCURACY.name), "trace.metric")
+    # A share is measured in numbers; a perplexity may be past all of them.
+    endless = () if main.share else (main.name, "own", "judged", "before", "after")
     columns = [name for name in trace if isinstance(trace[name], list) and name not in ("lane", "requests")]
     for name in dict.fromkeys((*ALWAYS, *columns)):
         gaps = () if name in ALWAYS else (None,)
-        if not all(isinstance(value, int | float) or value in gaps for value in trace[name]):
-            raise ValueError(f"{name} has what is no number")
+        values = convert(trace[name], list[Any], name)
+        if not all(_is_number(value) or value in gaps for value in values):
+            raise ConfigError(f"{name} has what is no number")
+        if name not in endless and not _finite(values):
+            raise ConfigError(f"{name} has what is not finite")
+    convert(trace["round"], list[int], "round")
+    convert(trace.get("lane", []), list[str | None], "lane")
+    for name in (*columns, *(["lane"] if "lane" in trace else [])):
         if len(trace[name]) != len(trace["round"]):
-            raise ValueError(f"{name} has {len(trace[name])} of {len(trace['round'])} values")
+            raise ConfigError(f"{name} has {len(trace[name])} of {len(trace['round'])} values")
+    convert(trace["split"], str, "split")
+    for number, item in enumerate(convert(trace["requests"], list[Any], "requests"), start=1):
+        where, points = f"request {number}: ", len(trace["round"])
+        values = fits(Asked, item, where, endless)
+        choose(dict.fromkeys(("erase", "join")), values["kind"], f"{where}kind")
+        if not 0 <= values["place"] <= points:
+            raise ConfigError(f"{where}place = {values['place']}, but there are {points} measurements")
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _stamp(file: Path) -> tuple[int, ...] | None:
@@ -202,12 +277,33 @@ def keep(file: Path, *items: Mapping[str, Any]) -> None:
     """The same for records of any kind, as they will be in the file; one of plain JSON is taken over."""
     file.parent.mkdir(parents=True, exist_ok=True)
     with _alone(file.parent):
-        records = {**kept(file), **{item["key"]: item for item in items}}
-        lines = ",\n".join(json.dumps(item) for item in records.values())
-        partial = file.with_name(f"{file.name}.{os.getpid()}.part")
-        partial.write_bytes(_packed(f'{{"format": {FORMAT}, "runs": [\n{lines}\n]}}\n'))
-        partial.replace(file)  # whole or not at all: an interruption loses nothing that was done
+        _write(file, {**kept(file), **{item["key"]: item for item in items}}.values())
         _plain(file).unlink(missing_ok=True)
+
+
+def drop(file: str | Path, which: str | int) -> None:
+    """Take a record out of a file: its run is done again.
+
+    By its key (all of that key), or, where it has none, by its number in the file, from 1.
+    """
+    found = False
+    with _alone(Path(file).parent):
+        for path in dict.fromkeys((Path(file), _plain(Path(file)))):
+            items = _listed(path)
+            left = [item for place, item in enumerate(items, start=1) if which not in (place, _key(item))]
+            if len(left) < len(items):
+                _write(path, left)
+                found = True
+    if not found:
+        raise DataError(f"{file} has no record {which}")
+
+
+def _write(file: Path, items: Iterable[Any]) -> None:
+    lines = ",\n".join(json.dumps(item) for item in items)
+    text = f'{{"format": {FORMAT}, "runs": [\n{lines}\n]}}\n'
+    partial = file.with_name(f"{file.name}.{os.getpid()}.part")
+    partial.write_bytes(_packed(text) if file.suffix == ".gz" else text.encode())
+    partial.replace(file)  # whole or not at all: an interruption loses nothing that was done
 
 
 @contextmanager
@@ -239,28 +335,45 @@ def _packed(text: str) -> bytes:
 
 
 def _unpacked(file: Path) -> dict[str, dict[str, Any]]:
+    records: dict[str, dict[str, Any]] = {}
+    items = _listed(file)
+    for place, item in enumerate(items, start=1):
+        if (key := _key(item)) is None:
+            raise DataError(
+                f"{file}: record {place} of {len(items)} has no key; this takes it out: "
+                f"{_taking_out(file, place)}"
+            )
+        if key in records:
+            raise DataError(
+                f"{file} has two records {key}; their run is done again once both are taken out: "
+                f"{_taking_out(file, key)}"
+            )
+        records[key] = item
+    return records
+
+
+def _key(item: object) -> str | None:
+    key = item.get("key") if isinstance(item, dict) else None
+    return key if isinstance(key, str) else None
+
+
+def _listed(file: Path) -> list[Any]:
+    """What is in a file of records, whatever that is; nothing where there is no file."""
     try:
         content = file.read_bytes()
         text = gzip.decompress(content) if file.suffix == ".gz" else content
         stored = json.loads(text, parse_constant=_constant)
     except FileNotFoundError:
-        return {}
+        return []
     except (ValueError, gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise DataError(f"{file} is not a file of records ({error}): move it away to begin anew") from None
     found = stored.get("format") if isinstance(stored, dict) else None
     if found != FORMAT:
         raise DataError(f"{file} has format {found!r}, not {FORMAT}: move it away to begin anew")
-    if not isinstance(stored.get("runs"), list):
+    items = stored.get("runs")
+    if not isinstance(items, list):
         raise DataError(f"{file} has no list of runs: move it away to begin anew")
-    records: dict[str, dict[str, Any]] = {}
-    for place, item in enumerate(stored["runs"], start=1):
-        key = item.get("key") if isinstance(item, dict) else None
-        if not isinstance(key, str):
-            raise DataError(f"{file}: record {place} of {len(stored['runs'])} has no key: take it out")
-        if key in records:
-            raise DataError(f"{file} has two records {key}: take out the one that is wrong")
-        records[key] = item
-    return records
+    return items
 
 
 def _constant(name: str) -> float:

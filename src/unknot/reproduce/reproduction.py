@@ -170,7 +170,7 @@ class Reproduction:
         for leaver, count in self.draws.leavers(seed).items():
             requests = [{**item, "erase": leaver} if "erase" in item else item for item in table["request"]]
             changed = apply_overrides({**table, "request": requests}, overrides)
-            yield Run(panel, line, seed, changed, f"client {leaver} leaves", float(count))
+            yield Run(panel, line, seed, changed, case_of(leaver), float(count))
 
     def _merged(self, scale: str, panel: Panel, line: Line) -> dict[str, Any]:
         """The layers of a run as one table, before anything is dropped from it."""
@@ -264,6 +264,11 @@ class Reproduction:
     def _scales_of(self, panel: Panel) -> list[str]:
         """The scales at which a panel is run."""
         return [scale for scale in self.scales if panel.at in (None, scale)]
+
+
+def case_of(leaver: int) -> str:
+    """What a run is called, among others of its seed, in which this client leaves."""
+    return f"client {leaver} leaves"
 
 
 def names() -> tuple[str, ...]:
