@@ -236,7 +236,8 @@ def test_the_list_of_reproductions_keeps_to_the_width(more):
     assert more or len(lines) < 40
 
 
-def test_what_a_reproduction_left_out_is_said_even_quietly(tmp_path):
+def test_what_a_reproduction_left_out_is_said_even_quietly(tmp_path, monkeypatch):
+    monkeypatch.delenv("UNKNOT_DATA", raising=False)
     result = call("reproduce", "exact-fig6a", "--scale", "paper", "--out", str(tmp_path), "--quiet")
     assert result.stdout == ""
     assert "warning: left out" in result.stderr
