@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 from small_reproductions import GAMES, RUNS
 from unknot.cli import app
 from unknot.reproduce import load, reproduce
-from unknot.reproduce.records import keep, kept
+from unknot.reproduce.record_file import keep, kept
 
 
 def call(*args, code=0, columns=80):

@@ -11,7 +11,7 @@ from unknot.core.errors import DataError
 from unknot.reproduce import check, load, pages, reproduce
 from unknot.reproduce.checking import Stale, _numbers
 from unknot.reproduce.differences import difference
-from unknot.reproduce.records import keep, kept
+from unknot.reproduce.record_file import keep, kept
 
 PLAN = "tiny.toml"
 DRAWN = RUNS.replace("seeds = [0, 1]", "seeds = [0]\ndraws = { count = 1, probabilities = [0.5, 0.5] }")

@@ -8,7 +8,8 @@ import pytest
 from small_reproductions import RUNS
 from unknot.reproduce import findings, reproduce
 from unknot.reproduce.faults import fault
-from unknot.reproduce.records import keep, kept, read
+from unknot.reproduce.record_file import keep, kept
+from unknot.reproduce.records import read
 from unknot.reproduce.reproduction import Reproduction
 
 LONGER = RUNS.replace("phases = 2", "phases = 4").replace("erase = 1, phase = 1", "erase = 1, phase = 2")

@@ -12,7 +12,7 @@ from unknot.incentive import READINGS, Crowd, compare, drawn
 from unknot.reproduce import GameReproduction, findings, load, names, overview, reproduce
 from unknot.reproduce.__main__ import main
 from unknot.reproduce.game_findings import _unique
-from unknot.reproduce.records import keep, kept
+from unknot.reproduce.record_file import keep, kept
 
 FIGURES = ("incentive-fig4a", "incentive-fig4b", "incentive-fig4c")
 TINY = """

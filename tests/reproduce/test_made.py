@@ -8,7 +8,7 @@ from unknot.core.errors import ConfigError
 from unknot.experiments.simulate import go
 from unknot.reproduce import made, reproduce
 from unknot.reproduce.made import side_by_side
-from unknot.reproduce.records import kept
+from unknot.reproduce.record_file import kept
 from unknot.reproduce.reproduction import Reproduction
 
 LINES = """

@@ -19,7 +19,8 @@ from unknot.reproduce.measures import _real_seconds
 from unknot.reproduce.origin import Origin
 from unknot.reproduce.page import Made, doubt, foot
 from unknot.reproduce.played import read_draws
-from unknot.reproduce.records import drop, keep, kept, read, same, short
+from unknot.reproduce.record_file import drop, keep, kept
+from unknot.reproduce.records import read, same, short
 
 
 def item(key, **more):

@@ -13,7 +13,7 @@ from unknot.reproduce import findings, load, made, names, overview, parse_seeds,
 from unknot.reproduce.__main__ import main
 from unknot.reproduce.findings import _not_yet
 from unknot.reproduce.parts import Draws
-from unknot.reproduce.records import keep, kept
+from unknot.reproduce.record_file import keep, kept
 from unknot.reproduce.reproduction import Reproduction, merge
 
 EXACT = (

@@ -8,7 +8,7 @@ import pytest
 
 from small_language_model import write_langid, write_model, write_sentiments, write_shakespeare
 from unknot.reproduce import findings, load, reproduce
-from unknot.reproduce.records import kept
+from unknot.reproduce.record_file import kept
 from unknot.reproduce.reproduction import Reproduction
 from unknot.reproduce.runner import missing_data
 

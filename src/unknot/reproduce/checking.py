@@ -12,7 +12,7 @@ from typing import Any
 from unknot.core.errors import ConfigError, DataError
 from unknot.core.fields import choose
 from unknot.experiments.seeds import parse_seeds
-from unknot.reproduce import records
+from unknot.reproduce import record_file, records
 from unknot.reproduce.differences import difference
 from unknot.reproduce.faults import fault, results
 from unknot.reproduce.findings import Findings, earlier, findings
@@ -128,7 +128,7 @@ def pages(folder: Path, name: str | None = None, scale: str | None = None) -> li
 
 def _others(folder: Path) -> list[str]:
     """By how pages and records are called, of which reproductions there are some."""
-    endings = [f"-{scale}{kind}" for scale in SCALES for kind in (PAGE, records.ENDING)]
+    endings = [f"-{scale}{kind}" for scale in SCALES for kind in (PAGE, record_file.ENDING)]
     stems = (
         path.name.removesuffix(ending)
         for path in sorted(folder.iterdir())
@@ -153,7 +153,7 @@ def _pages_of(name: str, folder: Path) -> Iterator[Asked]:
         asked = Asked(plan, scale, folder, _command(name, scale))
         if page.exists():
             yield _told(asked, page)
-        elif records.kept(file):
+        elif record_file.kept(file):
             yield asked
 
 

@@ -26,7 +26,7 @@ from unknot.incentive import (
     stable_corners,
 )
 from unknot.incentive.game import Floats
-from unknot.reproduce import records
+from unknot.reproduce import record_file, records
 from unknot.reproduce.games import GameReproduction, Sweep
 from unknot.reproduce.origin import UNKNOWN, Origin, origin
 
@@ -64,7 +64,7 @@ def play_draws(
     there = found_draws(plan, file, draws)
     if waiting := [draw for draw in draws if draw not in there]:
         tell(f"{len(waiting)} of {len(draws)} draws")
-        records.keep(file, *(record.to_dict() for record in _played(plan, waiting)))
+        record_file.keep(file, *(record.to_dict() for record in _played(plan, waiting)))
     return file
 
 
@@ -78,7 +78,7 @@ def found_draws(plan: GameReproduction, file: Path, draws: Sequence[int]) -> dic
 def read_draws(file: Path) -> dict[str, GameRecord]:
     """All records of a file by key."""
     found = {}
-    for key, item in records.kept(file).items():
+    for key, item in record_file.kept(file).items():
         with records.sound(file, key):
             records.fits(GameRecord, {**UNKNOWN, **item})
             found[key] = GameRecord(**{**item, **vars(Origin.of(item))})

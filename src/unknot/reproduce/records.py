@@ -1,4 +1,4 @@
-"""The runs of a reproduction that are done: one file of packed JSON, written anew after every run.
+"""The runs of a reproduction that are done: what is kept of each, checked when it is read.
 
 A record is used again only if its run would be configured the same today. Where it ran is no part of
 the configuration (it is recorded with it), so records from several machines can lie together. Nor is
@@ -7,14 +7,10 @@ its name: what two reproductions have in common is run once. A trace has the dig
 
 from __future__ import annotations
 
-import gzip
-import io
 import json
 import math
 import os
 import platform
-import shlex
-import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import MISSING, dataclass, fields
@@ -31,10 +27,9 @@ from unknot.core.metrics import ACCURACY, METRICS, finite
 from unknot.experiments.scenario import ALWAYS, Asked, LearningCurve, Rates
 from unknot.federation import History
 from unknot.reproduce.origin import UNKNOWN, Origin, origin
+from unknot.reproduce.record_file import keep, kept, plain_file, stamp, taking_out
 from unknot.reproduce.reproduction import Run
 
-FORMAT = 1
-ENDING = ".json.gz"
 DIGITS = 8  # significant, of the numbers of a trace: a page shows six at most
 Word = str | int | float | bool | None
 """What is known of a machine."""
@@ -124,7 +119,7 @@ class Store:
 
 def read(file: Path) -> Store:
     """The records of a file; none where there is no file. One that is as it was is not read again."""
-    return _read(file, *(_stamp(path) for path in (file, _plain(file))))
+    return _read(file, *(stamp(path) for path in (file, plain_file(file))))
 
 
 @lru_cache(maxsize=16)
@@ -145,14 +140,8 @@ def sound(file: Path, key: str) -> Iterator[None]:
         lacks = f"it has no {error}" if isinstance(error, KeyError) else str(error)
         raise DataError(
             f"{file}: the record {key} is damaged ({lacks}); its run is done again once it is taken out: "
-            f"{_taking_out(file, key)}"
+            f"{taking_out(file, key)}"
         ) from None
-
-
-def _taking_out(file: Path, which: str | int) -> str:
-    """What to type."""
-    told = f"{json.dumps(str(file), ensure_ascii=False)}, {json.dumps(which, ensure_ascii=False)}"
-    return f"python -c {shlex.quote(f'from unknot.reproduce.records import drop; drop({told})')}"
 
 
 IN_FILES = {LearningCurve: Mapping[str, Any], Rates | None: Mapping[str, Any] | None}
@@ -230,23 +219,6 @@ def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _stamp(file: Path) -> tuple[int, ...] | None:
-    """Another one for every content: a file is replaced, never written into."""
-    try:
-        found = file.stat()
-    except FileNotFoundError:
-        return None
-    return found.st_ino, found.st_mtime_ns, found.st_size
-
-
-def kept(file: Path) -> dict[str, dict[str, Any]]:
-    """The same by key, as they are in the file, of whatever kind.
-
-    Records were plain JSON once: those of such a file beside it count, where there is none of that key yet.
-    """
-    return {**_unpacked(_plain(file)), **_unpacked(file)}
-
-
 def find(run: Run, stores: Iterable[Store]) -> Record | None:
     """The record of a run: its own or, of the same configuration, another panel's or reproduction's."""
     alike = same(run.table)
@@ -271,116 +243,6 @@ def _asked(config: Mapping[str, Any]) -> tuple[Any, ...]:
 def add(file: Path, record: Record) -> None:
     """Put a record into a file, beside those that others may have put there meanwhile."""
     keep(file, record.to_dict())
-
-
-def keep(file: Path, *items: Mapping[str, Any]) -> None:
-    """The same for records of any kind, as they will be in the file; one of plain JSON is taken over."""
-    file.parent.mkdir(parents=True, exist_ok=True)
-    with _alone(file.parent):
-        _write(file, {**kept(file), **{item["key"]: item for item in items}}.values())
-        _plain(file).unlink(missing_ok=True)
-
-
-def drop(file: str | Path, which: str | int) -> None:
-    """Take a record out of a file: its run is done again.
-
-    By its key (all of that key), or, where it has none, by its number in the file, from 1.
-    """
-    found = False
-    with _alone(Path(file).parent):
-        for path in dict.fromkeys((Path(file), _plain(Path(file)))):
-            items = _listed(path)
-            left = [item for place, item in enumerate(items, start=1) if which not in (place, _key(item))]
-            if len(left) < len(items):
-                _write(path, left)
-                found = True
-    if not found:
-        raise DataError(f"{file} has no record {which}")
-
-
-def _write(file: Path, items: Iterable[Any]) -> None:
-    lines = ",\n".join(json.dumps(item) for item in items)
-    text = f'{{"format": {FORMAT}, "runs": [\n{lines}\n]}}\n'
-    partial = file.with_name(f"{file.name}.{os.getpid()}.part")
-    partial.write_bytes(_packed(text) if file.suffix == ".gz" else text.encode())
-    partial.replace(file)  # whole or not at all: an interruption loses nothing that was done
-
-
-@contextmanager
-def _alone(folder: Path) -> Iterator[None]:
-    """One process at a time adds to the records of a folder, where the system can lock one."""
-    try:
-        import fcntl
-    except ImportError:  # Windows
-        yield
-        return
-    place = os.open(folder, os.O_RDONLY)
-    try:
-        fcntl.flock(place, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(place)
-
-
-def _plain(file: Path) -> Path:
-    return file.with_name(file.name.removesuffix(".gz"))
-
-
-def _packed(text: str) -> bytes:
-    """The same text gives the same bytes, whenever: neither date nor name is inside."""
-    packed = io.BytesIO()
-    with gzip.GzipFile("", "wb", 9, packed, mtime=0) as writer:
-        writer.write(text.encode())
-    return packed.getvalue()
-
-
-def _unpacked(file: Path) -> dict[str, dict[str, Any]]:
-    records: dict[str, dict[str, Any]] = {}
-    items = _listed(file)
-    for place, item in enumerate(items, start=1):
-        if (key := _key(item)) is None:
-            raise DataError(
-                f"{file}: record {place} of {len(items)} has no key; this takes it out: "
-                f"{_taking_out(file, place)}"
-            )
-        if key in records:
-            raise DataError(
-                f"{file} has two records {key}; their run is done again once both are taken out: "
-                f"{_taking_out(file, key)}"
-            )
-        records[key] = item
-    return records
-
-
-def _key(item: object) -> str | None:
-    key = item.get("key") if isinstance(item, dict) else None
-    return key if isinstance(key, str) else None
-
-
-def _listed(file: Path) -> list[Any]:
-    """What is in a file of records, whatever that is; nothing where there is no file."""
-    try:
-        content = file.read_bytes()
-        text = gzip.decompress(content) if file.suffix == ".gz" else content
-        stored = json.loads(text, parse_constant=_constant)
-    except FileNotFoundError:
-        return []
-    except (ValueError, gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise DataError(f"{file} is not a file of records ({error}): move it away to begin anew") from None
-    found = stored.get("format") if isinstance(stored, dict) else None
-    if found != FORMAT:
-        raise DataError(f"{file} has format {found!r}, not {FORMAT}: move it away to begin anew")
-    items = stored.get("runs")
-    if not isinstance(items, list):
-        raise DataError(f"{file} has no list of runs: move it away to begin anew")
-    return items
-
-
-def _constant(name: str) -> float:
-    """A setting may be without end; what is no number was never measured."""
-    if name == "NaN":
-        raise ValueError("it has NaN where a number should be")
-    return float(name)
 
 
 def same(config: Mapping[str, Any]) -> str:

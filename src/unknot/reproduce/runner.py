@@ -10,7 +10,7 @@ from unknot.core.places import VARIABLE, located
 from unknot.data.registry import catalogue
 from unknot.experiments.config import Experiment
 from unknot.federation import Observer
-from unknot.reproduce import records
+from unknot.reproduce import record_file, records
 from unknot.reproduce.games import GameReproduction
 from unknot.reproduce.made import Made, side_by_side
 from unknot.reproduce.parts import SCALES
@@ -74,19 +74,19 @@ def reproduce(
 
 
 def records_file(plan: Reproduction | GameReproduction, scale: str, out: str | Path) -> Path:
-    return Path(out) / f"{plan.name}-{scale}{records.ENDING}"
+    return Path(out) / f"{plan.name}-{scale}{record_file.ENDING}"
 
 
 def stores_of(plan: Reproduction, scale: str, file: Path) -> list[Store]:
     """The records of a reproduction's own file, and of those that it takes runs from, beside it."""
     for name in plan.uses:
-        kept = [file.with_name(f"{name}-{size}{records.ENDING}") for size in SCALES]
+        kept = [file.with_name(f"{name}-{size}{record_file.ENDING}") for size in SCALES]
         if name not in names() and not any(path.exists() for path in kept):
             raise ConfigError(
                 f"{plan.name} uses {name!r}, but there is no reproduction of that name, and no file "
                 f"{kept[0]}: correct the name, or run yours first.{nearest(name, names())}"
             )
-    others = (file.with_name(f"{name}-{scale}{records.ENDING}") for name in plan.uses)
+    others = (file.with_name(f"{name}-{scale}{record_file.ENDING}") for name in plan.uses)
     return [records.read(path) for path in (file, *others)]
 
 
