@@ -208,7 +208,9 @@ def _line(panel: Panel, pairs: Sequence[Pair], plain: Rates | None, over_time: b
         partly={name: _partly(pairs, cases[name], found) for name, found in ends.items()},
         watched=Stat.of(by_seed(pairs, {run.key: _watched(record) for run, record in pairs}).values()),
         brief=tuple(
-            sorted({run.seed for run, record in pairs if _left(record) and _watched(record) is None})
+            sorted(
+                {run.seed for run, record in pairs if _leave(record) is not None and _watched(record) is None}
+            )
         ),
         spared=_spared(pairs),
         choices=_stats(choices),
@@ -323,12 +325,11 @@ def _ends(pairs: Sequence[Pair]) -> dict[str, dict[str, float | None]]:
     """By measure and run, until when it went on after the first leave; None where nobody leaves."""
     ends: dict[str, dict[str, float | None]] = {name: {} for name in ARRIVALS}
     for run, record in pairs:
-        asked = record.trace.requests
-        leave = next((i for i, request in enumerate(asked) if request.kind == "erase"), None)
+        leave = _leave(record)
         own: dict[str, float | None] = dict.fromkeys(ARRIVALS)
         if leave is not None:
             rounds, seconds = record.trace.lasted(leave)
-            whole = asked[leave].time + seconds
+            whole = record.trace.requests[leave].time + seconds
             own |= {
                 **dict.fromkeys(ARRIVALS, seconds),
                 "rounds": float(rounds),
@@ -353,13 +354,14 @@ def _known(values: Mapping[int, float | None]) -> dict[int, float]:
     return {seed: value for seed, value in values.items() if value is not None}
 
 
-def _left(record: Record) -> list[int]:
-    """Which of the requests are leaves."""
-    return [i for i, asked in enumerate(record.trace.requests) if asked.kind == "erase"]
+def _leave(record: Record) -> int | None:
+    """Which of the requests is the first leave."""
+    return next((i for i, asked in enumerate(record.trace.requests) if asked.kind == "erase"), None)
 
 
 def _watched(record: Record) -> float | None:
-    return next((record.trace.watched(i) for i in _left(record)[:1]), None)
+    leave = _leave(record)
+    return None if leave is None else record.trace.watched(leave)
 
 
 def _spared(pairs: Sequence[Pair]) -> tuple[int, ...]:
@@ -367,7 +369,9 @@ def _spared(pairs: Sequence[Pair]) -> tuple[int, ...]:
     spared = {
         run.seed
         for run, record in pairs
-        if record.trace.several and not any(record.trace.requests[i].restarted for i in _left(record)[:1])
+        if record.trace.several
+        and (leave := _leave(record)) is not None
+        and not record.trace.requests[leave].restarted
     }
     return tuple(sorted(spared)) if len(spared) < len({run.seed for run, _ in pairs}) else ()
 
