@@ -64,7 +64,7 @@ def _remarks(item: Shown) -> Iterator[str]:
     for fault in item["faults"]:
         yield f"at fault: {_some(fault['records'])}: {fault['why']}"
     if item["faults"]:
-        yield "drop(FILE, RECORD) of unknot.reproduce.records takes one out, and its run is done again"
+        yield "drop(FILE, RECORD) of unknot.reproduce.record_file takes one out, and its run is done again"
     for stale in item["stale"]:
         yield f"stale: {_some(stale['records'])}: {stale['why']}"
     for missing in item["missing"]:
