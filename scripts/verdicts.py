@@ -326,10 +326,10 @@ def _parted(name: str, line: str, other: str, apart: str = "") -> int:
     parts = {
         (r.line.name, r.seed): _clusters(r.table, r.seed) for r in plan.runs("paper") if r.panel is panel
     }
-    seeds = panel.seeds or plan.seeds_at("paper")
     elsewhere = {
         seed: max(_strays(parts[a, seed], parts[b, seed]) for a, b in ((line, other), (other, line)))
-        for seed in seeds
+        for name, seed in parts
+        if name == line
     }
     return _step(elsewhere, apart.removeprefix("apart.")) if apart else list(elsewhere.values()).count(0)
 

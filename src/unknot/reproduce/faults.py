@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from unknot.core.errors import ConfigError
 from unknot.core.requests import Join, Moment, Named, Request
@@ -106,7 +106,6 @@ def _some(told: Sequence[str]) -> str:
 def _length(experiment: Experiment, trace: LearningCurve) -> str | None:
     length, points = experiment.length, trace.points
     done, time = (max((getattr(point, name) for point in points), default=0) for name in ("round", "time"))
-    timed = any(request.at.time is not None for request in experiment.requests)
     if lost := sorted(set(range(1, done + 1)) - {point.round for point in points}):
         return f"it lacks {len(lost)} of its {done} rounds"
     if length.seconds is not None and time > length.seconds * (1 + ALIKE):
@@ -114,7 +113,7 @@ def _length(experiment: Experiment, trace: LearningCurve) -> str | None:
     if length.rounds is None:
         return None
     # Lanes that rest are led on to where a request at a time finds them.
-    if done > length.rounds and not timed:
+    if done > length.rounds and not _timed(experiment.requests):
         return f"it goes on to round {done} of {length.rounds}"
     if done < length.rounds and length.seconds is None and length.target is None:
         return None if _deserted(experiment, trace) else f"it ends after {done} of {length.rounds} rounds"
@@ -168,7 +167,7 @@ def _guarantee(experiment: Experiment, record: Record) -> str | None:
     setup, length, asked = experiment.setup, experiment.length, record.trace.requests
     uncovered = Uncovered(
         erased=any(served.kind == "erase" and served.clients for served in asked),
-        timed=length.seconds is not None or any(_timed(experiment.requests)),
+        timed=length.seconds is not None or _timed(experiment.requests),
         judged="" if length.target is None else record.trace.main.name,
     )
     today = uncovered.of(experiment.method, setup.select, setup.pace)
@@ -177,5 +176,6 @@ def _guarantee(experiment: Experiment, record: Record) -> str | None:
     return f"its guarantee is {record.guarantee!r}, and today's is {today!r}"
 
 
-def _timed(requests: Sequence[Request | Named]) -> Iterator[bool]:
-    return (request.at.time is not None for request in requests)
+def _timed(requests: Sequence[Request | Named]) -> bool:
+    """Whether any comes at a time, and not at a round."""
+    return any(request.at.time is not None for request in requests)
