@@ -360,7 +360,7 @@ def _cohort(
 ) -> list[History | UnknotError]:
     """All runs in step; each by itself where something that one of them wants trained cannot be."""
     try:
-        return run_together(engine, runs)
+        return run_together(engine, runs, once=True)
     except Exception:
         return [run(engine) for run in runs]
 

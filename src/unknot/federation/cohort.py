@@ -6,6 +6,9 @@ only one thread is awake at any moment, and where it asks for training it waits 
 or ended. Since a job's result depends on that job alone, each federation ends as if it had run by itself;
 only the seconds that it notes, and the paths that the engine took, are those of all.
 
+For the same reason what several of them want trained alike, as methods do until something is to be
+forgotten, need be trained only once; whoever compares runs to find them equal lets each be trained.
+
 The engine is used by nobody but the thread that called: it finds the settings of that thread.
 """
 
@@ -19,7 +22,9 @@ from functools import partial
 from threading import Semaphore, Thread
 from typing import Any, Generic, TypeVar
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from unknot.core.data import FederatedData, Samples, Shard
 from unknot.core.ensemble import Model
@@ -37,17 +42,20 @@ class Abandoned(BaseException):
     """
 
 
-def run_together(engine: Engine, runs: Sequence[Callable[[Engine], T]]) -> list[T]:
+def run_together(engine: Engine, runs: Sequence[Callable[[Engine], T]], *, once: bool = False) -> list[T]:
     """What each run gives; each is handed the engine that it has to train with.
 
-    Runs whose data lies in the same `Samples` are trained in one call. If one raises, so does this, and the
+    Runs whose data lies in the same `Samples` are trained in one call; with `once`, jobs of theirs that are
+    alike in all that a result depends on are one job. If one raises, so does this, and the
     others end where they are. What an erasure wants the engine to drop goes before anything else is trained.
     """
-    ended = dict(as_they_end(engine, runs))
+    ended = dict(as_they_end(engine, runs, once=once))
     return [ended[place] for place in range(len(runs))]
 
 
-def as_they_end(engine: Engine, runs: Sequence[Callable[[Engine], T]]) -> Iterator[tuple[int, T]]:
+def as_they_end(
+    engine: Engine, runs: Sequence[Callable[[Engine], T]], *, once: bool = False
+) -> Iterator[tuple[int, T]]:
     """The same, each as soon as it has ended, with its place among the runs."""
     members = [_Member(engine, run) for run in runs]
     with ExitStack() as after:
@@ -65,7 +73,7 @@ def as_they_end(engine: Engine, runs: Sequence[Callable[[Engine], T]]) -> Iterat
                     del left[place]
                     yield place, member.outcome.result()
             _wipe(engine, members)
-            _train(engine, wishes)
+            _train(engine, wishes, once)
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,19 +117,66 @@ class _Placed(Job):
         return self.own.samples_read(self.home)
 
 
-def _train(engine: Engine, wishes: Sequence[_Wish]) -> None:
+def _train(engine: Engine, wishes: Sequence[_Wish], once: bool) -> None:
     """Train what is wanted: in one call what reads the same samples."""
     groups: dict[Samples, list[_Wish]] = {}
     for wish in wishes:
         groups.setdefault(wish.data.train, []).append(wish)
     for group in groups.values():
-        jobs = [_Placed.of(job, wish.data) for wish in group for job in wish.jobs]
+        wanted = [_Placed.of(job, wish.data) for wish in group for job in wish.jobs]
+        jobs, places = _without_twins(wanted) if once else (wanted, range(len(wanted)))
         updates = engine.train(jobs, group[0].data)
         if len(updates) != len(jobs):
             raise UnknotError(f"the engine was given {len(jobs)} jobs and returned {len(updates)} updates")
-        mine = iter(updates)
+        mine = (updates[place] for place in places)
         for wish in group:
-            wish.answer.set_result([replace(next(mine), job=job) for job in wish.jobs])
+            wish.answer.set_result([_answer(next(mine), job) for job in wish.jobs])
+
+
+def _answer(update: Update, job: Job) -> Update:
+    """What was trained, as this job's: of a twin's numbers, whose data shaped them is what this job says."""
+    trained = update.job.own if isinstance(update.job, _Placed) else update.job
+    weights = update.weights if trained is job else replace(update.weights, lineage=job.lineage)
+    return replace(update, job=job, weights=weights)
+
+
+def _without_twins(wanted: Sequence[_Placed]) -> tuple[list[_Placed], list[int]]:
+    """The jobs with one of each that are alike, and where among them the one of each that is wanted is."""
+    jobs: list[_Placed] = []
+    places: list[int] = []
+    asked: dict[object, list[int]] = {}
+    starts: dict[tuple[int, int], bool] = {}
+    for job in wanted:
+        others = asked.setdefault((job.clients, job.key), [])
+        place = next((place for place in others if _alike(jobs[place], job, starts)), len(jobs))
+        if place == len(jobs):
+            jobs.append(job)
+            others.append(place)
+        places.append(place)
+    return jobs, places
+
+
+def _alike(one: _Placed, other: _Placed, starts: dict[tuple[int, int], bool]) -> bool:
+    """Whether two jobs of the same clients and key come to the same, bit for bit.
+
+    `starts` keeps which weights were found equal: a round's jobs start from few.
+    """
+    if one.recipe.together(one.version) != other.recipe.together(other.version):
+        return False
+    mine, theirs = one.shard(one.home), other.shard(other.home)
+    if mine is not theirs and not _same((mine.rows, mine.ids), (theirs.rows, theirs.ids)):
+        return False
+    if (one.batches is None) != (other.batches is None) or not _same(one.batches or (), other.batches or ()):
+        return False
+    pair = id(one.start), id(other.start)
+    if pair not in starts:
+        bases = (start.layout.base.lineage for start in (one.start, other.start))
+        starts[pair] = one.start.equal(other.start) and next(bases) == next(bases)
+    return starts[pair]
+
+
+def _same(some: Sequence[NDArray[np.int64]], others: Sequence[NDArray[np.int64]]) -> bool:
+    return len(some) == len(others) and all(map(np.array_equal, some, others))
 
 
 def _wipe(engine: Engine, members: Sequence[_Member[Any]]) -> None:

@@ -79,7 +79,7 @@ class Made:
         ]
         if len(ways) == 1:
             return iter([(0, ways[0](None))])
-        return as_they_end(assemble(placed[0], data[0]).engine, ways)
+        return as_they_end(assemble(placed[0], data[0]).engine, ways, once=True)
 
     def _one(
         self, run: Run, experiment: Experiment, data: FederatedData, engine: Engine | None
