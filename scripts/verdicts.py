@@ -322,7 +322,7 @@ def _same(name: str, panel: str, line: str, other: str) -> int:
 def _parted(name: str, line: str, other: str, apart: str = "") -> int:
     """In how many seeds two policies part the clients alike; or how many clients one seed has elsewhere."""
     plan = reproduce.load(name)
-    (panel,) = plan.panels_at("paper")
+    panel, *_ = plan.panels_at("paper")  # the others divide alike
     parts = {
         (r.line.name, r.seed): _clusters(r.table, r.seed) for r in plan.runs("paper") if r.panel is panel
     }

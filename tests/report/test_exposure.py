@@ -108,3 +108,11 @@ def test_the_figure_may_have_bars_alone(found, tmp_path):
         assert words in text
     assert "a client is erased" not in text
     assert "TPR" not in text  # there is none of any line
+
+
+def test_a_line_whose_audit_has_no_controls_has_no_row_of_them(found):
+    measures = found["panels"][0]["lines"][0]["measures"]
+    for name in ("sees", "flagged", "over_forgotten", "p_before", "p_after", "f1_control", "auc_control"):
+        del measures[name]
+    _, rows = exposure_rows(found["panels"][0])
+    assert [row[1].split(" (")[0] for row in rows] == ["before the request", "after the unlearning"]

@@ -41,7 +41,9 @@ def test_the_policies_of_the_game_divide_the_clients_of_figures_4d_to_f(scale, s
 
 
 def test_as_many_clients_are_asked_a_round_whatever_the_division():
-    for table in lines("incentive-fig4d").values():
+    ten = [table for (panel, _), table in lines("incentive-fig4d").items() if not panel.endswith("-all")]
+    assert len(ten) == 5
+    for table in ten:
         samples = table["data"]["samples"]
         groups = samples if isinstance(samples, list) else [samples] * 3
         sizes = {client: groups[client // 30] for client in range(90)}
@@ -86,7 +88,8 @@ def test_the_networks_target_is_what_training_reaches_on_the_data_set():
     found = {
         panel: t["select"]["target"] for (panel, line), t in lines("incentive-fig5d").items() if line == "dqn"
     }
-    assert found == {"mnist": 0.95, "fashion-mnist": 0.75, "cifar10": 0.3}
+    reached = {"mnist": 0.95, "fashion-mnist": 0.75, "cifar10": 0.3}
+    assert found == {panel + who: target for panel, target in reached.items() for who in ("", "-all")}
 
 
 def test_on_cifar10_the_claim_is_that_the_network_does_not_win():
@@ -97,7 +100,10 @@ def test_on_cifar10_the_claim_is_that_the_network_does_not_win():
     assert all(claim.panels == ("cifar10", "cifar10-all") for claim in claims)
 
 
-@pytest.mark.parametrize("name", ["incentive-fig5a", "incentive-fig5b", "incentive-fig5c"])
+FIGURES_5 = {"incentive-fig5a": "mnist", "incentive-fig5b": "fashion-mnist", "incentive-fig5c": "cifar10"}
+
+
+@pytest.mark.parametrize("name", FIGURES_5)
 def test_everybody_trains_and_ten_calibrate_as_the_papers_formula_has_it(name):
     runs = [run for run in load(name).runs("paper", [0]) if run.panel.name.endswith("-all")]
     assert {run.line.name for run in runs} == {"uniform", "k-center", "dqn", "balanced", "everybody"}
@@ -107,3 +113,21 @@ def test_everybody_trains_and_ten_calibrate_as_the_papers_formula_has_it(name):
         assert (method.calibrate, method.calibrators) == (
             ("all", None) if run.line.name == "everybody" else ("selected", 10)
         )
+
+
+@pytest.mark.parametrize("name", ["incentive-fig3", "incentive-fig5d"])
+def test_figures_3_and_5d_show_the_runs_of_5a_to_c(name):
+    """Figure 5d's five clients are its own."""
+    there = {key: table for figure in FIGURES_5 for key, table in lines(figure).items()}
+    shown = {key: table for key, table in lines(name).items() if key[0] != "few-clients"}
+    assert {panel for panel, _ in shown} == {panel for panel, _ in there}
+    for key, table in shown.items():
+        assert table | {"name": ""} == there[key] | {"name": ""}
+
+
+@pytest.mark.parametrize("letter", "def")
+def test_all_clients_of_a_server_train_where_everybody_does(letter):
+    runs = [run for run in load(f"incentive-fig4{letter}").runs("paper", [0]) if "-all" in run.panel.name]
+    assert {run.line.name for run in runs} == set(POLICIES)
+    for run in runs:
+        assert run.experiment.setup.pace.per_round is None

@@ -119,7 +119,7 @@ def test_a_difference_is_written_with_signs_and_its_interval():
         "seeds knot-fig5 location30 knot total beside 3",
         "same knot-fig4 mnist random nobody",
         "draws incentive-fig4a periods 301 above greedy",
-        "diff knot-fig6c cifar10 knot fedbuff kept",  # one seed has no interval
+        "diff knot-fig6b cifar10 knot rapid end",  # one seed has no interval
         "less knot-fig5 location30 knot",  # in one seed it does not get there
         "set knot-fig4 mnist knot data.sample",
     ],

@@ -37,7 +37,7 @@ def exposed(panel: Shown) -> bool:
 
 
 def exposure_rows(panel: Shown) -> tuple[list[str], Rows]:
-    """Three rows a line, one a model; the last one's is of all controls."""
+    """Three rows a line, one a model; the last one's is of all controls, where there are any."""
     header = ["", "model", *FIGURES.values(), "outcome", "rounds"]
     rows: Rows = []
     for line in panel["lines"]:
@@ -46,6 +46,8 @@ def exposure_rows(panel: Shown) -> tuple[list[str], Rows]:
             continue
         said = _outcomes(found) if _ranked(found) else _told(found)
         for i, (model, words) in enumerate(MODELS.items()):
+            if model == "control" and model not in said and f"f1_{model}" not in found:
+                continue
             rows.append(
                 [
                     line["label"] if i == 0 else "",
