@@ -70,3 +70,8 @@ def test_what_a_comparison_takes_is_that_of_its_record():
     )
     assert f"{found['together']['seconds']:.0f} s by the clock on {found['cores']} cores" in text
     assert f"with a load of {found['load']}" in text
+    alike = found["trained_alike"]
+    together, alone = (alike[name]["processor_seconds"] for name in ("together", "one_after_the_other"))
+    assert alike["same_models"]
+    assert len(alike["methods"]) == alike["runs"] == 4
+    assert f"{together:.0f} s of processor time, {alone:.0f} s one after the other" in text
