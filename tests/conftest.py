@@ -1,6 +1,7 @@
 """Tests run side by side, a process on one thread unless a test says otherwise, and draw the same always."""
 
 import gc
+import os
 from functools import cache
 
 import pytest
@@ -16,6 +17,8 @@ from unknot.engine.bits import probe
 from unknot.engine.bits.state import state_of
 
 torch.set_num_threads(1)
+# Some virtual machines announce AMX and end a process that uses it, as oneDNN's products of halves would.
+os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16")
 settings.register_profile("steady", derandomize=True)
 settings.load_profile("steady")
 
