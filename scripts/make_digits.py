@@ -18,7 +18,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from unknot.data.files import File, folders, read_npz
+from unknot.core.places import folders
+from unknot.data.files import File, read_npz
 from unknot.data.readers.digits import ASSETS
 from unknot.data.readers.idx import read_idx
 

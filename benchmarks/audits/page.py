@@ -6,7 +6,8 @@ import textwrap
 from pathlib import Path
 from typing import Any
 
-from unknot.report.plots import COLOURS, GREY, load_matplotlib
+from unknot.report.canvas import GREY, load_matplotlib
+from unknot.report.colours import COLOURS
 
 SHARES = ("0.05", "0.1", "0.2", "0.4", "1")
 HEAD = """# Audits of models of which the truth is known

@@ -13,7 +13,7 @@ from unknot.core.errors import ConfigError
 from unknot.report import audit as report
 from unknot.report import audit_plot
 from unknot.report.audit import sentence
-from unknot.report.plots import load_matplotlib
+from unknot.report.canvas import load_matplotlib
 
 OUTCOMES = ("still shows", "over-forgotten", "no trace found", "no power")
 

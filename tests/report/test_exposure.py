@@ -1,7 +1,7 @@
 import copy
 
 import pytest
-from test_plots import FOUND, stat
+from reproduction_findings import FOUND, stat
 
 from unknot.report.exposure import exposure_rows
 from unknot.report.reproduction import markdown, write

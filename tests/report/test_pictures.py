@@ -4,9 +4,9 @@ import copy
 
 import pytest
 
+from unknot.report.canvas import load_matplotlib
 from unknot.report.colours import COLOURS
 from unknot.report.pictures import PALETTE, digest, drawn_from, save
-from unknot.report.plots import load_matplotlib
 
 
 @pytest.fixture

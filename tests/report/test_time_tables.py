@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from unknot.report import plots, times
+from unknot.report import times
 from unknot.report.cells import against, quality, target
+from unknot.report.plot_bars import SIGNS
 from unknot.report.plots import draw
 from unknot.report.reproduction import markdown, tables
 from unknot.report.times import costs_rows, quality_rows, request_rows, start_rows
@@ -293,7 +294,7 @@ def test_bars_say_when_there_is_nothing_to_be_seen(tmp_path):
     with matplotlib.rc_context({"svg.fonttype": "none"}):
         assert draw(made, tmp_path / "a.svg")
     svg = (tmp_path / "a.svg").read_text()
-    for name, meaning in plots.SIGNS.items():
+    for name, meaning in SIGNS.items():
         there = name != "far"  # which is of dots
         assert svg.count(f">{meaning}<") == there, "in the legend, and nowhere on a bar"
     assert "times as fast as FedBuff" in svg

@@ -8,8 +8,8 @@ from typing import Any
 
 from unknot.core.errors import ConfigError
 from unknot.report.audit import Shown
+from unknot.report.canvas import GREY, load_matplotlib
 from unknot.report.colours import COLOURS
-from unknot.report.plots import GREY, load_matplotlib
 from unknot.report.timeline import DATES
 
 SERVED, KEPT = COLOURS[0], COLOURS[1]

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from unknot.core.errors import ConfigError
+from unknot.report.canvas import GREY, load_matplotlib
 from unknot.report.colours import COLOURS
 from unknot.report.fitting import GLUE, USUAL, wrapped
-from unknot.report.plots import GREY, load_matplotlib
 from unknot.report.targets import check_picture
 from unknot.report.trees import label_within
 from unknot.topology import Anchors, Assignment, Bounds, Profiles, anchors, assign, ratings

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from unknot.core.errors import ConfigError
+from unknot.report.canvas import GREY, MARKS, load_matplotlib
 from unknot.report.cells import Shown
 from unknot.report.colours import COLOURS
 from unknot.report.compared import called, short, title, window
-from unknot.report.plots import GREY, MARKS, load_matplotlib
 from unknot.report.timeline import DATES, check
 
 TINTS = (*COLOURS, "#332288", "#999933", "#882255", "#88CCEE")

@@ -14,9 +14,9 @@ from unknot.core.errors import ConfigError
 from unknot.incentive import POLICIES, Setting, by_clients, by_rate, describe, optimum, settle, survey
 from unknot.incentive.sweeps import AT, CLIENTS, RATES
 from unknot.report import game_plots
+from unknot.report.canvas import GREY, load_matplotlib
 from unknot.report.colours import COLOURS
 from unknot.report.fitting import GLUE, USUAL, wrapped
-from unknot.report.plots import GREY, load_matplotlib
 from unknot.report.targets import check_picture
 
 Floats = NDArray[np.float64]

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from unknot.incentive import READINGS
+from unknot.report.canvas import GREY, HEIGHT, WIDTH, headline, load_matplotlib
 from unknot.report.cells import Shown
 from unknot.report.colours import looks
 from unknot.report.pictures import digest, save
-from unknot.report.plots import GREY, HEIGHT, WIDTH, headline, load_matplotlib
 from unknot.report.utilities import ALONG
 
 MARKS = ("o", "s", "^", "D", "v")

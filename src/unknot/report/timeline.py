@@ -14,8 +14,8 @@ from unknot.core.errors import ConfigError
 from unknot.federation import History
 from unknot.report import activity
 from unknot.report.activity import Bar, Gone, Part, Point, Row
+from unknot.report.canvas import GREY, MARKS, load_matplotlib
 from unknot.report.colours import COLOURS
-from unknot.report.plots import GREY, MARKS, load_matplotlib
 from unknot.report.targets import check_picture
 
 Name = TypeVar("Name")

@@ -1,0 +1,238 @@
+import copy
+
+import pytest
+from reproduction_findings import FOUND, compared, line, stat
+from rich.console import Console
+from typer.testing import CliRunner
+
+from unknot.cli import app
+from unknot.report.cells import count, percent
+from unknot.report.reproduction import (
+    catalogue_list,
+    differences,
+    markdown,
+    tables,
+    verdict,
+    verdict_rows,
+)
+from unknot.reproduce import overview
+
+
+def test_cells():
+    assert percent(stat(0.834, 0.006)) == "83.4 ± 0.6"
+    assert percent(None) == "–"
+    assert count(stat(16.0)) == "16"
+    assert count(stat(16.5, 2.0, 2, 3)) == "16.5 ± 2.0 (2 of 3 seeds)"
+    assert count(None) == "never"
+
+
+def test_the_page_has_published_figures_beside_ours():
+    page = markdown(FOUND, "unknot reproduce exact-figx", "exact-figx-small.png")
+    accuracies = "80.0 ± 1.0 | 10.0 ± 0.0 | 50.0 ± 2.0 | 70.0 ± 0.0"
+    assert f"| RFS | leave 1 (2) | 51 | 26.0 ± 2.0 | {accuracies} | 3.25 | 2 |" in page
+    assert "| MMT | leave 1 (2) | 16 | never |" in page
+    assert "| FATS | not run | never |" in page
+    assert "Figure X of *A paper*, at small scale. The paper finds a thing." in page
+    assert "| RFS | not run | 54 |" in page
+    assert "| MMT does better than RFS | digits | holds in part: MMT level with RFS |" in page
+    for text in (
+        "$ unknot reproduce exact-figx",
+        "- commit abc",
+        "- A chip, 2 cores",
+        "A note.",
+        "is not here",
+    ):
+        assert text in page
+    widths = {
+        text.count("|")
+        for text in page.split("## CIFAR-100")[0].split("## digits")[1].split("\n\n")[3].split("\n")
+    }
+    assert len(widths) == 1
+
+
+def test_the_terminal_shows_the_same():
+    console = Console(width=120, record=True, file=open("/dev/null", "w"))  # noqa: SIM115
+    console.print(tables(FOUND))
+    text = console.export_text()
+    for part in (
+        "A title (Figure X), small scale",
+        "26.0±2.0",
+        "51",
+        "cifar100 is not here",
+        "holds in part: MMT level with RFS",
+    ):
+        assert part in text
+
+
+def shown(findings, width):
+    console = Console(width=width, record=True, file=open("/dev/null", "w"))  # noqa: SIM115
+    console.print(tables(findings))
+    return console.export_text()
+
+
+@pytest.mark.parametrize("width", [40, 80, 200])
+def test_no_number_of_a_table_is_broken(width):
+    made = copy.deepcopy(FOUND)
+    for found, rounds in zip(made["panels"][0]["lines"], (stat(1476.25, 229.25, 2, 3), None), strict=True):
+        found["after"][0]["rounds"] = [rounds] * 4
+    made["panels"][0]["thresholds"] = [0.75, 0.8, 0.85, 0.9]
+    lines = shown(made, width).splitlines()
+    first = [text.split() for text in lines if text.startswith("RFS")]
+    numbers = [word for text in lines for word in text.split() if word == "1476.2±229.2"]
+    assert len(numbers) == 4
+    assert {"80.0±1.0", "10.0±0.0", "50.0±2.0", "70.0±0.0", "0.95", "12.0±1.0"} <= {
+        w for t in first for w in t
+    }
+    assert sum(text.count("(2 of 3 seeds)") for text in lines) == 4
+    assert max(map(len, lines)) <= width
+
+
+def test_a_guarantee_is_a_word_in_the_table_and_told_once_below_all_of_them():
+    made = copy.deepcopy(FOUND)
+    told = "exact, but for how many rounds came before"
+    made["panels"][1]["lines"] = [{**line("rfs", "RFS", None, 0.5), "after": []}]
+    for found in (found for panel in made["panels"] for found in panel["lines"]):
+        found["guarantee"] = told
+    text = shown(made, 80)
+    assert text.count(told) == 1
+    assert f"* RFS; MMT: {told}" in text
+    assert text.count("exact*") == 3
+    assert told in markdown(made, "c", None).split("## CIFAR-100")[0]
+    assert "* RFS" not in shown(FOUND, 80), "a word says all of it"
+
+
+FILE = """
+title = "Tiny"
+figure = "Figure 0"
+claim = "It is tiny."
+base.data = { partition = "iid", clients = 3, samples = 10, validation = 0, test_samples = 5 }
+base.federation = { evaluate_on = ["test"] }
+base.phases = 2
+base.request = [{ erase = 1, phase = 1 }]
+scale.small.phase = 2
+panel = [{ name = "p", title = "a panel", thresholds = [0.01], published = { rfs = 4 } }]
+line = [{ name = "rfs", label = "RFS", method = { name = "rfs" } }]
+"""
+
+
+def call(*args: str, code: int = 0) -> str:
+    result = CliRunner().invoke(app, [*args], env={"COLUMNS": "140"})
+    assert result.exit_code == code, result.output
+    return result.output
+
+
+def test_the_command_runs_shows_and_writes(tmp_path):
+    file = tmp_path / "tiny.toml"
+    file.write_text(FILE)
+    output = call("reproduce", str(file), "--out", str(tmp_path), "--seeds", "0,1", "--threads", "1")
+    assert "leave 1 (2)" in output
+    assert "1 of 2: p/rfs/0" in output
+    assert "--seeds 0,1" in (tmp_path / "tiny-small.md").read_text()
+    again = call("reproduce", str(file), "--out", str(tmp_path), "--seeds", "0,1")
+    assert "p/rfs/0" not in again  # everything is there: it is only drawn
+    assert "whole numbers" in call("reproduce", str(file), "--seeds", "x", code=2)
+    assert "no scale" in call("reproduce", str(file), "--scale", "paper", code=2)
+
+
+def test_every_title_is_another_one_and_whole_in_a_list_at_the_width_of_a_pipe():
+    entries = [entry.to_dict() for entry in overview()]
+    titles = [entry["title"] for entry in entries]
+    assert len(set(titles)) == len(titles)
+    console = Console(width=80, record=True, file=open("/dev/null", "w"))  # noqa: SIM115
+    console.print(catalogue_list(entries))
+    lines = console.export_text().splitlines()
+    assert len(lines) == len(titles) + 1, "a line each"
+    assert [text for text in titles if not any(text in row for row in lines)] == []
+    narrow = Console(width=60, record=True, file=open("/dev/null", "w"))  # noqa: SIM115
+    narrow.print(catalogue_list(entries))
+    (row,) = (text for text in narrow.export_text().splitlines() if text.startswith("incentive-fig5b"))
+    assert row.endswith("Random, K-Center or DQN …"), "cut after a word"
+
+
+def test_what_takes_long_is_said_of_data_that_a_reproduction_has():
+    takes = {
+        entry.name: scale.takes for entry in overview() for scale in entry.scales if scale.name == "paper"
+    }
+    assert "writers" in takes["knot-fig5"]
+    assert "writers" not in takes["knot-fig6b"]
+
+
+def test_the_list_names_them():
+    short = call("reproduce", "--list")
+    assert all(part in short for part in ("exact-table1", "Figure 3c", "Against SISA", "--long"))
+    output = call("reproduce", "--list", "--long")
+    for part in ("exact-table1", "exact-fig8", "Figure 3c", "digits", "small", "paper"):
+        assert part in output
+
+
+def test_a_run_with_thresholds_shows_them(tmp_path):
+    file = tmp_path / "own.toml"
+    file.write_text(
+        '[data]\npartition = "iid"\nclients = 3\nsamples = 20\nvalidation = 50\n[federation]\nrounds = 4\n'
+        "[[request]]\nerase = 1\nround = 2\n[scenario]\nthresholds = [0.01, 1.0]\n"
+    )
+    output = call("run", str(file))
+    assert "validation accuracy" in output
+    assert "0 rounds, 0.0 s" in output
+    assert "not reached" in output
+    assert '"scenario": {"split": "validation"' in call("run", str(file), "--json")
+
+
+@pytest.mark.parametrize(
+    ("seeds", "outcome", "why", "words"),
+    [
+        (3, "holds", "", "holds"),
+        (3, "holds in part", "a level with b", "holds in part: a level with b"),
+        (3, "does not hold", "b before a", "does not hold: b before a"),
+        (1, "holds", "", "one seed, as published"),
+        (1, "does not hold", "b before a", "one seed, not as published: b before a"),
+        (1, "not shown", "a level with b", "one seed, not shown: a level with b"),
+        (0, "not shown", "p and q: no seed in common", "not shown: p and q: no seed in common"),
+        (1, "holds in part", "a level with b", "one seed, in part as published: a level with b"),
+        (1, "at chance", "chance is 10 %", "at chance: chance is 10 %"),
+    ],
+)
+def test_a_verdict_is_one_line(seeds, outcome, why, words):
+    found = {"outcome": outcome, "why": why, "seeds": seeds}
+    assert verdict({**found, "earlier": False}) == words
+    assert verdict({**found, "earlier": True}) == f"earlier configuration, {words}"
+
+
+def test_the_least_clear_differences_stand_beside_a_verdict():
+    several = [compared(f"a − {i}", 10.0 * i, 10.0 * i - 5, 10.0 * i + 5, 1) for i in range(1, 6)]
+    reversed_ = compared("a − z", -8.0, -9.0, -7.0, -1)
+    told = differences({"seeds": 3, "comparisons": [*several, reversed_]})
+    assert told == "a − z −8.0 [−9.0, −7.0]; a − 1 +10.0 [+5.0, +15.0]; a − 2 +20.0 [+15.0, +25.0]; " + (
+        "a − 3 +30.0 [+25.0, +35.0]"
+    )
+    tie, close = compared("a − b", 0.0, 0.0, 0.0, 0), compared("a − c", 0.5, 0.04, 0.96, 1)
+    told = differences({"seeds": 3, "comparisons": [close, tie]})
+    assert told == "a − b 0 in every seed; a − c +0.50 [+0.04, +0.96]"
+    # Of lines said to be alike, within 3: the one nearest to the bound, not the one nearest to 0.
+    near, far = compared("a − b", -0.2, -1.7, 1.3, 1, 2.8), compared("a − c", 2.0, -10.0, 14.0, 0, 1.0)
+    assert differences({"seeds": 3, "comparisons": [near, far]}, 1) == "a − c +2.0 [−10.0, +14.0]"
+    level, against = compared("a − b", 5.0, -5.0, 15.0, 0), compared("a − c", -4.0, -9.0, 1.0, 0)
+    assert differences({"seeds": 3, "comparisons": [level, against]}, 1) == "a − c −4.0 [−9.0, +1.0]"
+    assert differences({"seeds": 1, "comparisons": several}) == ""
+    gone = compared("a − b", 9e30, -4e30, 2e31, 0)
+    assert differences({"seeds": 3, "comparisons": [gone]}) == "a − b +9e+30 [−4e+30, +2e+31]"
+    assert differences({"seeds": 3, "comparisons": [{**reversed_, "difference": None}]}) == ""
+
+
+def test_a_difference_that_is_the_same_in_each_seed_may_be_the_least_clear():
+    one, many = compared("a − b", -1.0, -1.0, -1.0, 1, 1.0), compared("b − c", -20.0, -22.5, -17.5, 1, 20.0)
+    far = compared("a − c", -21.0, -21.0, -21.0, 1, 21.0)
+    told = differences({"seeds": 3, "comparisons": [far, many, one]})
+    assert told == "a − b −1.0 in every seed; b − c −20.0 [−22.5, −17.5]; a − c −21.0 in every seed"
+    assert differences({"seeds": 3, "comparisons": [far, one]}, 1) == "a − b −1.0 in every seed"
+    # The contrary is told before what is level, however far that is from being the claim's.
+    wrong, level = compared("a − b", -1.0, -1.0, -1.0, -1), compared("a − c", -4.0, -9.0, 1.0, 0)
+    assert differences({"seeds": 3, "comparisons": [level, wrong]}, 1) == "a − b −1.0 in every seed"
+
+
+def test_published_figures_have_a_column_beside_a_verdict_where_there_are_any():
+    item = FOUND["verdicts"][0]
+    assert verdict_rows([item])[0] == ["the paper says", "where", "verdict", "figures", "differences"]
+    header, rows = verdict_rows([item, {**item, "published": "about 200 % more", "seeds": 1}])
+    assert header == ["the paper says", "where", "verdict", "published", "figures", "differences"]
+    assert [row[3] for row in rows] == ["", "about 200 % more"]
