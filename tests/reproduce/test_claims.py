@@ -534,8 +534,8 @@ def test_what_is_lost_by_a_removal_has_a_minus_not_a_hyphen():
     assert found.detail == "a −0.3, b +2.0"
 
 
-def compared(so, level, what="x − y"):
-    return Comparison(what, None, so, contrary=f"contrary of {what}", level=level)
+def compared(so, level, what="x − y", word="level"):
+    return Comparison(what, None, so, contrary=f"contrary of {what}", level=level, word=word)
 
 
 def test_of_many_that_are_level_it_is_said_how_many_and_which_are_not():
@@ -545,9 +545,9 @@ def test_of_many_that_are_level_it_is_said_how_many_and_which_are_not():
     one = compared(1, "", "a − f")
     assert why(PARTLY, [*level, one]) == "4 of 5 comparisons level, all but a − f"
     assert why(PARTLY, [*level, *[one] * 4]) == "4 of 8 comparisons level"
-    undecided = [compared(0, f"a and {name} undecided") for name in "bcde"]
+    undecided = [compared(0, f"a and {name} undecided", word="undecided") for name in "bcde"]
     assert why(LEVEL, undecided) == "all 4 comparisons undecided"
-    gone = [compared(0, f"{name} gets there in 2 of 5 seeds") for name in "abcd"]
+    gone = [compared(0, f"{name} gets there in 2 of 5 seeds", word="") for name in "abcd"]
     assert why(LEVEL, gone) == ", ".join(c.level for c in gone), "what each did is not to be counted"
 
 

@@ -23,19 +23,22 @@ class Comparison:
     so: int
     contrary: str
     level: str
+    """What is said of it where neither is shown."""
     because: str = ""
     """Why the two are level, where that is not the spread over the seeds."""
     favour: float = 0.0
     """By how much the mean is on the claim's side of its bound; below 0, on the other side."""
     seeds: int | None = None
     """Of how many it is, where there is no difference."""
+    word: str = ""
+    """What can be said of it in company where neither is shown: `level`, `undecided`; of some, nothing."""
 
     def decided(self, seeds: int) -> Comparison:
         """One seed decides nothing where there are more."""
         mine = self.seeds if self.difference is None else self.difference.n
         if mine is None or mine > 1 or seeds == 1:
             return self
-        return replace(self, so=0, level=f"{self.what}: one seed", because="")
+        return replace(self, so=0, level=f"{self.what}: one seed", because="", word="")
 
     def blind(self, why: str = "both at chance") -> Comparison:
         """Of two that have learned nothing: which of them guesses better says nothing."""
@@ -78,9 +81,10 @@ def why(outcome: str, comparisons: Sequence[Comparison]) -> str:
         return ""
     level = [c for c in comparisons if c.so == 0]
     told = dict.fromkeys(f"{c.level} ({c.because})" if c.because else c.level for c in level)
-    word = _word(level)
-    if len(told) <= MOST or not word:
+    words = {c.word for c in level}
+    if len(told) <= MOST or len(words) > 1 or "" in words:
         return ", ".join(told)
+    word = words.pop()
     others = [c.what for c in comparisons if c.so != 0]
     count = (
         f"{len(level)} of {len(comparisons)} comparisons {word}"
@@ -90,10 +94,3 @@ def why(outcome: str, comparisons: Sequence[Comparison]) -> str:
     beside = f", all but {' and '.join(others)}" if 0 < len(others) <= MOST else ""
     reasons = Counter(c.because for c in level if c.because)
     return "; ".join([count + beside, *(f"{reason} in {n}" for reason, n in reasons.items())])
-
-
-def _word(level: Sequence[Comparison]) -> str:
-    """What can be said of all of these at once."""
-    if all(" level with " in c.level for c in level):
-        return "level"
-    return "undecided" if all(c.level.endswith(" undecided") for c in level) else ""
