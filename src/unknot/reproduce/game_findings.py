@@ -13,9 +13,9 @@ import numpy as np
 from unknot.experiments.seeds import Stat
 from unknot.incentive import beside, settling
 from unknot.incentive.game import Floats
+from unknot.reproduce.curves import Curve
 from unknot.reproduce.games import GameClaim, GameReproduction, Sweep
 from unknot.reproduce.intervals import share
-from unknot.reproduce.measures import Curve
 from unknot.reproduce.page import Made, Page, foot, head
 from unknot.reproduce.played import GameRecord, found_draws
 from unknot.reproduce.verdicts import Verdict, outcome_of

@@ -6,16 +6,16 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 
-from unknot.core.metrics import METRICS, Metric
+from unknot.core.metrics import METRICS
 from unknot.experiments.config import Experiment
-from unknot.experiments.courses import grid_of, lanes_between, on_grid, served
-from unknot.experiments.scenario import Outcome, Rates, Reached
+from unknot.experiments.scenario import Outcome, Rates
 from unknot.experiments.seeds import Stat
-from unknot.reproduce.parts import ARRIVALS, EXPOSURES, FOOTPRINTS, MEASURES, WHOLE, Panel
+from unknot.reproduce.cases import Pair, by_seed, known, partly
+from unknot.reproduce.curves import Curve, curve_over_rounds, curve_over_time
+from unknot.reproduce.measured import brief_in, choices_of, ends_of, measured, ratio, spared_in, watched
+from unknot.reproduce.parts import Panel
 from unknot.reproduce.records import Record
-from unknot.reproduce.reproduction import Reproduction, Run
-
-Pair = tuple[Run, Record]
+from unknot.reproduce.reproduction import Reproduction
 
 CLASSES = {
     **dict.fromkeys(("digits", "mnist", "mnist-writers", "fashion-mnist", "cifar10"), 10),
@@ -55,19 +55,6 @@ class After:
     finished: Stat | None
     aggregated: Stat | None
     """How what was served then did: with clusters, their last aggregation."""
-
-
-@dataclass(frozen=True)
-class Curve:
-    """Mean accuracy over the rounds (or simulated seconds), and the least and greatest of the seeds.
-
-    Over time, where there are several lanes: the least and greatest of theirs, mean over the seeds.
-    """
-
-    at: tuple[float, ...]
-    mean: tuple[float, ...]
-    low: tuple[float, ...]
-    high: tuple[float, ...]
 
 
 @dataclass(frozen=True)
@@ -187,10 +174,10 @@ def _line(panel: Panel, pairs: Sequence[Pair], plain: Rates | None, over_time: b
     outcomes = {run.key: r.trace.outcomes(panel.thresholds, metric=metric) for run, r in pairs}
     count = max((len(found) for found in outcomes.values()), default=0)
     after = tuple(_after(i, pairs, outcomes, len(panel.thresholds)) for i in range(count))
-    cases = _measures(pairs, outcomes, metric)
+    cases = measured(pairs, outcomes, metric)
     values = {name: by_seed(pairs, value) for name, value in cases.items()}
-    ends = _ends(pairs)
-    choices = _choices(pairs, metric)
+    ends = ends_of(pairs)
+    choices = choices_of(pairs, metric)
     lanes = over_time and all(r.trace.several for _, r in pairs)
     rates = _mean_rates([r.rates for _, r in pairs if r.rates is not None])
     return LineFindings(
@@ -199,20 +186,16 @@ def _line(panel: Panel, pairs: Sequence[Pair], plain: Rates | None, over_time: b
         guarantee=" / ".join(dict.fromkeys(r.guarantee for _, r in pairs)),
         seeds=tuple(sorted({run.seed for run, _ in pairs})),
         after=after,
-        curve=_course(pairs, metric, lanes) if over_time else _curve(pairs, metric),
+        curve=curve_over_time(pairs, metric, lanes) if over_time else curve_over_rounds(pairs, metric),
         costs=rates.over(plain) if rates and plain else None,
         seconds=_real_seconds([r for _, r in pairs]),
         measures=_stats(values),
         by_seed=values,
-        ends={name: _known(by_seed(pairs, found)) for name, found in ends.items()},
-        partly={name: _partly(pairs, cases[name], found) for name, found in ends.items()},
-        watched=Stat.of(by_seed(pairs, {run.key: _watched(record) for run, record in pairs}).values()),
-        brief=tuple(
-            sorted(
-                {run.seed for run, record in pairs if _leave(record) is not None and _watched(record) is None}
-            )
-        ),
-        spared=_spared(pairs),
+        ends={name: known(by_seed(pairs, found)) for name, found in ends.items()},
+        partly={name: partly(pairs, cases[name], found) for name, found in ends.items()},
+        watched=Stat.of(by_seed(pairs, {run.key: watched(record) for run, record in pairs}).values()),
+        brief=brief_in(pairs),
+        spared=spared_in(pairs),
         choices=_stats(choices),
         lanes=lanes,
         judged=all(r.trace.judged for _, r in pairs),
@@ -226,19 +209,6 @@ def _real_seconds(records: Sequence[Record]) -> Stat | None:
     alone = all(record.machine.get("together", 1) == 1 for record in records)
     places = {tuple(record.machine.get(name) for name in ("gpu", "cpu", "cores")) for record in records}
     return Stat.of(record.seconds for record in records) if alone and len(places) == 1 else None
-
-
-def by_seed(pairs: Sequence[Pair], value: Mapping[str, float | None]) -> dict[int, float | None]:
-    """A value a seed: the mean over its cases, each as often as it was drawn."""
-    weighed: dict[int, list[tuple[float, float | None]]] = {}
-    for run, _ in pairs:
-        weighed.setdefault(run.seed, []).append((run.weight, value[run.key]))
-    found: dict[int, float | None] = {}
-    for seed, cases in weighed.items():
-        there = [(weight, item) for weight, item in cases if item is not None]
-        whole = len(there) == len(cases)
-        found[seed] = sum(w * x for w, x in there) / sum(w for w, _ in there) if whole else None
-    return found
 
 
 def _after(
@@ -284,118 +254,12 @@ def _after(
     )
 
 
-def _measures(
-    pairs: Sequence[Pair], outcomes: Mapping[str, Sequence[Outcome]], metric: Metric
-) -> dict[str, dict[str, float | None]]:
-    """What claims are about, by name and run; accuracies are means over the departures of a run."""
-    values: dict[str, dict[str, float | None]] = {name: {} for name in MEASURES if name != "speedup"}
-    for run, record in pairs:
-        left = [outcome for outcome in outcomes[run.key] if outcome.kind == "erase"]
-        values["recovering"][run.key] = _mean([outcome.recovering for outcome in left])
-        values["recovered"][run.key] = _mean([outcome.recovered for outcome in left])
-        values["before"][run.key] = _mean([outcome.before for outcome in left])
-        values["first"][run.key] = _mean([outcome.after for outcome in left])
-        values["drop"][run.key] = _mean([_less(outcome.before, outcome.after) for outcome in left])
-        values["end"][run.key] = _mean([outcome.end for outcome in left])
-        values["rise"][run.key] = _mean([_less(outcome.end, outcome.before) for outcome in left])
-        first = left[0].reached[0] if left and left[0].reached else None
-        for name in ("rounds", "seconds", "kept", "stopped", "aggregated"):
-            values[name][run.key] = getattr(first, name, None)
-        for name, passed in (("total", values["seconds"][run.key]), ("finished", values["stopped"][run.key])):
-            values[name][run.key] = None if passed is None else left[0].time + passed
-        values["earliest"][run.key] = _earliest(record, metric, first)
-        values["ids"][run.key] = record.extra.get("ids")
-        values["final"][run.key] = _final(record, "final", metric)
-        for name in (*EXPOSURES, *FOOTPRINTS):
-            values[name][run.key] = record.extra.get(name)
-        kept = _ratio(record.extra.get("f1_after"), record.extra.get("f1_before"))
-        values["f1_fall"][run.key] = None if kept is None else 1 - kept
-    return values
-
-
-def _earliest(record: Record, metric: Metric, reached: Reached | None) -> float | None:
-    """When the first threshold was reached first, whether before the request or after it."""
-    if reached is None:
-        return None
-    there = (time for time, value in served(record.trace, metric) if metric.reached(value, reached.threshold))
-    return next(there, None)
-
-
-def _ends(pairs: Sequence[Pair]) -> dict[str, dict[str, float | None]]:
-    """By measure and run, until when it went on after the first leave; None where nobody leaves."""
-    ends: dict[str, dict[str, float | None]] = {name: {} for name in ARRIVALS}
-    for run, record in pairs:
-        leave = _leave(record)
-        own: dict[str, float | None] = dict.fromkeys(ARRIVALS)
-        if leave is not None:
-            rounds, seconds = record.trace.lasted(leave)
-            whole = record.trace.requests[leave].time + seconds
-            own |= {
-                **dict.fromkeys(ARRIVALS, seconds),
-                "rounds": float(rounds),
-                **dict.fromkeys(WHOLE, whole),
-            }
-        for name, found in ends.items():
-            found[run.key] = own[name]
-    return ends
-
-
-def _partly(
-    pairs: Sequence[Pair], cases: Mapping[str, float | None], ends: Mapping[str, float | None]
-) -> dict[int, float]:
-    """Of the seeds in which some cases arrive and others do not, the mean as far as it was seen."""
-    whole = by_seed(pairs, cases)
-    some = {run.seed for run, _ in pairs if cases[run.key] is not None and whole[run.seed] is None}
-    seen = by_seed(pairs, {key: ends[key] if value is None else value for key, value in cases.items()})
-    return {seed: mean for seed, mean in _known(seen).items() if seed in some}
-
-
-def _known(values: Mapping[int, float | None]) -> dict[int, float]:
-    return {seed: value for seed, value in values.items() if value is not None}
-
-
-def _leave(record: Record) -> int | None:
-    """Which of the requests is the first leave."""
-    return next((i for i, asked in enumerate(record.trace.requests) if asked.kind == "erase"), None)
-
-
-def _watched(record: Record) -> float | None:
-    leave = _leave(record)
-    return None if leave is None else record.trace.watched(leave)
-
-
-def _spared(pairs: Sequence[Pair]) -> tuple[int, ...]:
-    """Seeds in which no cluster began again, where some did in others: older records do not say which."""
-    spared = {
-        run.seed
-        for run, record in pairs
-        if record.trace.several
-        and (leave := _leave(record)) is not None
-        and not record.trace.requests[leave].restarted
-    }
-    return tuple(sorted(spared)) if len(spared) < len({run.seed for run, _ in pairs}) else ()
-
-
-def _choices(pairs: Sequence[Pair], metric: Metric) -> dict[str, dict[int, float | None]]:
-    """How each model that could have been served did in the end, by seed."""
-    keys = dict.fromkeys(key for _, record in pairs for key in record.extra if not key.endswith(" loss"))
-    named = {key.removeprefix("final "): key for key in keys if key.startswith("final ")}
-    return {
-        name: by_seed(pairs, {run.key: _final(record, key, metric) for run, record in pairs})
-        for name, key in named.items()
-    }
-
-
-def _final(record: Record, name: str, metric: Metric) -> float | None:
-    return record.trace.of_metric(metric, record.extra.get(name), record.extra.get(f"{name} loss"))
-
-
 def _with_speedups(lines: Sequence[LineFindings], baseline: str | None) -> list[LineFindings]:
     """How many times sooner than the baseline each line arrives; where both do."""
     base = next((line.by_seed["total"] for line in lines if line.name == baseline), {})
     found = []
     for line in lines:
-        values = {seed: _ratio(base.get(seed), total) for seed, total in line.by_seed["total"].items()}
+        values = {seed: ratio(base.get(seed), total) for seed, total in line.by_seed["total"].items()}
         measured = {**line.by_seed, "speedup": values}
         found.append(replace(line, by_seed=measured, measures=_stats(measured)))
     return found
@@ -403,57 +267,6 @@ def _with_speedups(lines: Sequence[LineFindings], baseline: str | None) -> list[
 
 def _stats(values: Mapping[str, Mapping[int, float | None]]) -> dict[str, Stat]:
     return {name: stat for name, found in values.items() if (stat := Stat.of(found.values()))}
-
-
-def _ratio(a: float | None, b: float | None) -> float | None:
-    return a / b if a is not None and b else None
-
-
-def _mean(values: Sequence[float | None]) -> float | None:
-    there = [value for value in values if value is not None]
-    return statistics.fmean(there) if there else None
-
-
-def _less(a: float | None, b: float | None) -> float | None:
-    return None if a is None or b is None else a - b
-
-
-def _curve(pairs: Sequence[Pair], metric: Metric) -> Curve:
-    curves = {run.key: record.trace.curve(metric) for run, record in pairs}
-    places = sorted(set.intersection(*(set(curve) for curve in curves.values())))
-    columns = [by_seed(pairs, {key: curve[place] for key, curve in curves.items()}) for place in places]
-    values = [[value for value in column.values() if value is not None] for column in columns]
-    return Curve(
-        at=tuple(round_ for round_, _ in places),
-        mean=tuple(statistics.fmean(column) for column in values),
-        low=tuple(min(column) for column in values),
-        high=tuple(max(column) for column in values),
-    )
-
-
-def _course(pairs: Sequence[Pair], metric: Metric, lanes: bool) -> Curve:
-    """Over simulated time, on a grid that all runs share."""
-    grid = grid_of([record.trace for _, record in pairs], metric)
-    if not len(grid):
-        return Curve((), (), (), ())
-
-    def seeds(rows: Mapping[str, Sequence[float]]) -> list[list[float]]:
-        """For each moment, a value a seed."""
-        columns = [by_seed(pairs, {key: row[i] for key, row in rows.items()}) for i in range(len(grid))]
-        return [[value for value in column.values() if value is not None] for column in columns]
-
-    values = seeds({run.key: on_grid(served(r.trace, metric), grid).tolist() for run, r in pairs})
-    low = high = values
-    if lanes:
-        bounds = {run.key: lanes_between(record.trace, metric, grid) for run, record in pairs}
-        low, high = (seeds({key: part[i].tolist() for key, part in bounds.items()}) for i in (0, 1))
-    least, greatest = (statistics.fmean, statistics.fmean) if lanes else (min, max)
-    return Curve(
-        at=tuple(grid.tolist()),
-        mean=tuple(statistics.fmean(column) for column in values),
-        low=tuple(least(column) for column in low),
-        high=tuple(greatest(column) for column in high),
-    )
 
 
 def _mean_rates(rates: Sequence[Rates]) -> Rates | None:
