@@ -12,9 +12,10 @@ from unknot.experiments.simulate import read
 from unknot.reproduce import findings, load, made, names, overview, parse_seeds, reproduce
 from unknot.reproduce.__main__ import main
 from unknot.reproduce.findings import _not_yet
+from unknot.reproduce.layers import merge
 from unknot.reproduce.parts import Draws
 from unknot.reproduce.record_file import keep, kept
-from unknot.reproduce.reproduction import Reproduction, merge
+from unknot.reproduce.reproduction import Reproduction
 
 EXACT = (
     "exact-fig1",

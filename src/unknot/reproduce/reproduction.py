@@ -21,13 +21,14 @@ from typing import Any
 
 from unknot.core.errors import ConfigError, nearest
 from unknot.core.fields import choose, convert, read_toml, refuse_unknown
-from unknot.core.registry import Option, filled, options_of, shared
+from unknot.core.registry import filled
 from unknot.experiments.config import Experiment
 from unknot.experiments.exposed import Exposure
 from unknot.experiments.tables import apply_overrides
 from unknot.incentive import READINGS
 from unknot.reproduce.divisions import Division
 from unknot.reproduce.games import GameReproduction
+from unknot.reproduce.layers import SECTIONS, checked, layered, merge, on_top, resolve, several
 from unknot.reproduce.parts import (
     MEASURES,
     SCALES,
@@ -42,8 +43,6 @@ from unknot.reproduce.parts import (
     convert_tables,
 )
 
-SECTIONS = ("data", "model", "train", "federation", "select", "clock", "method", "engine", "audit")
-LAYER = (*SECTIONS, "request", "phase", "phases", "scale")
 AXES = ("rounds", "time")
 
 
@@ -117,14 +116,14 @@ class Reproduction:
         made: dict[str, Any] = {key: table[key] for key in plain if key in table}
         scales = convert_table(table.get("scale", {}), "scale")
         refuse_unknown(scales, SCALES, "scale")
-        made["scales"] = {key: _layered(Scale, part, f"scale.{key}") for key, part in scales.items()}
-        made["panels"] = _several(Panel, table, "panel")
-        made["lines"] = _several(Line, table, "line")
+        made["scales"] = {key: layered(Scale, part, f"scale.{key}") for key, part in scales.items()}
+        made["panels"] = several(Panel, table, "panel")
+        made["lines"] = several(Line, table, "line")
         claims = enumerate(convert_tables(table.get("claims", []), "claims"))
         made["claims"] = tuple(_claim(item, f"claims[{i}]") for i, item in claims)
         if "draws" in table:
             made["draws"] = filled(Draws, convert_table(table["draws"], "draws"), "draws")
-        base = _layer(convert_table(table.get("base", {}), "base"), "base")
+        base = checked(convert_table(table.get("base", {}), "base"), "base")
         found = filled(Reproduction, {**made, "name": name, "base": base}, name)
         found._check()
         return found
@@ -163,7 +162,7 @@ class Reproduction:
         for section, key in (setting.split(".", 1) for setting in (*panel.drops, *line.drops)):
             if section in merged:  # of some lines and panels, what is dropped is not there
                 merged[section] = {name: value for name, value in merged[section].items() if name != key}
-        table = _resolve(merged, f"{self.name}/{panel.name}/{line.name}", seed)
+        table = resolve(merged, f"{self.name}/{panel.name}/{line.name}", seed)
         if self.draws is None:
             yield Run(panel, line, seed, apply_overrides(table, overrides))
             return
@@ -216,7 +215,7 @@ class Reproduction:
             refuse_unknown(panel.without, lines, f"panel {panel.name}'s without")
             refuse_unknown(panel.lines, lines, f"panel {panel.name}'s lines")
             for line, layer in panel.lines.items():
-                _layer(convert_table(layer, f"panel {panel.name}'s lines.{line}"), f"{panel.name}.{line}")
+                checked(convert_table(layer, f"panel {panel.name}'s lines.{line}"), f"{panel.name}.{line}")
             refuse_unknown(panel.published, lines, f"panel {panel.name}'s published")
             self._check_fewer(panel)
         check_seeds(self.seeds, f"{self.name}.seeds")
@@ -330,7 +329,7 @@ def _like(table: Table, name: str) -> dict[str, Any]:
     for key in ("panel", "line"):
         known = {part["name"]: part for part in below.get(key, [])}
         named = convert_tables(own.get(key) or below.get(key, []), key)
-        merged[key] = [_on_top(known.get(part.get("name"), {}), part) for part in named]
+        merged[key] = [on_top(known.get(part.get("name"), {}), part) for part in named]
     lines = {line.get("name") for line in merged["line"]}
     for panel in merged["panel"]:
         for key in ("lines", "published", "fewer"):  # what the other says of lines that are not here
@@ -339,96 +338,8 @@ def _like(table: Table, name: str) -> dict[str, Any]:
     return merged
 
 
-def _on_top(below: Table, above: Table) -> dict[str, Any]:
-    """Published figures are replaced as a whole: those of one figure say nothing of another.
-
-    Lines that are held to fewer seeds below are so to those that are left, where seeds or lines are others.
-    """
-    if "fewer" in below:
-        seeds, without = above.get("seeds"), above.get("without")
-        fewer = {
-            line: [seed for seed in some if not isinstance(seeds, list) or seed in seeds]
-            for line, some in below["fewer"].items()
-            if not isinstance(without, list) or line not in without
-        }
-        below = {**below, "fewer": {line: some for line, some in fewer.items() if some}}
-    return {**merge(below, above), **{key: above[key] for key in ("published",) if key in above}}
-
-
-def merge(below: Table, above: Table) -> dict[str, Any]:
-    """Sections are merged, everything else is replaced."""
-    merged = dict(below)
-    for key, value in above.items():
-        old = merged.get(key)
-        merged[key] = merge(old, value) if isinstance(old, dict) and isinstance(value, dict) else value
-    return merged
-
-
 def _is_toml(name: str) -> bool:
     return name.endswith(".toml")
-
-
-def _resolve(merged: dict[str, Any], name: str, seed: int) -> dict[str, Any]:
-    """The table of an experiment: phases become rounds."""
-    phase, phases = merged.pop("phase", None), merged.pop("phases", None)
-    requests = [
-        _request(item, phase, phases, f"{name}: request {i}")
-        for i, item in enumerate(merged.pop("request", []), 1)
-    ]
-    federation = dict(merged.get("federation", {}))
-    if phase is not None or phases is not None:
-        length = convert(phase, int, f"{name}: phase") * convert(phases, int, f"{name}: phases")
-        federation["rounds"] = length
-    elif not {"rounds", "seconds"} & set(federation):
-        raise ConfigError(f"{name}: how long? Give phase and phases, federation.rounds or federation.seconds")
-    merged["federation"] = federation
-    return {"name": name, "seed": seed, **merged, "request": requests}
-
-
-def _request(item: dict[str, Any], phase: object, phases: object, where: str) -> dict[str, Any]:
-    """A request as an experiment has it: at a round or at a time."""
-    refuse_unknown(item, ("erase", "join", "phase", "after", "round", "time"), where)
-    named: dict[str, Any] = {key: item[key] for key in ("erase", "join") if key in item}
-    moments = [key for key in ("phase", "round", "time") if key in item]
-    if len(moments) != 1:
-        raise ConfigError(f"{where} comes at a phase, a round or a time: give one of them")
-    if moments != ["phase"]:
-        if "after" in item:
-            raise ConfigError(f"{where}.after counts from a phase, and there is none")
-        return {**named, moments[0]: item[moments[0]]}
-    length = convert(phase, int, f"{where}: the length of a phase")
-    number, last = convert(item["phase"], int, f"{where}.phase"), convert(phases, int, f"{where}: phases") - 1
-    if not 0 <= number <= last:
-        raise ConfigError(f"{where}.phase is {number}, but there are phases 0 to {last}")
-    at = number * length + convert(item.get("after", 0), int, f"{where}.after")
-    if not 0 <= at < (last + 1) * length:
-        raise ConfigError(f"{where} comes at round {at}, but the run has {(last + 1) * length}")
-    return {**named, "round": at}
-
-
-def _layer(table: dict[str, Any], where: str, *, scaled: bool = False) -> dict[str, Any]:
-    refuse_unknown(table, [key for key in LAYER if not (scaled and key == "scale")], where)
-    for key in SECTIONS:
-        if key in table:
-            convert_table(table[key], f"{where}.{key}")
-    scales = convert_table(table.get("scale", {}), f"{where}.scale")
-    refuse_unknown(scales, SCALES, f"{where}.scale")
-    for key, part in scales.items():
-        _layer(convert_table(part, f"{where}.scale.{key}"), f"{where}.scale.{key}", scaled=True)
-    return table
-
-
-def _layered(cls: type, table: object, where: str) -> Any:
-    """A value with fields of its own and the sections of an experiment beside them."""
-    own = {name: option for name, option in options_of(cls).items() if name != "layer"}
-    layer = {key: Option(key) for key in LAYER if key not in own}
-    parts = shared(convert_table(table, where), {"own": own, "layer": layer}, where)
-    return filled(cls, {**parts["own"], "layer": _layer(parts["layer"], where)}, where)
-
-
-def _several(cls: type, table: Table, key: str) -> tuple[Any, ...]:
-    items = enumerate(convert_tables(table.get(key, []), key))
-    return tuple(_layered(cls, item, f"{key}[{i}]") for i, item in items)
 
 
 def _claim(table: Table, where: str) -> Claim:
