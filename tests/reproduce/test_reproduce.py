@@ -336,6 +336,28 @@ def test_what_is_like_another_has_its_lines_held_to_the_seeds_that_are_left():
     assert fewer(without=["rapid"]) == ([], {})
 
 
+@pytest.mark.parametrize("name", [name for name in names() if isinstance(load(name), Reproduction)])
+def test_a_file_of_ones_own_may_be_like_any_reproduction_and_name_some_of_its_lines(name):
+    """What the other says of lines that are not here is left out: its baseline, what panels do without."""
+    other, titles = load(name), {"title": "x", "figure": "x", "claim": "x"}
+    for line in other.lines:
+        plan = Reproduction.of({"like": name, "line": [{"name": line.name}], **titles}, "mine")
+        assert [kept.name for kept in plan.lines] == [line.name]
+        assert plan.baseline == (line.name if other.baseline == line.name else None)
+    whole = Reproduction.of({"like": name, **titles}, "mine")
+    assert (whole.lines, whole.panels, whole.baseline) == (other.lines, other.panels, other.baseline)
+    assert whole.uses == (name, *other.uses)
+
+
+def test_what_a_file_says_itself_of_lines_that_it_does_not_have_is_refused():
+    own = {"like": "knot-fig5", "line": [{"name": "knot"}], "title": "x", "figure": "x", "claim": "x"}
+    for key, value in (("without", ["rapid"]), ("fewer", {"rapid": [0]}), ("published", {"rapid": 1})):
+        with pytest.raises(ConfigError, match=f"unknown key 'rapid' in panel cifar10's {key}"):
+            Reproduction.of({**own, "panel": [{"name": "cifar10", key: value}]}, "mine")
+    with pytest.raises(ConfigError, match=r"unknown key mine\.baseline\.fedbuff"):
+        Reproduction.of({**own, "baseline": "fedbuff"}, "mine")
+
+
 def test_a_request_comes_in_a_phase_that_there_is():
     def asked(**request):
         return tiny(lambda t: t["base"].update(request=[{"erase": 1, **request}]))

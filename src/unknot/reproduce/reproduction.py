@@ -313,7 +313,8 @@ def _like(table: Table, name: str) -> dict[str, Any]:
     """A reproduction with the setting of another: what it says itself comes on top.
 
     Of panels and lines it has those that it names (all, if it names none), each on top of the other's
-    of that name. Titles and claims are its own. The other's runs are taken over where they are the same.
+    of that name; what the other says of lines that are not here is left out. Titles and claims are its own.
+    The other's runs are taken over where they are the same.
     """
     other = convert(table["like"], str, f"{name}: like")
     if other not in names():
@@ -323,18 +324,32 @@ def _like(table: Table, name: str) -> dict[str, Any]:
     below = _table_of(other)
     if below.get("kind", "runs") != "runs":
         raise ConfigError(f"{name}: like = {other!r}, but that is a game: games cannot be taken over by like")
+    if "like" in below:
+        below = _like(below, other)
     own = {key: value for key, value in table.items() if key != "like"}
     kept = {key: value for key, value in below.items() if key not in ("claims", "bars", "uses")}
-    merged = {**merge(kept, own), "uses": [other, *own.get("uses", [])]}
+    merged = {**merge(kept, own), "uses": [other, *below.get("uses", []), *own.get("uses", [])]}
     for key in ("panel", "line"):
         known = {part["name"]: part for part in below.get(key, [])}
         named = convert_tables(own.get(key) or below.get(key, []), key)
         merged[key] = [on_top(known.get(part.get("name"), {}), part) for part in named]
+    return _with_its_lines(merged, own)
+
+
+def _with_its_lines(merged: dict[str, Any], own: Table) -> dict[str, Any]:
+    """Without what a file did not say itself of lines that it does not have."""
     lines = {line.get("name") for line in merged["line"]}
+    if "baseline" not in own and merged.get("baseline") not in lines:
+        merged.pop("baseline", None)
+    said = {part.get("name"): part for part in own.get("panel", [])}
     for panel in merged["panel"]:
-        for key in ("lines", "published", "fewer"):  # what the other says of lines that are not here
+        mine = said.get(panel.get("name"), {})
+        for key in ("lines", "published", "fewer"):
             if isinstance(there := panel.get(key), dict):
-                panel[key] = {line: value for line, value in there.items() if line in lines}
+                here = lines | set(mine.get(key, ()))
+                panel[key] = {line: value for line, value in there.items() if line in here}
+        if "without" in panel and "without" not in mine:
+            panel["without"] = [line for line in panel["without"] if line in lines]
     return merged
 
 
