@@ -142,37 +142,48 @@ LANES = (
     (24, 0.72, "b", 0.665),
 )
 
+STEADY = (*LANES, (26, 0.73, "b", 0.66), (28, 0.74, "a", 0.62), (30, 0.75, "b", 0.68))
+"""With five reports of b since the request, at 26 s, and six at 30 s."""
+
 
 # Measures ---------------------------------------------------------------------------------------
 
 
 def test_first_reached_reached_for_good_and_the_stopping_rule():
-    (outcome,) = scenario(history(*LANES), [0.4, 0.6, 0.665, 0.68, 0.9]).outcomes
+    (outcome,) = scenario(history(*STEADY), [0.4, 0.6, 0.665, 0.68, 0.9]).outcomes
     there, some, most, late, never = outcome.reached
     assert outcome.time == 10.0
     assert (there.seconds, there.kept) == (0.0, 0.0)  # 0.45 right after the request
     assert (some.seconds, some.kept) == (2.0, 10.0)  # 0.62 at 12 s, lost at 14 and 18 s, kept from 20 s
     assert (late.seconds, late.kept) == (12.0, 12.0)
     assert (never.seconds, never.kept, never.stopped) == (None, None, None)
-    # The best of a and b since the request: 0.66, 0.66, 0.67, 0.67, 0.66 (at 20 s), 0.66, 0.665 (at 24 s).
-    assert some.stopped == 10.0
-    assert most.stopped == 14.0
-    assert late.stopped is None
-    (early,) = scenario(history(*LANES[:7]), [0.6]).outcomes
-    assert early.reached[0].stopped is None  # four reports are no window
-    assert LearningCurve.of(history(*LANES[:7])).watched(0) is None
-    assert LearningCurve.of(history(*LANES[:8])).watched(0) == 10.0  # at 12, 14, 16, 18 and 20 s
+    # b's own since the request: 0.66, 0.67, 0.66, 0.665, 0.66 (at 26 s), 0.68 (at 30 s).
+    assert some.stopped == 16.0
+    assert most.stopped == late.stopped == 20.0
+    (early,) = scenario(history(*LANES), [0.6]).outcomes
+    assert early.reached[0].stopped is None  # four reports are no window, however many the others had
+    assert LearningCurve.of(history(*LANES)).watched(0) is None
+    assert LearningCurve.of(history(*STEADY)).watched(0) == 16.0
+
+
+def test_a_lane_that_has_reported_once_is_not_steady_because_others_report():
+    """Else its one value would stand in for five, and how steady it is would say nothing."""
+    often = ((11.0 + i / 2, 0.6, "b", 0.55) for i in range(6))
+    made = history(*LANES[:3], (10.5, 0.6, "a", 0.66), *often, (20, 0.6, "a", 0.67))
+    fifty, sixty = scenario(made, [0.5, 0.6]).outcomes[0].reached
+    assert (fifty.stopped, sixty.stopped) == (None, None)
+    assert LearningCurve.of(made).watched(0) == 3.0  # b could have met it then, were it the best
 
 
 def test_the_stopping_rule_goes_by_validation_data_and_the_last_aggregation_is_on_test_data():
-    made = history(*LANES)
+    made = history(*STEADY)
     for record in made.rounds:
         record.own["validation"] = Score({"accuracy": record.own["test"].value + 0.1}, 1.0, 100)
-    (outcome,) = LearningCurve.of(made).outcomes([0.6, 0.76, 0.78])
+    (outcome,) = LearningCurve.of(made).outcomes([0.6, 0.77, 0.79])
     some, more, never = outcome.reached
-    # The best on validation data: 0.76 at 20 s, when 0.66 is served on test data; 0.765 at 24 s, 0.72 served.
-    assert (some.stopped, some.aggregated) == (10.0, 0.66)
-    assert (more.stopped, more.aggregated) == (10.0, 0.66)
+    # b on validation data: 0.76 at 26 s, when 0.73 is served on test data; 0.78 at 30 s, 0.75 served.
+    assert (some.stopped, some.aggregated) == (16.0, 0.73)
+    assert (more.stopped, more.aggregated) == (20.0, 0.75)
     assert (never.stopped, never.aggregated) == (None, None)
 
 
@@ -206,12 +217,12 @@ def test_a_single_lane_stops_by_what_is_served():
 
 
 def test_another_request_ends_what_is_followed():
-    twice = history(*LANES[:5], (15, 0.58, 0.1, ("a", "b")), *LANES[5:])
+    twice = history(*LANES[:5], (15, 0.58, 0.1, ("a", "b")), *STEADY[5:])
     first, second = scenario(twice, [0.6]).outcomes
     assert (first.reached[0].seconds, first.reached[0].kept) == (2.0, None)
-    # From 15 s: 0.65 at 16 s, 0.59 at 18 s, 0.66 at 20 s; five reports end at 24 s, on
-    # 0.67, 0.67, 0.66, 0.66, 0.665.
-    assert (second.reached[0].seconds, second.reached[0].kept, second.reached[0].stopped) == (1.0, 5.0, 9.0)
+    # From 15 s: 0.65 at 16 s, 0.59 at 18 s, 0.66 at 20 s; b's own five reports end at 30 s, on
+    # 0.67, 0.66, 0.665, 0.66, 0.68.
+    assert (second.reached[0].seconds, second.reached[0].kept, second.reached[0].stopped) == (1.0, 5.0, 15.0)
 
 
 def test_less_perplexity_is_better():
@@ -223,14 +234,16 @@ def test_less_perplexity_is_better():
         (16, 95.0, "b", 87.5),
         (18, 80.0, "a", 120.0),
         (20, 70.0, "b", 88.0),
+        (22, 70.0, "b", 87.0),
+        (24, 70.0, "b", 87.8),
         perplexity=True,
     )
     trace = LearningCurve.of(made)
     (outcome,) = trace.outcomes([100.0, 87.6, 60.0], metric=PERPLEXITY)
     hundred, close, never = outcome.reached
     assert (outcome.before, outcome.after, outcome.end) == pytest.approx((50.0, 200.0, 70.0))
-    assert (hundred.rounds, hundred.seconds, hundred.kept, hundred.stopped) == (1, 2.0, 6.0, 10.0)
-    assert (close.seconds, close.stopped) == (8.0, None)  # steady at 20 s, at 88; 87.5 was at 16 s
+    assert (hundred.rounds, hundred.seconds, hundred.kept, hundred.stopped) == (1, 2.0, 6.0, 14.0)
+    assert (close.seconds, close.stopped) == (8.0, None)  # steady at 24 s, at 87.8; 87 was at 22 s
     assert (never.seconds, never.kept, never.stopped) == (None, None, None)
     assert LearningCurve.from_dict(json.loads(json.dumps(trace.to_dict()))) == trace
 
@@ -322,7 +335,7 @@ SOONER = (*LANES[:3], (20, 0.61, "b", 0.6))
 
 
 def test_measures_by_line_and_over_the_baseline(tmp_path):
-    made = [history(*LANES), history(*SOONER)]
+    made = [history(*STEADY), history(*SOONER)]
     made[0].scores = {"test": Score({"accuracy": 0.72}, 1.0, 100)}
     made[0].choices = {
         "mean": {
@@ -337,8 +350,8 @@ def test_measures_by_line_and_over_the_baseline(tmp_path):
     assert fedbuff.by_seed["total"] == {0: 50.0, 1: 54.0}
     assert fedbuff.by_seed["speedup"] == {0: 1.0, 1: 1.0}
     assert fedbuff.by_seed["stopped"] == fedbuff.by_seed["finished"] == {0: None, 1: None}
-    assert random.by_seed["finished"] == {0: 20.0, 1: None}
-    assert random.by_seed["aggregated"] == {0: 0.66, 1: None}
+    assert random.by_seed["finished"] == {0: 26.0, 1: None}
+    assert random.by_seed["aggregated"] == {0: 0.73, 1: None}
     assert random.by_seed["before"] == {0: 0.7, 1: 0.7}
     assert random.by_seed["seconds"] == {0: 2.0, 1: 10.0}
     assert random.by_seed["kept"] == {0: 10.0, 1: 10.0}
@@ -348,7 +361,7 @@ def test_measures_by_line_and_over_the_baseline(tmp_path):
     (after,) = random.after
     assert (after.request, after.time) == ("leave 3", 10.0)
     assert (after.seconds[0].mean, after.total.mean, after.kept.mean) == (6.0, 16.0, 10.0)
-    assert (after.stopped.mean, after.stopped.n, after.stopped.asked) == (10.0, 1, 2)
+    assert (after.stopped.mean, after.stopped.n, after.stopped.asked) == (16.0, 1, 2)
     (verdict,) = result.verdicts
     assert verdict.detail == "FedBuff 42.0, random clusters 6.0"
     assert verdict.comparisons[0].difference.mean == pytest.approx(86, abs=1)

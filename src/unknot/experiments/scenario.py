@@ -8,8 +8,9 @@ to the next one only. Where less of the metric is better, "reached" means at mos
 The rule (section III, "Criteria for terminating the training session"): as soon as the highest *validation*
 accuracy across clusters is above one threshold, and the standard deviation over a recent history of them
 below another, training ends, and one last aggregation over the clusters gives the model. The paper has no
-values for any of it. Ours: the target that is asked for is the first threshold, `STEADY_DEVIATION` the
-second, the last `STEADY_WINDOW` reports of any cluster are the recent history; it begins anew with a request.
+values for any of it, nor does it say whose history. Ours: the target that is asked for is the first
+threshold, `STEADY_DEVIATION` the second, the last `STEADY_WINDOW` reports of the best cluster itself are the
+recent history; it begins anew with a request.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from unknot.core.jobs import Score
 from unknot.core.metrics import ACCURACY, METRICS, Metric, finite, perplexity
 from unknot.federation.events import Round
 from unknot.federation.history import History
+from unknot.federation.steady import settled
 
 WINDOW = 20
 """Rounds after a request over which its mean accuracy is taken."""
@@ -201,9 +203,14 @@ class LearningCurve:
         return (after[-1].rounds, after[-1].seconds) if after else (0, 0.0)
 
     def watched(self, index: int) -> float | None:
-        """Seconds after a request until there were as many reports as the stopping rule looks at."""
-        judged = [since.seconds for since in self._between(index) if since.point.judged is not None]
-        return judged[STEADY_WINDOW - 1] if len(judged) >= STEADY_WINDOW else None
+        """Seconds after a request until a lane had as many reports as the stopping rule looks at."""
+        reports: Counter[str | None] = Counter()
+        for since in self._between(index):
+            if since.point.judged is not None:
+                reports[since.point.lane] += 1
+                if reports[since.point.lane] >= STEADY_WINDOW:
+                    return since.seconds
+        return None
 
     def curve(self, metric: Metric | None = None) -> dict[tuple[int, int], float]:
         """The metric by (round, step): step 0 is the end of a round, step k right after the k-th request."""
@@ -268,24 +275,18 @@ class LearningCurve:
         )
 
     def _steady(self, index: int, metric: Metric) -> list[Steady]:
-        """When the best lane was steady after a request, on validation data.
-
-        At every report: the best of the lanes that have reported since the request, by their latest models.
-        """
-        latest: dict[str | None, float] = {}
-        best: list[float] = []
+        """At which reports, of any lane, the best lane was steady after a request, on validation data."""
+        reports: dict[str | None, list[float]] = {}
         found = []
         for since in self._between(index):
             p = since.point
             value = self.of_metric(metric, p.judged, p.judged_loss)
             if value is None:
                 continue
-            latest[p.lane] = value
-            best.append(metric.best(latest.values()))
-            last = best[-STEADY_WINDOW:]
-            if len(last) == STEADY_WINDOW and metric.spread(last) <= STEADY_DEVIATION:
-                served = self.of_metric(metric, p.value, p.loss)
-                found.append(Steady(since.seconds, last[-1], served))
+            reports.setdefault(p.lane, []).append(value)
+            best = settled(reports, metric, STEADY_WINDOW, STEADY_DEVIATION)
+            if best is not None:
+                found.append(Steady(since.seconds, best, self.of_metric(metric, p.value, p.loss)))
         return found
 
     def _between(self, index: int) -> list[Since]:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TypedDict
 
 from unknot.core.errors import ConfigError
 from unknot.core.fields import convert, field_names, refuse_unknown
 from unknot.core.metrics import Metric
-from unknot.federation.events import Round
 from unknot.federation.history import History
+from unknot.federation.steady import settled
 
 
 @dataclass(frozen=True)
@@ -19,8 +18,8 @@ class Length:
     """The length of a run: so many more rounds, so many simulated seconds, or until a steady `goal`.
 
     The goal is the main metric's, and is called `accuracy` where that is it. It is on validation data, of
-    what is served or, as KNOT's paper has it, of the best lane: the best of the latest that each lane's own
-    model had. It counts once it has been steady: deviations are standard ones (of perplexities those of the
+    what is served or, as KNOT's paper has it, of the best lane: the one whose own model was best when it last
+    reported. It counts once that has been steady: deviations are standard ones (of perplexities those of the
     logarithms).
     """
 
@@ -31,7 +30,7 @@ class Length:
     accuracy: float | None = None
     """Stop once validation accuracy is this high, in (0, 1]."""
     window: int = 1
-    """How many rounds in a row must have been measured for that."""
+    """Over how many of its latest measurements it must have been; of a cluster, over its own."""
     deviation: float | None = None
     """The greatest standard deviation that their values may have; left out: any."""
     judge: str = "served"
@@ -88,22 +87,19 @@ class Length:
         """Whether the main metric is at its target since the last request and, if asked for, settled."""
         if self.target is None:
             return False
-        recent = self._values(history.since_request, history.metric)[-self.window :]
-        if len(recent) < self.window or not all(map(math.isfinite, recent)):
-            return False
-        if not history.metric.reached(recent[-1], self.target):
-            return False
-        return self.deviation is None or history.metric.spread(recent) <= self.deviation
+        best = settled(self._reports(history), history.metric, self.window, self.deviation)
+        return best is not None and history.metric.reached(best, self.target)
 
-    def _values(self, rounds: Sequence[Round], metric: Metric) -> list[float]:
-        found, latest = [], {}
-        for record in rounds:
+    def _reports(self, history: History) -> dict[str | None, list[float]]:
+        """What each lane measured since the last request; of what is served, that is one lane."""
+        found: dict[str | None, list[float]] = {}
+        for record in history.since_request:
             if "validation" not in record.scores:
                 continue
             # Where there is one lane, its model is what is served.
             scores = record.own if self.judge == "best" and record.own else record.scores
-            latest[record.lane if self.judge == "best" else ""] = scores["validation"].value
-            found.append(metric.best(latest.values()))
+            lane = record.lane if self.judge == "best" else None
+            found.setdefault(lane, []).append(scores["validation"].value)
         return found
 
 
