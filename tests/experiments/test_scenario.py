@@ -95,6 +95,7 @@ def test_rounds_seconds_and_epochs_to_a_threshold():
 def test_the_window_bounds_the_mean():
     assert LearningCurve.of(ONE).outcomes(window=2)[0].recovering == pytest.approx(0.4)
     assert LearningCurve.of(ONE).outcomes(window=2)[0].recovered == 0.6
+    assert LearningCurve.of(ONE).outcomes(window=2)[0].throughout == pytest.approx(0.5)  # of three rounds
 
 
 def test_lanes_that_each_record_a_round_count_rounds_and_not_records():

@@ -99,6 +99,8 @@ FOUND = {
             "seeds": 2,
             "detail": "MMT 60.0 %, RFS 50.0 %",
             "earlier": False,
+            "ours": False,
+            "by": "",
             "published": "",
             "comparisons": [compared("MMT − RFS", 10.0, -1.25, 21.25, 0)],
         }

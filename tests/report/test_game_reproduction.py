@@ -49,6 +49,8 @@ def found(over="periods"):
                 "detail": "914.4 against −140.8",
                 "comparisons": [],
                 "earlier": False,
+                "ours": False,
+                "by": "",
                 "published": "",
             }
         ],

@@ -1,7 +1,7 @@
 import copy
 
 import pytest
-from reproduction_findings import FOUND, compared, line, stat
+from reproduction_findings import FOUND, line, stat
 from rich.console import Console
 from typer.testing import CliRunner
 
@@ -9,11 +9,8 @@ from unknot.cli import app
 from unknot.report.cells import count, percent
 from unknot.report.reproduction import (
     catalogue_list,
-    differences,
     markdown,
     tables,
-    verdict,
-    verdict_rows,
 )
 from unknot.reproduce import overview
 
@@ -176,63 +173,3 @@ def test_a_run_with_thresholds_shows_them(tmp_path):
     assert "0 rounds, 0.0 s" in output
     assert "not reached" in output
     assert '"scenario": {"split": "validation"' in call("run", str(file), "--json")
-
-
-@pytest.mark.parametrize(
-    ("seeds", "outcome", "why", "words"),
-    [
-        (3, "holds", "", "holds"),
-        (3, "holds in part", "a level with b", "holds in part: a level with b"),
-        (3, "does not hold", "b before a", "does not hold: b before a"),
-        (1, "holds", "", "one seed, as published"),
-        (1, "does not hold", "b before a", "one seed, not as published: b before a"),
-        (1, "not shown", "a level with b", "one seed, not shown: a level with b"),
-        (0, "not shown", "p and q: no seed in common", "not shown: p and q: no seed in common"),
-        (1, "holds in part", "a level with b", "one seed, in part as published: a level with b"),
-        (1, "at chance", "chance is 10 %", "at chance: chance is 10 %"),
-    ],
-)
-def test_a_verdict_is_one_line(seeds, outcome, why, words):
-    found = {"outcome": outcome, "why": why, "seeds": seeds}
-    assert verdict({**found, "earlier": False}) == words
-    assert verdict({**found, "earlier": True}) == f"earlier configuration, {words}"
-
-
-def test_the_least_clear_differences_stand_beside_a_verdict():
-    several = [compared(f"a − {i}", 10.0 * i, 10.0 * i - 5, 10.0 * i + 5, 1) for i in range(1, 6)]
-    reversed_ = compared("a − z", -8.0, -9.0, -7.0, -1)
-    told = differences({"seeds": 3, "comparisons": [*several, reversed_]})
-    assert told == "a − z −8.0 [−9.0, −7.0]; a − 1 +10.0 [+5.0, +15.0]; a − 2 +20.0 [+15.0, +25.0]; " + (
-        "a − 3 +30.0 [+25.0, +35.0]"
-    )
-    tie, close = compared("a − b", 0.0, 0.0, 0.0, 0), compared("a − c", 0.5, 0.04, 0.96, 1)
-    told = differences({"seeds": 3, "comparisons": [close, tie]})
-    assert told == "a − b 0 in every seed; a − c +0.50 [+0.04, +0.96]"
-    # Of lines said to be alike, within 3: the one nearest to the bound, not the one nearest to 0.
-    near, far = compared("a − b", -0.2, -1.7, 1.3, 1, 2.8), compared("a − c", 2.0, -10.0, 14.0, 0, 1.0)
-    assert differences({"seeds": 3, "comparisons": [near, far]}, 1) == "a − c +2.0 [−10.0, +14.0]"
-    level, against = compared("a − b", 5.0, -5.0, 15.0, 0), compared("a − c", -4.0, -9.0, 1.0, 0)
-    assert differences({"seeds": 3, "comparisons": [level, against]}, 1) == "a − c −4.0 [−9.0, +1.0]"
-    assert differences({"seeds": 1, "comparisons": several}) == ""
-    gone = compared("a − b", 9e30, -4e30, 2e31, 0)
-    assert differences({"seeds": 3, "comparisons": [gone]}) == "a − b +9e+30 [−4e+30, +2e+31]"
-    assert differences({"seeds": 3, "comparisons": [{**reversed_, "difference": None}]}) == ""
-
-
-def test_a_difference_that_is_the_same_in_each_seed_may_be_the_least_clear():
-    one, many = compared("a − b", -1.0, -1.0, -1.0, 1, 1.0), compared("b − c", -20.0, -22.5, -17.5, 1, 20.0)
-    far = compared("a − c", -21.0, -21.0, -21.0, 1, 21.0)
-    told = differences({"seeds": 3, "comparisons": [far, many, one]})
-    assert told == "a − b −1.0 in every seed; b − c −20.0 [−22.5, −17.5]; a − c −21.0 in every seed"
-    assert differences({"seeds": 3, "comparisons": [far, one]}, 1) == "a − b −1.0 in every seed"
-    # The contrary is told before what is level, however far that is from being the claim's.
-    wrong, level = compared("a − b", -1.0, -1.0, -1.0, -1), compared("a − c", -4.0, -9.0, 1.0, 0)
-    assert differences({"seeds": 3, "comparisons": [level, wrong]}, 1) == "a − b −1.0 in every seed"
-
-
-def test_published_figures_have_a_column_beside_a_verdict_where_there_are_any():
-    item = FOUND["verdicts"][0]
-    assert verdict_rows([item])[0] == ["the paper says", "where", "verdict", "figures", "differences"]
-    header, rows = verdict_rows([item, {**item, "published": "about 200 % more", "seeds": 1}])
-    assert header == ["the paper says", "where", "verdict", "published", "figures", "differences"]
-    assert [row[3] for row in rows] == ["", "about 200 % more"]

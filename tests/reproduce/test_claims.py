@@ -82,7 +82,7 @@ def test_an_order_holds_where_every_difference_leaves_the_spread_behind():
     assert clear.detail == "a 91.0 %, b 71.0 %, c 10.0 %"
     assert [c.what for c in clear.comparisons] == ["a − b", "a − c", "b − c"]
     (wrong,) = judged(ORDER, {"a": [0.6, 0.61, 0.6], "b": [0.7, 0.71, 0.71], "c": [0.1, 0.1, 0.1]})
-    assert (wrong.outcome, wrong.why) == ("does not hold", "b before a")
+    assert (wrong.outcome, wrong.why) == ("does not hold", "b better than a")
     assert judged(ORDER, {"a": [0.9], "b": [0.7]}) == []  # a line that was not run: no verdict
 
 
@@ -373,6 +373,69 @@ def test_less_is_a_share_of_what_the_other_takes():
     assert outcome(LESS, {"base": [0.0, 0.0], "a": [0.0, 0.0]}) == "does not hold"  # nothing to save
     assert outcome(LESS, {"base": [90.0, 90.0], "a": [20.0, None]}) == "not shown"
     assert judged(LESS, {"a": [1.0]}) == []
+
+
+def test_below_is_a_bound_that_each_line_stays_under():
+    below = Claim("below 0.35", measure="f1_after", below=0.35, lines=("a", "b"))
+    (held,) = judged(below, {"a": [0.30, 0.31, 0.30], "b": [0.2, 0.21, 0.2]})
+    assert (held.outcome, held.comparisons[0].what) == ("holds", "0.35 − a")
+    (wrong,) = judged(below, {"a": [0.30, 0.31, 0.30], "b": [0.6, 0.61, 0.6]})
+    assert (wrong.outcome, wrong.why) == ("does not hold", "b above 0.35")
+    assert outcome(below, {"a": [0.30, 0.31, 0.30], "b": [0.2, 0.5, 0.3]}) == "holds in part"
+    soon = Claim("soon", measure="seconds", below=50.0, lines=("a",))
+    assert outcome(soon, {"a": [40.0, 41.0, 40.0]}) == "holds"
+    assert outcome(soon, {"a": [40.0, None, None]}, ends={"a": 45.0}) == "not shown"
+    assert outcome(soon, {"a": [90.0, None, None]}, ends={"a": 95.0}) == "does not hold"
+
+
+def test_a_bound_may_be_below_0():
+    joins = Claim("hardly falls", measure="join_rise", above=-0.01, lines=("a",))
+    (held,) = judged(joins, {"a": [0.0, 0.001, -0.002]})
+    assert (held.outcome, held.comparisons[0].what) == ("holds", "a − (−1)")
+    (wrong,) = judged(joins, {"a": [-0.2, -0.21, -0.2]})
+    assert (wrong.outcome, wrong.why) == ("does not hold", "a below −1")
+    assert wrong.detail == "a −20.3"
+
+
+def test_of_who_could_not_meet_the_rule_no_bound_is_shown():
+    """Too few reports for KNOT's stopping rule: when it would have been met, nobody knows."""
+    seen, brief = {"base": [None] * 3, "a": [20.0, 21.0, 20.0]}, {"base": (0, 1, 2)}
+    saves = Claim("saves", measure="stopped", less=0.45, lines=("a",), than="base")
+    assert outcome(saves, seen) == "holds"
+    (verdict,) = judged(saves, seen, brief=brief)
+    assert (verdict.outcome, verdict.why) == ("not shown", "a undecided (too few reports: base)")
+    for bound in ({"above": 50.0}, {"below": 500.0}):
+        assert (
+            outcome(Claim("x", measure="stopped", lines=("base",), **bound), seen, brief=brief) == "not shown"
+        )
+
+
+def test_a_difference_of_some_of_the_seeds_says_so():
+    (verdict,) = judged(PAIR, {"a": [0.9, 0.91, 0.9], "b": [0.7, 0.71, None]})
+    assert [c.what for c in verdict.comparisons] == ["a − b (2 of 3 seeds)"]
+    (verdict,) = judged(PAIR, {"a": [0.9, 0.91, 0.9], "b": [0.7, 0.71, 0.7]})
+    assert [c.what for c in verdict.comparisons] == ["a − b"]
+
+
+def test_a_verdict_says_what_was_measured_and_whose_claim_it_is():
+    (verdict,) = judged(
+        Claim("x", measure="end", order=(("a",), ("b",)), ours=True), {"a": [0.9], "b": [0.8]}
+    )
+    assert (verdict.ours, verdict.by) == (True, "accuracy at the end of a phase after a client has left")
+    claim = Claim("x", measure="end", order=(("a",), ("b",)))
+    (verdict,) = judged(claim, {"a": [9.0], "b": [8.0]}, metric="perplexity")
+    assert (verdict.ours, verdict.by) == (False, "perplexity at the end of a phase after a client has left")
+
+
+def test_what_is_contrary_is_told_in_the_words_of_the_measure():
+    def contrary(measure):
+        claim = Claim("x", measure=measure, order=(("a",), ("b",)))
+        better = measure in ("end", "speedup")
+        return judged(claim, {"a": [2.0, 2.1][::1], "b": [3.0, 3.1] if better else [1.0, 1.1]})[0].why
+
+    assert contrary("end") == "b better than a"
+    assert contrary("seconds") == "b before a"
+    assert contrary("memory") == "b takes less than a"
 
 
 def test_time_is_better_when_it_is_less_and_so_is_perplexity():

@@ -275,7 +275,10 @@ def claims(**claim):
         (lambda t: t["line"][1].update(name="fast"), "name of its own"),
         (lambda t: t["claims"][0].update(order=["fast", "slwo"]), "Did you mean 'slow'"),
         (lambda t: t["claims"][0].update(measure="speed"), "measure"),
-        (lambda t: t["claims"][0].update(above=0.0), "one of order, above, never, gap, less and alike"),
+        (
+            lambda t: t["claims"][0].update(above=0.0),
+            "one of order, above, below, never, gap, less and alike",
+        ),
         (lambda t: t.update(bars=["speed"]), "bars"),
         (lambda t: t["scale"].update(huge={}), "huge"),
         (lambda t: t.update(draws={"probabilities": []}), "probabilities"),

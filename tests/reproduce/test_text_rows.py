@@ -32,9 +32,10 @@ def written(name: str) -> dict[str, Any]:
 
 
 def small(name: str, *panels: str) -> Reproduction:
-    """These panels of a paper's figure, with few texts and a round to a phase."""
+    """These panels of a paper's figure and no claims, with few texts and a round to a phase."""
     table = written(name)
     table["panel"] = [panel for panel in table["panel"] if panel["name"] in panels]
+    table["claims"] = []
     for panel in table["panel"]:
         panel["phase"] = 1
         panel["data"] |= {"samples": 9, "test_samples": 3}

@@ -101,8 +101,8 @@ class Outcome:
     """What became of the accuracy (or another metric) after one request.
 
     `recovering` is its mean over the next rounds (`WINDOW` of them at most), `recovered` the last of these,
-    `end` the last one before the next request. `at` is where the request lies on the curve: the round of the
-    furthest lane.
+    `throughout` its mean until the next request, `end` the last one before that. `at` is where the request
+    lies on the curve: the round of the furthest lane.
     """
 
     request: str
@@ -115,6 +115,7 @@ class Outcome:
     after: float | None
     recovering: float | None
     recovered: float | None
+    throughout: float | None
     end: float | None
     reached: tuple[Reached, ...]
 
@@ -261,6 +262,7 @@ class LearningCurve:
             after=first,
             recovering=sum(near) / len(near) if near else None,
             recovered=near[-1] if near else None,
+            throughout=sum(value for _, value in measured) / len(measured) if measured else None,
             end=measured[-1][1] if measured else None,
             reached=tuple(
                 Reached(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from unknot.core.metrics import METRICS
@@ -87,3 +87,10 @@ def not_run(panel: Shown, width: int) -> Rows:
     run = {line["name"] for line in panel["lines"]}
     rows = [[panel["labels"][n], "not run", told] for n, told in panel["published"].items() if n not in run]
     return [[*row, *[""] * (width - len(row))] for row in rows]
+
+
+def markdown_table(header: Sequence[str], rows: Rows) -> list[str]:
+    def line(cells: Sequence[str]) -> str:
+        return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+    return [line(header), "|" + "---|" * len(header), *(line(row) for row in rows), ""]

@@ -25,6 +25,7 @@ from unknot.report.cells import (
     Rows,
     Shown,
     count,
+    markdown_table,
     not_run,
     published_head,
     quality,
@@ -34,6 +35,7 @@ from unknot.report.cells import (
 from unknot.report.compared import Column, Part, short
 from unknot.report.comparison import GAP, LONGEST, column_width, packed
 from unknot.report.pictures import digest, drawn_from
+from unknot.report.verdicts import RULE, told, verdict, verdict_rows
 
 COSTS = {
     "client_epochs": "client epochs",
@@ -53,42 +55,11 @@ MADE = (
 
 SUBTITLES = {"rounds": SUBTITLE, "time": times.SUBTITLE, "game": utilities.SUBTITLE}
 COLOURS = {"holds": "green", "does not hold": "red"}
-ALONE = {
-    "holds": "as published",
-    "holds in part": "in part as published",
-    "does not hold": "not as published",
-}
-HUGE = 1e6
-"""Differences whose digits say nothing: of perplexities that have diverged."""
 LEADS = ("request", "model")
 """Columns that say of what a row is, beside the first."""
 WORDS = ("guarantee", "outcome")
 NARROW = len("(2 of 3 seeds)")
 """Letters of a number, or of words in its place, in a line."""
-FEW = 4
-"""How many differences stand beside a verdict."""
-RULE = (
-    "*Verdicts* are by one rule. A claim is as many comparisons as it has pairs of lines (or lines and "
-    "bounds); each is made seed by seed, and its mean difference has a 95 % interval (Student's t). A "
-    "claim *holds* where every interval lies on the paper's side of 0, *does not hold* where one lies on "
-    "the other, and in between *holds in part* or is *not shown*: what is level is named. Who never "
-    "arrives counts as arriving when its own run ends, or with the other where that is later. Where no line "
-    "is a point or more above what guessing gives, in any seed, a claim is *at chance*; two lines of it that "
-    "are so are level. Of one seed there is no interval, and nothing is decided."
-)
-
-
-def outcome(item: Shown) -> str:
-    """``holds in part``; of one seed: whether it was as published there, or is not shown."""
-    then = "earlier configuration, " if item["earlier"] else ""
-    if item["seeds"] != 1 or item["outcome"] == "at chance":
-        return f"{then}{item['outcome']}"
-    return f"{then}one seed, {ALONE.get(item['outcome'], item['outcome'])}"
-
-
-def verdict(item: Shown) -> str:
-    """``holds in part: MMT level with BMT``."""
-    return f"{outcome(item)}: {item['why']}" if item["why"] else outcome(item)
 
 
 def _earlier(panel: Shown) -> str:
@@ -99,50 +70,6 @@ def _earlier(panel: Shown) -> str:
 
 def _remarks(panel: Shown, findings: Shown) -> list[str]:
     return times.remarks(panel) if findings["axis"] == "time" else []
-
-
-def differences(item: Shown, most: int = FEW) -> str:
-    """``MMT − BMT +3.5 [−1.2, +8.2]``: a few comparisons, what speaks against the claim first.
-
-    That is what is the contrary, then what is level; and then by how many half-widths of its interval a mean
-    lies on the claim's side of 0, or of the bound. That a few seeds are all the same does not show how far
-    others would be apart: an interval of no width counts as wide as the widest beside it.
-    """
-
-    def half(comparison: Shown) -> float:
-        return float(comparison["difference"]["high"] - comparison["difference"]["low"]) / 2
-
-    known = [c for c in item["comparisons"] if c["difference"] and c["difference"]["low"] is not None]
-    if item["seeds"] < 2 or not known:
-        return ""
-    widest = max(map(half, known)) or 1.0
-    few = sorted(known, key=lambda c: (c["so"], c["favour"] / (half(c) or widest)))[:most]
-    return "; ".join(f"{c['what']} {_interval(c['difference'])}" for c in few)
-
-
-def verdict_rows(verdicts: Sequence[Shown]) -> tuple[list[str], Rows]:
-    """A row a claim and panel; published figures and differences where there are any."""
-    columns = {
-        "the paper says": [item["says"] for item in verdicts],
-        "where": [item["panel"] for item in verdicts],
-        "verdict": [verdict(item) for item in verdicts],
-        "published": [item["published"] for item in verdicts],
-        "figures": [item["detail"] for item in verdicts],
-        "differences": [differences(item) for item in verdicts],
-    }
-    always = ("the paper says", "where", "verdict", "figures")
-    shown = {name: column for name, column in columns.items() if name in always or any(column)}
-    return [*shown], [list(row) for row in zip(*shown.values(), strict=True)]
-
-
-def _interval(found: Shown) -> str:
-    values = [found[name] for name in ("mean", "low", "high")]
-    if not any(values):
-        return "0 in every seed"
-    digits = 2 if any(0 < abs(value) < 1 for value in values) else 1
-    told = (f"{value:+.0e}" if abs(value) >= HUGE else f"{value:+.{digits}f}" for value in values)
-    mean, low, high = (text.replace("-", "−") for text in told)
-    return f"{mean} in every seed" if values[1] == values[2] else f"{mean} [{low}, {high}]"
 
 
 # Tables, as rows of texts ------------------------------------------------------------------------
@@ -230,9 +157,7 @@ def tables(findings: Shown) -> RenderableType:
     parts += [Text.assemble((f"* {who}: ", "bold"), text) for text, who in _guarantees(findings).items()]
     for item in findings["verdicts"]:
         colour = COLOURS.get(item["outcome"], "yellow")
-        text = (
-            f"[{colour}]{escape(verdict(item))}[/] | {escape(item['says'])} [dim]({escape(item['panel'])}: "
-        )
+        text = f"[{colour}]{escape(verdict(item))}[/] | {escape(told(item))} [dim]({escape(item['panel'])}: "
         parts.append(Text.from_markup(f"{text}{escape(item['detail'])})[/]"))
     return Padding(Group(*parts), (1, 0))
 
@@ -449,10 +374,3 @@ def _made(findings: Shown, command: str) -> list[str]:
         *(f"- {machine}" for machine in findings["machines"]),
         "",
     ]
-
-
-def markdown_table(header: Sequence[str], rows: Rows) -> list[str]:
-    def line(cells: Sequence[str]) -> str:
-        return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
-
-    return [line(header), "|" + "---|" * len(header), *(line(row) for row in rows), ""]

@@ -52,7 +52,7 @@ def _show(values: Values, line: LineFindings) -> str:
         return f"{'falls' if stat.mean >= 0 else 'rises'} by {abs(100 * stat.mean):.0f} %"
     if measure in (*EXPOSURES, *FOOTPRINTS):
         return f"{stat.mean:.2f}{_beside_first(values, line) if measure in FOOTPRINTS else ''}"
-    if measure == "rise":
+    if measure in ("rise", "join_rise"):
         return f"{values.factor * stat.mean:+.1f}".replace("-", "−")
     if values.perplexities and stat.mean >= HUGE:
         seeds = line.by_seed[measure].values()

@@ -17,6 +17,7 @@ from unknot.reproduce.measures import LineFindings, PanelFindings
 from unknot.reproduce.parts import (
     ARRIVALS,
     BETRAYALS,
+    CHANGES,
     FOOTPRINTS,
     LOSSES,
     QUALITIES,
@@ -26,7 +27,7 @@ from unknot.reproduce.parts import (
 
 DIVERGED = 1e12
 """Perplexities of which, losses being capped, not even the size says anything."""
-LEVELS = tuple(name for name in QUALITIES if name not in ("rise", *LOSSES))
+LEVELS = tuple(name for name in QUALITIES if name not in CHANGES)
 """Measures of how well a model does at some moment; the others are of how much that changes."""
 NEAR_CHANCE = 0.01
 """A model that is no further above chance than that has learned nothing that a claim could be about."""

@@ -13,6 +13,7 @@ import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from unknot.core.metrics import METRICS
 from unknot.reproduce.claim_figures import figures_of, published_of
 from unknot.reproduce.claim_values import Values
 from unknot.reproduce.intervals import Interval
@@ -21,6 +22,7 @@ from unknot.reproduce.parts import (
     ARRIVALS,
     EXPOSURES,
     FOOTPRINTS,
+    MEASURES,
     RULED,
     Claim,
 )
@@ -72,6 +74,8 @@ class _Panel(Values):
             comparisons,
             published_of(self),
             bool(self.panel.earlier),
+            ours=claim.ours,
+            by=_by(claim, self.panel),
         )
 
     def comparisons(self) -> Iterable[Comparison]:
@@ -81,6 +85,8 @@ class _Panel(Values):
             return [self.never(line) for line in named]
         if claim.above is not None:
             return [self.above(line, claim.above) for line in named]
+        if claim.below is not None:
+            return [self.below(line, claim.below) for line in named]
         if claim.alike is not None:
             pairs = itertools.combinations(named, 2)
             return [self.alike(a, b, claim.alike) for a, b in pairs]
@@ -100,7 +106,7 @@ class _Panel(Values):
             f"{better.label} − {worse.label}{' in log perplexity' if self.log else ''}",
             found,
             self.sign * found.sign if found else 0,
-            contrary=f"{worse.label} before {better.label}",
+            contrary=f"{worse.label} {_ahead(self.claim)} {better.label}",
             level=f"{better.label} level with {worse.label}",
             word="level",
             because=self.too_brief(better, worse),
@@ -110,13 +116,29 @@ class _Panel(Values):
 
     def above(self, line: LineFindings, bound: float) -> Comparison:
         found = self.paired(lambda a: a - self.factor * bound, line)
-        shown = f"{self.factor * bound:g}"
+        shown = _signed(self.factor * bound)
         so = found.sign if found else 0
         compared = Comparison(
-            f"{line.label} − {shown}",
+            f"{line.label} − {f'({shown})' if bound < 0 else shown}",
             found,
-            0 if so < 0 and self.misses(line) else so,  # it may yet have come later
+            # Who misses it may yet have come later; of who could not meet the rule nobody knows.
+            0 if (so < 0 and self.misses(line)) or self.too_brief(line) else so,
             contrary=f"{line.label} below {shown}",
+            level=f"{line.label} level with {shown}",
+            word="level",
+            favour=found.mean if found else 0.0,
+        )
+        return self.matched(compared, line)
+
+    def below(self, line: LineFindings, bound: float) -> Comparison:
+        found = self.paired(lambda a: self.factor * bound - a, line)
+        shown = _signed(self.factor * bound)
+        so = found.sign if found else 0
+        compared = Comparison(
+            f"{shown} − {line.label}",
+            found,
+            0 if (so > 0 and self.misses(line)) or self.too_brief(line) else so,
+            contrary=f"{line.label} above {shown}",
             level=f"{line.label} level with {shown}",
             word="level",
             favour=found.mean if found else 0.0,
@@ -157,7 +179,7 @@ class _Panel(Values):
             # A hair is allowed: 45 of 100 is 55 % less, whatever the last digit of 1 - 0.45 is.
             so = 1 if low >= 100 * share - 1e-7 else -1 if high < 100 * share - 1e-7 else 0
             # Who misses it takes at least as long as its run: that bounds what is saved from one side alone.
-            if (so > 0 and self.misses(line)) or (so < 0 and self.misses(than)):
+            if (so > 0 and self.misses(line)) or (so < 0 and self.misses(than)) or self.too_brief(line, than):
                 so = 0
         compared = Comparison(
             f"{line.label} saves",
@@ -166,6 +188,7 @@ class _Panel(Values):
             contrary=f"{line.label} saves less than that",
             level=f"{line.label} undecided",
             word="undecided",
+            because=self.too_brief(line, than),
             favour=found.mean - 100 * share if found else 0.0,
         )
         return self.matched(compared, line, than)
@@ -264,7 +287,25 @@ def _gap_verdict(claim: Claim, panels: Sequence[PanelFindings]) -> Verdict:
         tuple(comparisons),
         claim.published,
         earlier=any(panel.earlier for panel in panels),
+        ours=claim.ours,
+        by=_by(claim, panels[0]),
     )
+
+
+def _signed(bound: float) -> str:
+    return f"{bound:g}".replace("-", "−")
+
+
+def _by(claim: Claim, panel: PanelFindings) -> str:
+    """What was measured, in words."""
+    return MEASURES[claim.measure].replace("accuracy", METRICS[panel.metric].name)
+
+
+def _ahead(claim: Claim) -> str:
+    """What a line is to another that it has the better value of."""
+    if claim.measure in FOOTPRINTS:
+        return "takes less than"
+    return "before" if claim.measure in (*ARRIVALS, "speedup") else "better than"
 
 
 def _bounds(found: Interval) -> tuple[float, float]:

@@ -23,10 +23,13 @@ def measured(
         values["recovering"][run.key] = _mean([outcome.recovering for outcome in left])
         values["recovered"][run.key] = _mean([outcome.recovered for outcome in left])
         values["before"][run.key] = _mean([outcome.before for outcome in left])
+        values["throughout"][run.key] = _mean([outcome.throughout for outcome in left])
         values["first"][run.key] = _mean([outcome.after for outcome in left])
         values["drop"][run.key] = _mean([_less(outcome.before, outcome.after) for outcome in left])
         values["end"][run.key] = _mean([outcome.end for outcome in left])
         values["rise"][run.key] = _mean([_less(outcome.end, outcome.before) for outcome in left])
+        joined = [outcome for outcome in outcomes[run.key] if outcome.kind == "join"]
+        values["join_rise"][run.key] = _mean([_less(outcome.after, outcome.before) for outcome in joined])
         first = left[0].reached[0] if left and left[0].reached else None
         for name in ("rounds", "seconds", "kept", "stopped", "aggregated"):
             values[name][run.key] = getattr(first, name, None)

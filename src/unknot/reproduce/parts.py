@@ -19,17 +19,19 @@ MEASURES = {
     "before": "accuracy right before a client leaves",
     "recovering": "mean accuracy over the 20 rounds after a client has left",
     "recovered": "accuracy when these 20 rounds are over",
+    "throughout": "mean accuracy from a leave until the next request, or the end of the run",
     "first": "accuracy in round 0 after a client has left",
     "drop": "accuracy right before a client leaves less that in round 0 after it",
     "end": "accuracy at the end of a phase after a client has left",
     "rounds": "rounds to the threshold after the first client has left",
     "rise": "accuracy at the end of a phase less that before the client left",
+    "join_rise": "accuracy in round 0 after a client has joined less that right before",
     "ids": "mean number of models that a departure makes the server aggregate",
     "seconds": "simulated seconds from the first leave until the threshold is first reached",
-    "total": "the same from the start of the run",
+    "total": "simulated seconds from the start until the threshold is reached, from the first leave on",
     "kept": "simulated seconds from the first leave until the threshold is reached for good",
     "stopped": "simulated seconds from the first leave until KNOT's stopping rule is met, on validation data",
-    "finished": "the same from the start of the run",
+    "finished": "simulated seconds from the start until KNOT's stopping rule is met, from the first leave on",
     "aggregated": "accuracy of what is served when it is met: with clusters, of their last aggregation",
     "earliest": "simulated seconds from the start until the threshold is first reached, before the leave too",
     "speedup": "the baseline's total, as a multiple of the line's",
@@ -37,21 +39,21 @@ MEASURES = {
     "memory": "copies of the model that a client holds in training: weights, gradient, the optimiser's",
     "peak": "GiB of a GPU's memory that the run took at most; of runs on one",
     "f1_before": "F1 of the attack on the erased data, the model before the request",
-    "f1_after": "the same, the model after the unlearning",
-    "f1_control": "the same, the median of models that never had the data",
-    "f1_fall": "by which share the F1 is lower after the unlearning than before the request",
-    "auc_before": "AUC of the attack, the model before the request",
-    "auc_after": "the same, the model after the unlearning",
-    "auc_control": "the same, the median of models that never had the data",
+    "f1_after": "F1 of the attack on the erased data, the model after the unlearning",
+    "f1_control": "F1 of the attack on the erased data, the median of models that never had it",
+    "f1_fall": "by which share the F1 falls from before the request to after the unlearning, seed by seed",
+    "auc_before": "AUC of the attack on the erased data, the model before the request",
+    "auc_after": "AUC of the attack on the erased data, the model after the unlearning",
+    "auc_control": "AUC of the attack on the erased data, the median of models that never had it",
     "tpr_before": "TPR of the attack at 1 % of false alarms, the model before the request",
-    "tpr_after": "the same, the model after the unlearning",
-    "tpr_control": "the same, the median of models that never had the data",
+    "tpr_after": "TPR of the attack at 1 % of false alarms, the model after the unlearning",
+    "tpr_control": "TPR of the attack at 1 % of false alarms, the median of models that never had the data",
     "asked": "in how many rounds the erased client took part before the request",
     "sees": "whether the model before the request stands out from its controls: the attack has power",
     "flagged": "whether the data still shows in the model after the unlearning, where the attack has power",
     "over_forgotten": "whether it knows less of the data than its controls do, where the attack has power",
     "p_before": "how often chance alone finds a model as odd as the one before the request",
-    "p_after": "the same, the model after the unlearning",
+    "p_after": "how often chance alone finds a model as odd as the one after the unlearning",
 }
 EXPOSURES = (
     *(f"{figure}_{of}" for figure in ("f1", "auc", "tpr") for of in ("before", "after", "control")),
@@ -68,7 +70,12 @@ WHOLE = ("total", "finished", "earliest")
 """Those that count from the start of the run."""
 LOSSES = ("drop",)
 """Measures of how much a model loses: the less, the better."""
-QUALITIES = ("before", "recovering", "recovered", "first", *LOSSES, "end", "rise", "final", "aggregated")
+CHANGES = ("rise", "join_rise", *LOSSES)
+"""Measures of how much a model changes, and not of how well it does at some moment."""
+QUALITIES = (
+    *("before", "recovering", "recovered", "throughout", "first", *LOSSES, "end", "rise", "join_rise"),
+    *("final", "aggregated"),
+)
 """Measures of how well a model does: in accuracy, or in the panel's metric."""
 
 RULED = ("stopped", "finished")
@@ -170,16 +177,19 @@ class Claim:
     """What the paper says, in a form that can be put to the question.
 
     `order` names lines, best first (a list in it: these alike); `above` is a bound that each of
-    `lines` exceeds, `never` says that none of them gets to the threshold; `gap` is two lines whose
-    distance shrinks from panel to panel in their order; `less` is the share of what the line `than`
-    takes that each of `lines` saves at least; `alike` is the most by which `lines` differ. `published` is the
-    paper's figure of it, in words, where the panels' are of something else: it is shown, and not judged.
+    `lines` exceeds, `below` one that each stays under, `never` says that none of them gets to the
+    threshold; `gap` is two lines whose distance shrinks from panel to panel in their order; `less` is the
+    share of what the line `than` takes that each of `lines` saves at least; `alike` is the most by which
+    `lines` differ. `published` is the paper's figure of it, in words, where the panels' are of something
+    else: it is shown, and not judged.
+    With `ours`, the paper's text does not say it: its drawings may, or it is a comparison of our own.
     """
 
     says: str
     measure: str = "recovering"
     order: tuple[tuple[str, ...], ...] = ()
     above: float | None = None
+    below: float | None = None
     never: bool = False
     lines: tuple[str, ...] = ()
     gap: tuple[str, ...] = ()
@@ -188,12 +198,15 @@ class Claim:
     alike: float | None = None
     panels: tuple[str, ...] = ()
     published: str = ""
+    ours: bool = False
 
     def __post_init__(self) -> None:
         choose(dict.fromkeys(MEASURES), self.measure, "claim.measure")
-        bounds = (bound is not None for bound in (self.above, self.less, self.alike))
+        bounds = (bound is not None for bound in (self.above, self.below, self.less, self.alike))
         if sum(map(bool, (self.order, self.never, self.gap, *bounds))) != 1:
-            raise ConfigError(f"a claim has one of order, above, never, gap, less and alike: {self.says!r}")
+            raise ConfigError(
+                f"a claim has one of order, above, below, never, gap, less and alike: {self.says!r}"
+            )
         if not self.names or not all(self.order):
             raise ConfigError(f"a claim is about lines: name some, and leave no group empty: {self.says!r}")
         named = [name for group in self.order for name in group]
@@ -225,7 +238,7 @@ class Claim:
     def check_bounds(self, metric: str) -> None:
         """Raise `ConfigError` where a bound is beyond what can be of a share: per cent were meant."""
         share = METRICS[metric].share if self.measure in QUALITIES else self.measure in SHARES
-        for name in ("above", "alike"):
+        for name in ("above", "below", "alike"):
             bound = getattr(self, name)
             if share and bound is not None and abs(bound) > 1:
                 raise ConfigError(

@@ -34,10 +34,12 @@ class Comparison:
     """What can be said of it in company where neither is shown: `level`, `undecided`; of some, nothing."""
 
     def decided(self, seeds: int) -> Comparison:
-        """One seed decides nothing where there are more."""
+        """One seed decides nothing where there are more; more, but not all, are said to be so many."""
         mine = self.seeds if self.difference is None else self.difference.n
-        if mine is None or mine > 1 or seeds == 1:
+        if mine is None or mine == seeds:
             return self
+        if mine > 1:
+            return replace(self, what=f"{self.what} ({mine} of {seeds} seeds)")
         return replace(self, so=0, level=f"{self.what}: one seed", because="", word="")
 
     def blind(self, why: str = "both at chance") -> Comparison:
@@ -61,6 +63,10 @@ class Verdict:
     """The paper's own figures, where it gives any for these lines."""
     earlier: bool = False
     """Whether the runs are of an earlier configuration."""
+    ours: bool = False
+    """Whether the paper's text does not say it."""
+    by: str = ""
+    """What was measured, in words; of games the panel says it."""
 
 
 def outcome_of(signs: Iterable[int]) -> str:
