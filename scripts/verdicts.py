@@ -31,6 +31,10 @@ comment behind it gives a source. A count may be a word, ``four<!--…--> of fiv
 | ``paper knot-fig6a shakespeare knot`` | the published figure beside the page's own |
 | ``paper incentive-fig5c about`` | the one that the page's claims name as published |
 | ``paper`` | a published figure that no page has: nothing holds it |
+
+How two lines stand to each other may have a source, too: ``level<!--way knot-fig5 cifar10 knot random
+total-->``. As claims are judged, by that measure the first is before or behind the second, or level with it.
+``&`` joins several that it is so of.
 """
 
 from __future__ import annotations
@@ -69,6 +73,7 @@ from unknot.reproduce.played import found_draws  # noqa: E402
 from unknot.reproduce.records import Record  # noqa: E402
 from unknot.reproduce.reproduction import Reproduction  # noqa: E402
 from unknot.reproduce.runner import stores_of  # noqa: E402
+from unknot.reproduce.verdicts import Comparison  # noqa: E402
 from unknot.topology import populations_by_size, share_clusters  # noqa: E402
 
 PAPERS = ("exact", "knot", "incentive")
@@ -93,6 +98,14 @@ FIGURE = re.compile(
     rf"(?P<number>[+−]?{NUMBER} \[[+−]?{NUMBER}, [+−]?{NUMBER}\]|{NUMBER}|{WORD})<!--(?P<source>[^>]+)-->",
     re.IGNORECASE,
 )
+WAYS = {
+    1: ("before", "sooner", "faster", "better", "ahead", "above"),
+    0: ("level", "not shown"),
+    -1: ("behind", "later", "slower", "worse", "below"),
+}
+"""What is said of a line that is shown to do better than another, that is not, or that does worse."""
+ANY = "|".join(word for words in WAYS.values() for word in words)
+WAY = re.compile(rf"(?P<word>\b(?:{ANY})\b\**)?<!--way (?P<source>[^>]+)-->", re.IGNORECASE)
 NAMES = re.compile(
     r"(?:Figures?|Table|period|section) \d[\w.]*|[Ss]eeds? \d(?:(?:, | and | to )\d)*|95 % interval"
     r"|(?<![\w.,])0(?![\d.,]\d)"
@@ -383,6 +396,13 @@ def _draws(name: str, panel: str = "", place: str = "", side: str = "", line: st
 
 def _difference(name: str, panel: str, line: str, other: str, measure: str, sparse: str = "") -> Interval:
     """One line less another, seed by seed, as claims compare them."""
+    comparison = _compared(name, panel, line, other, measure, sparse)
+    if comparison.difference is None or comparison.difference.low is None:
+        raise LookupError(f"there is no interval of {line} and {other}")
+    return comparison.difference
+
+
+def _compared(name: str, panel: str, line: str, other: str, measure: str, sparse: str = "") -> Comparison:
     kind, _, place = measure.partition(".")
     (one,) = (item for item in found(name, int(place or 0)).panels if item.name == panel)
     if sparse:
@@ -391,9 +411,7 @@ def _difference(name: str, panel: str, line: str, other: str, measure: str, spar
         one = replace(one, lines=tuple(lines))
     (verdict,) = judge(Claim(says="", measure=kind, order=((line,), (other,))), [one])
     (comparison,) = verdict.comparisons
-    if comparison.difference is None or comparison.difference.low is None:
-        raise LookupError(f"there is no interval of {line} and {other}")
-    return comparison.difference
+    return comparison
 
 
 def _seen(name: str, panel: Any, line: str, other: str) -> dict[int, float | None]:
@@ -441,6 +459,18 @@ def refreshed(text: str) -> str:
     return FIGURE.sub(put, text)
 
 
+def untrue(text: str) -> list[str]:
+    """What is said of how two lines stand to each other that is not so, each with its source."""
+    told = []
+    for match in WAY.finditer(text):
+        word = (match["word"] or "").rstrip("*").lower()
+        for source in match["source"].split(" & "):
+            so = _compared(*source.split()).so
+            if word not in WAYS[so]:
+                told.append(f"{word or 'no word'} of {source}: {WAYS[so][0]}")
+    return told
+
+
 def _written(before: str, value: float | Interval) -> str:
     """A value in the manner of what stood there: a word, so many digits, with an interval."""
     digits = len(before.split(" [")[0].partition(".")[2])
@@ -460,7 +490,7 @@ def prose(text: str) -> str:
     """
     if "<!-- exact: begin -->" in text or re.search("^## The same for", text, re.MULTILINE):
         text = "\n".join(re.findall(r"^(## (?!The same for).*?)(?=^## |\Z)", text, re.MULTILINE | re.DOTALL))
-    plain = re.sub(r"<!-- (\w+): begin -->.*?<!-- \1: end -->", "", text, flags=re.DOTALL)
+    plain = re.sub(r"<!-- (\w+): begin -->.*?<!-- \1: end -->|<!--way [^>]+-->", "", text, flags=re.DOTALL)
     plain = re.sub(
         r"```.*?```|`[^`\n]*`|(?<=\])\([^)]*\)|^\|[^\n]*$", "", plain, flags=re.DOTALL | re.MULTILINE
     )
@@ -484,3 +514,5 @@ if __name__ == "__main__":
         page.write_text(refreshed(page.read_text(encoding="utf-8")), encoding="utf-8")
         for text in unsourced(page.read_text(encoding="utf-8")):
             sys.stdout.write(f"{page.name}: no source: {text}\n")
+        for text in untrue(page.read_text(encoding="utf-8")):
+            sys.stdout.write(f"{page.name}: not so: {text}\n")
