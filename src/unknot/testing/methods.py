@@ -107,11 +107,11 @@ def check_method(
     """Put a method through requests of every kind, at synchronous and buffered paces; raise if it fails.
 
     Of every method: the erased data is out of reach, nothing that it shaped is served, the same run gives
-    the same bits, no weights that it is given are changed in place, one federation does not notice another, a run can be broken off at any step and gone
-    on with elsewhere, and to ask for the model changes nothing. Of an exact one: runs that differ in the
-    erased data alone serve the same bits. Of another: if they do not, what was let pass is on record. Both
-    with a selector that knows clients and an aggregator that has a state as well. A pace, and
-    that aggregator, may be refused by a `ConfigError`.
+    the same bits, no weights that it is given are changed in place, one federation does not notice another,
+    a run can be broken off at any step and gone on with elsewhere, and to ask for the model changes
+    nothing. Of an exact one: runs that differ in the erased data alone serve the same bits. Of another: if
+    they do not, what was let pass is on record. Both with a selector that knows clients and an aggregator
+    that has a state as well. A pace, and that aggregator, may be refused by a `ConfigError`.
 
     An author may promise more: that what is served is what a federation serves that `never_had` the erased
     data, and that lanes without the erased client go on as if nothing had happened (`isolated`). The report's
