@@ -236,8 +236,9 @@ def compare(
     dictionaries, or of the kind `Method`; without them, the usual ones and the file's own. Options in the
     file's ``[method]`` are for the method that it names. Each is run under all `seeds`, without them under
     the file's own. A method that cannot run the experiment is a row that says why. `tell` is called with
-    (method, seed, event) for whatever happens, `done` with (method, seed) when a run has come to its end: once, even
-    where runs are begun again, each by itself, because something that one of them wants trained cannot be.
+    (method, seed, event) for whatever happens, `done` with (method, seed) when a run has come to its end:
+    once, even where runs are begun again, each by itself, as something that one of them wants trained cannot
+    be.
     """
     if isinstance(experiment, Mapping):
         experiment = Experiment.of(experiment, overrides)
