@@ -327,6 +327,7 @@ def assemble(
         as_written("engine", [*options_of(EngineSpec), *spec.options], alone=False),
         as_written("federation", options_of(Course), alone=False),
         as_written("model", ["answers"], alone=False),
+        as_written("select", ["target"], alone=False),
     ):
         return simulate(
             maker(experiment, data, setup.seed),
