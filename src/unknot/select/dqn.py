@@ -14,7 +14,7 @@ import itertools
 import math
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypedDict, Unpack, get_type_hints
 
@@ -251,17 +251,17 @@ class DQN:
 
     A newcomer is asked as soon as
     it can be, and valued like the median client from then on: the network does not know it. Settings may be
-    given by name: ``DQN(target=0.9)``.
+    given by name as further `parts`, the fields of `DQNSettings`: ``DQN(target=0.9)``.
     """
 
     settings: DQNSettings
     """The network and its rates."""
     policy: Policy | None
     """One that was learned in an earlier run, of the same clients."""
-    curious: bool
-    _state: dict[int, float]
-    _asked: dict[int, Tensor]
-    _memory: deque[Experience]
+    curious: bool = field(init=False)
+    _state: dict[int, float] = field(init=False)
+    _asked: dict[int, Tensor] = field(init=False)
+    _memory: deque[Experience] = field(init=False)
 
     learns = True
 
