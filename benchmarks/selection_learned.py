@@ -112,7 +112,7 @@ def differences(record: dict[str, Any]) -> str:
         for some in found.values():
             pairs = zip(some["learned"]["over time"], some[label]["over time"], strict=True)
             mean, low, high = (100 * value for value in interval([mine - other for mine, other in pairs]))
-            cells.append(f" {mean:+.1f} ({low:+.1f} to {high:+.1f}) |")
+            cells.append(f" {mean:+.1f} ({low:+.1f} to {high:+.1f}) |".replace("-", "−"))
         lines.append(f"| {label} |" + "".join(cells))
     return "\n".join(lines)
 
@@ -121,12 +121,14 @@ def page(record: dict[str, Any]) -> str:
     """The part of the page that is the record's."""
     seeds = len(record["seeds"])
     found = record["data"]
-    shares = " and ".join(f"{100 * np.mean(found[name]['learned']['wrong']):.0f} %" for name in found)
+    wrong = {name: f"{100 * np.mean(found[name]['learned']['wrong']):.0f} %" for name in found}
+    shares = " and ".join(f"{share} on {name}" for name, share in wrong.items())
     return (
         f"Accuracy on test samples over simulated time, mean ± standard deviation over {seeds} federations "
         f"of each data set:\n\n{table(record)}\n\n"
         f"Points over time, paired by federation, with 95 % intervals:\n\n{differences(record)}\n\n"
-        f"Of the seats that `learned` fills, {shares} are for clients with wrong labels."
+        f"Of the seats that `learned` fills, {shares} are for clients with wrong labels, who "
+        f"are {100 * Case.wrong:.0f} % of all."
     )
 
 

@@ -39,6 +39,7 @@ from unknot.unlearn import METHODS
         "docs/how-to.md",
         "docs/incentives.md",
         "docs/outputs.md",
+        "docs/selection.md",
         "docs/tasks.md",
         "docs/trees.md",
         "docs/tutorial.md",
@@ -124,6 +125,13 @@ def test_the_toml_of_the_readme_is_a_run():
     fed = prepare(Experiment.of(tomllib.loads(text)))
     assert len(fed.data) == 20
     assert fed.method.name == "rfs"
+
+
+def test_the_toml_of_the_page_of_knot_is_a_run():
+    (text,) = blocks("docs/methods/knot.md", "toml")
+    experiment = Experiment.of(tomllib.loads(text))
+    history = run(replace(experiment, length=replace(experiment.length, rounds=1)))
+    assert len({record.lane for record in history.rounds}) == 5
 
 
 def test_the_toml_of_the_data_page_is_a_run(tmp_path, monkeypatch):

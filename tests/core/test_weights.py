@@ -41,6 +41,16 @@ def test_the_vector_must_fit_the_layout():
         Weights(torch.zeros(7), LAYOUT)
 
 
+def test_weights_that_are_a_column_of_a_stack_are_like_any():
+    stack = torch.arange(2.0 * LAYOUT.size).reshape(LAYOUT.size, 2)
+    column, plain = Weights(stack[:, 1], LAYOUT), Weights(stack[:, 1].clone(), LAYOUT)
+    assert column.equal(plain)
+    assert plain.equal(column)
+    assert not column.equal(Weights(stack[:, 0], LAYOUT))
+    assert column.fingerprint == plain.fingerprint
+    assert column.vector.is_contiguous()
+
+
 def test_a_layout_splits_stacks_of_weights():
     rows = torch.arange(2.0 * LAYOUT.size).reshape(2, -1)
     parts = LAYOUT.split(rows)

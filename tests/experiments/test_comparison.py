@@ -386,6 +386,41 @@ def test_whoever_wants_is_told_what_happens_in_which_run():
     assert sum(isinstance(event, Served) for *_, event in told) == 4
 
 
+class RefusedAtTheEnd(RFS):
+    """What it wants trained when its run is over cannot be: by then the others are done."""
+
+    name = "refused"
+
+    def conclude(self, desk):
+        lane = desk.lanes["global"]
+        job = desk.job(lane, lane.nodes["global"], 0)
+        desk.train_apart([replace(job, recipe=replace(job.recipe, epochs=7))])
+
+
+def test_who_looks_on_is_told_once_what_happens_in_a_run_that_is_begun_again(monkeypatch):
+    whole = unknot.engine.StackedEngine.train
+
+    def train(self, jobs, data):
+        if any(job.recipe.epochs == 7 for job in jobs):
+            raise ConfigError("no")
+        return whole(self, jobs, data)
+
+    monkeypatch.setattr(unknot.engine.StackedEngine, "train", train)
+    told, done = [], []
+    found = compare(
+        EXPERIMENT,
+        ["rfs", RefusedAtTheEnd()],
+        tell=lambda *what: told.append(what),
+        done=lambda *which: done.append(which),
+    )
+    assert list(found.failures) == [("refused", 0)]
+    assert done == [("rfs", 0)]
+    for method in ("rfs", "refused"):
+        events = [event for name, _, event in told if name == method]
+        assert [event.round for event in events if isinstance(event, Round)] == [1, 2, 3, 4]
+        assert sum(isinstance(event, Served) for event in events) == 1
+
+
 def test_a_file_is_read_with_its_changes(tmp_path):
     path = tmp_path / "small.toml"
     path.write_text(FILE)

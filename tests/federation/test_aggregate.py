@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from support import LAYOUT, toy_weights
+from support import LAYOUT, toy_federation, toy_weights
 from unknot.core.errors import ConfigError, ForbiddenLineageError
 from unknot.core.jobs import Job, Update
 from unknot.core.keys import Key
@@ -9,6 +9,7 @@ from unknot.core.lineage import Ledger, Lineage, Unit
 from unknot.core.training import Recipe
 from unknot.core.weights import Weights
 from unknot.federation import FedAvg, FedBuff
+from unknot.unlearn import RFS
 
 
 def constant(value: float, *clients: int) -> Weights:
@@ -60,3 +61,12 @@ def test_impossible_fedbuff_is_refused():
         FedBuff(server_lr=0)
     with pytest.raises(ConfigError):
         FedBuff(exponent=-1)
+
+
+def test_an_aggregator_may_give_a_column_of_a_stack():
+    def first(current, updates, version, ledger):
+        stack = torch.stack([update.weights.vector for update in updates], dim=1)
+        return updates[0].weights.like(stack[:, 0], *(update.weights for update in updates[1:]))
+
+    fed = toy_federation(RFS(), aggregate=first)
+    assert torch.isfinite(fed.run(3).model.vector).all()

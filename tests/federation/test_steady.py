@@ -1,12 +1,17 @@
 """Steady is the best lane, over its own last reports."""
 
 import math
+import re
+
+import pytest
 
 from support import toy_federation
+from unknot.core.errors import ConfigError
 from unknot.core.metrics import ACCURACY, METRICS
-from unknot.federation import Buffered
+from unknot.experiments import Experiment
+from unknot.federation import Buffered, Length
 from unknot.federation.steady import settled
-from unknot.unlearn import KNOT
+from unknot.unlearn import KNOT, RFS
 
 
 def test_the_best_lane_is_steady_by_its_own_last_reports():
@@ -41,3 +46,27 @@ def test_a_run_ends_when_its_best_cluster_has_been_steady_for_as_many_reports_of
     steady = [values for values in own.values() if values[-1] == best and len(values) >= 4]
     assert best >= 0.5
     assert any(ACCURACY.spread(values[-4:]) <= 0.1 for values in steady)
+
+
+@pytest.mark.parametrize(
+    ("idle", "said"),
+    [
+        ({"judge": "best"}, "judge = 'best' is"),
+        ({"window": 5}, "window = 5 is"),
+        ({"deviation": 0.0}, "deviation = 0.0 is"),
+        (
+            {"judge": "best", "window": 5, "deviation": 0.01},
+            "window = 5, deviation = 0.01, judge = 'best' are",
+        ),
+    ],
+)
+def test_how_a_goal_is_judged_is_refused_where_there_is_none(idle, said):
+    told = re.escape(f"{said} for a run that stops at a goal: give accuracy, or goal, as well, or leave")
+    with pytest.raises(ConfigError, match=told):
+        Length(5, **idle)
+    with pytest.raises(ConfigError, match=told):
+        Experiment.of({"federation": {"rounds": 5, **idle}})
+    with pytest.raises(ConfigError, match=told):
+        toy_federation(RFS()).run(5, **idle)
+    for goal in ("accuracy", "goal"):
+        assert Length(5, **idle, **{goal: 0.5}).target == 0.5

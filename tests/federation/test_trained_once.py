@@ -5,7 +5,18 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from test_cohort import CASES, NEED_ROUNDS, REQUESTS, USUAL, engine_of, lone_model, real, record, toy
+from test_cohort import (
+    CASES,
+    NEED_ROUNDS,
+    REQUESTS,
+    USUAL,
+    engine_of,
+    lone_model,
+    model,
+    real,
+    record,
+    toy,
+)
 
 import unknot
 from support import LAYOUT, ToyEngine, small_data
@@ -74,6 +85,65 @@ def test_until_something_is_forgotten_methods_that_train_alike_train_once():
     feds = run_together(engine, runs, once=True)
     assert [len(jobs) for jobs in engine.calls] == [6, 6, 10, 10]
     assert all(fed.model.equal(lone_model(run)) for fed, run in zip(feds, runs, strict=True))
+
+
+class Halves(RFS):
+    """What came back, in place."""
+
+    def absorb(self, desk, lane, updates):
+        for update in updates:
+            update.weights.vector.mul_(0.5)
+        super().absorb(desk, lane, updates)
+
+
+class Clamps(RFS):
+    """The same, by the tensors."""
+
+    def absorb(self, desk, lane, updates):
+        for update in updates:
+            for tensor in update.weights.tensors.values():
+                tensor.clamp_(-0.05, 0.05)
+        super().absorb(desk, lane, updates)
+
+
+class HalvesTheModel(RFS):
+    """Of the lane, and what everybody was sent."""
+
+    def absorb(self, desk, lane, updates):
+        super().absorb(desk, lane, updates)
+        lane.model.vector.mul_(0.9)
+        updates[0].job.start.vector.mul_(0.9)
+
+
+@pytest.mark.parametrize("kind", ["stacked", "loop"])
+@pytest.mark.parametrize("own", [Halves, Clamps, HalvesTheModel])
+def test_what_a_method_changes_in_place_is_its_own(own, kind):
+    data = DATA.lent()
+    initial = real()(engine_of(kind)).model
+
+    def run(method):
+        def go(engine):
+            fed = unknot.simulate(
+                model, data.lent(), method, RECIPE, engine=engine, initial=initial, evaluate_every=2
+            )
+            return fed.run(3, requests=REQUESTS[:1])
+
+        return go
+
+    runs = [run(method) for method in ("rfs", own(), "federaser", own())]
+    before = initial.vector.clone()
+    alone = [record(one(engine_of(kind))) for one in runs]
+    assert [record(history) for history in run_together(engine_of(kind), runs, once=True)] == alone
+    assert torch.equal(initial.vector, before)
+
+
+def test_twins_have_memory_of_their_own():
+    mine = job()
+    (asked,), updates = trained_of(asking([mine, mine]), asking([mine]), asking([job()]))
+    assert asked == 1
+    vectors = [update.weights.vector for found in updates for update in found]
+    assert len({vector.data_ptr() for vector in vectors}) == 4
+    assert all(torch.equal(vector, vectors[0]) for vector in vectors)
 
 
 def test_whoever_compares_runs_to_find_them_equal_has_each_trained():

@@ -1,6 +1,7 @@
 """The selector that has learned on other clients: whom it asks by hand, what it knows, what it forgets."""
 
 import json
+import math
 
 import numpy as np
 import pytest
@@ -186,8 +187,12 @@ def test_what_is_no_scorer_is_refused(tmp_path, content, said):
 def test_a_file_that_is_not_there_and_a_wrong_sharpness_are_refused(tmp_path):
     with pytest.raises(ConfigError, match="cannot read"):
         Scorer.load(tmp_path / "nothing.json")
-    with pytest.raises(ConfigError, match="sharpness"):
-        Learned(scorer(), 0.0)
+    for sharpness in (0.0, math.inf, math.nan, 1e308, "x"):
+        with pytest.raises(ConfigError, match=r"^Learned: sharpness must be"):
+            Learned(scorer(), sharpness)
+    for wrong in ("ours", None):
+        with pytest.raises(ConfigError, match="scorer is a Scorer, not"):
+            Learned(wrong)
 
 
 def test_ours_says_how_it_was_trained():

@@ -1,6 +1,7 @@
 """Selectors: whom they choose by hand, what they learn, and that they forget like everything else."""
 
 import itertools
+import math
 
 import numpy as np
 import pytest
@@ -17,7 +18,7 @@ from unknot.core.lineage import Lineage, Unit
 from unknot.core.requests import erase, join
 from unknot.core.training import Recipe
 from unknot.core.weights import Weights
-from unknot.experiments import Experiment
+from unknot.experiments import Experiment, prepare
 from unknot.federation import Buffered, Clock, FedBuff, Pareto, Synchronous
 from unknot.select import DQN, AtRandom, Balanced, DQNSettings, KCenter, Learned, Policy
 from unknot.select.dqn import Experience
@@ -159,6 +160,77 @@ def test_what_a_first_state_comes_of_must_be_one_that_there_is():
     for wrong in ({"meeting": "rounds"}, {"next": "mean"}):
         with pytest.raises(ConfigError, match="is not one that there is"):
             DQNSettings(**wrong)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"target": math.nan},
+        {"target": math.inf},
+        {"target": "high"},
+        {"sensitivity": math.inf},
+        {"sensitivity": math.nan},
+        {"sensitivity": 0.0},
+        {"sensitivity": 1e9},
+        {"epsilon": math.nan},
+        {"epsilon": 2.0},
+        {"discount": -0.1},
+        {"lr": 1e30},
+        {"lr": math.nan},
+        {"lr": 0.0},
+        {"hidden": (0,)},
+        {"hidden": (8, -1)},
+        {"hidden": 8},
+        {"hidden": (2.5,)},
+        {"memory": 0},
+        {"memory": math.inf},
+        {"batch": 1.5},
+        {"renew": 0},
+        {"components": 0},
+    ],
+    ids=str,
+)
+def test_settings_of_the_network_that_make_no_sense_are_refused_by_their_names(wrong):
+    (name,) = wrong
+    with pytest.raises(ConfigError, match=rf"^DQN: {name}\b"):
+        DQNSettings(**wrong)
+    with pytest.raises(ConfigError, match=rf"^select\.{name}\b"):
+        Experiment.of({"select": {"name": "dqn", name: as_in_a_file(wrong[name])}})
+
+
+def as_in_a_file(value):
+    return list(value) if isinstance(value, tuple) else value
+
+
+def test_a_target_that_a_share_cannot_reach_is_refused():
+    for target in (90.0, -0.1):
+        with pytest.raises(ConfigError, match=rf"DQN: target = {target} is .*accuracy, .*between 0 and 1"):
+            toy_federation(RFS(), DATA, select=DQN(target=target))
+    table = {"data": {"clients": 4}, "select": {"name": "dqn", "target": 90}}
+    with pytest.raises(ConfigError, match=r"^select\.target = 90\.0 is compared with the accuracy"):
+        prepare(Experiment.of(table))
+    by_loss = {**table, "select": {"name": "dqn", "target": -2.5}, "task": {"metrics": ["loss"]}}
+    assert prepare(Experiment.of(by_loss)).lanes is not None
+
+
+def test_the_network_takes_its_settings_by_name():
+    assert DQN(target=0.5, batch=2).settings == DQNSettings(target=0.5, batch=2)
+    assert DQN(DQNSettings(hidden=(4,), target=0.5), target=0.7).settings == DQNSettings((4,), target=0.7)
+    assert DQN(target=0.5).fresh().settings.target == 0.5
+    with pytest.raises(ConfigError, match=r"DQN\.tarjet.*target"):
+        DQN(tarjet=0.5)
+    with pytest.raises(ConfigError, match="settings are DQNSettings, not 'x'"):
+        DQN(settings="x")
+
+
+@pytest.mark.parametrize("groups", [math.nan, 1.5, "x", 0, None])
+def test_groups_are_a_whole_number(groups):
+    with pytest.raises(ConfigError, match=r"^KCenter: groups must be"):
+        KCenter(groups)
+
+
+def test_less_than_one_as_a_base_of_rewards_is_finite_too():
+    assert math.isfinite(DQNSettings(sensitivity=0.5, target=0.0).reward(-1e6))
 
 
 def test_rewards_are_the_papers():

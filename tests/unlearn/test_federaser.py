@@ -295,11 +295,17 @@ def test_a_layer_that_did_not_move_stays():
 
 def test_impossible_settings_are_refused():
     wrong = [{"interval": 0}, {"ratio": 0.0}, {"ratio": 1.5}, {"start": "remain"}, {"mean": "median"}]
-    wrong += [{"calibrate": "selected", "calibrators": 0}, {"calibrators": 3}]
+    wrong += [{"calibrate": "selected", "calibrators": 0}, {"calibrators": 3}, {"calibrators": 0}]
     wrong += [{"calibrate": "all", "calibrators": 3}]
     for options in wrong:
         with pytest.raises(ConfigError):
             FedEraser(**options)
+    with pytest.raises(ConfigError, match=r"^FedEraser: calibrators must be at least 1, not 0$"):
+        FedEraser(calibrate="selected", calibrators=0)
+    with pytest.raises(
+        ConfigError, match=r'calibrators = 6 goes with calibrate = "selected", not "kept": leave'
+    ):
+        FedEraser(calibrators=6)
 
 
 def test_the_history_stays_within_its_budget_or_training_stops():

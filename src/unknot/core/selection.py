@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from unknot.core.jobs import Update
 from unknot.core.keys import Key
 from unknot.core.lineage import NOBODY, Lineage
+from unknot.core.metrics import Metric
 from unknot.core.weights import Weights
 
 Ids = NDArray[np.int64]
@@ -71,6 +72,15 @@ class Watchful(Protocol):
 
     def watch(self, updates: Sequence[Update], seconds: Mapping[int, float]) -> None:
         """The updates, and how many simulated seconds each client took."""
+        ...
+
+
+@runtime_checkable
+class Rewarded(Protocol):
+    """A selector whose rewards go by the value of the main metric, and not only by which is better."""
+
+    def check_metric(self, metric: Metric) -> None:
+        """Raise `ConfigError` where its settings do not go with the values that this metric may have."""
         ...
 
 

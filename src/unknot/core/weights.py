@@ -69,7 +69,7 @@ class Weights:
     """
 
     vector: Tensor
-    """All parameters, one after the other."""
+    """All parameters, one after the other, in memory too: a column of a stack is copied."""
     layout: Layout
     """Names and shapes of the parameters."""
     lineage: Lineage = NOBODY
@@ -81,6 +81,8 @@ class Weights:
                 f"weights of this layout are a vector of {self.layout.size} numbers, "
                 f"not of shape {tuple(self.vector.shape)}"
             )
+        if not self.vector.is_contiguous():
+            object.__setattr__(self, "vector", self.vector.contiguous())
 
     def __repr__(self) -> str:
         dtype, clients = str(self.vector.dtype).removeprefix("torch."), len(self.lineage.clients)
@@ -176,7 +178,7 @@ class Weights:
     @cached_property
     def fingerprint(self) -> str:
         """SHA-256 of the numbers."""
-        raw = self.vector.detach().cpu().contiguous().view(torch.uint8).numpy().tobytes()
+        raw = self.vector.detach().cpu().view(torch.uint8).numpy().tobytes()
         return hashlib.sha256(raw).hexdigest()
 
     def digest(self) -> str:

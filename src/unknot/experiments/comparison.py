@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import copy
 import hashlib
+import itertools
 import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
@@ -27,7 +28,7 @@ from unknot.experiments.contenders import Contender, Given, contenders, finding
 from unknot.experiments.figures import course, figures, no_figures, requests_of, spent_before, split_of
 from unknot.experiments.seeds import Stat
 from unknot.experiments.simulate import assemble, dealt, go, maker, read
-from unknot.federation import Event, History
+from unknot.federation import Event, History, Observer
 from unknot.federation.cohort import run_together
 from unknot.federation.recovery import REGAINED
 from unknot.unlearn.rfs import RFS
@@ -235,7 +236,9 @@ def compare(
     dictionaries, or of the kind `Method`; without them, the usual ones and the file's own. Options in the
     file's ``[method]`` are for the method that it names. Each is run under all `seeds`, without them under
     the file's own. A method that cannot run the experiment is a row that says why. `tell` is called with
-    (method, seed, event) for whatever happens, `done` with (method, seed) when a run has come to its end.
+    (method, seed, event) for whatever happens, `done` with (method, seed) when a run has come to its end:
+    once, even where runs are begun again, each by itself, as something that one of them wants trained cannot
+    be.
     """
     if isinstance(experiment, Mapping):
         experiment = Experiment.of(experiment, overrides)
@@ -284,10 +287,31 @@ def _on(experiment: Experiment, data: FederatedData) -> Experiment:
 
 @dataclass(frozen=True)
 class _Told:
-    """Who is told what happens in runs, and that one has come to its end."""
+    """Who is told what happens in runs, and that one has come to its end: once, though it be begun again.
+
+    A run that is begun again goes as it went: what was told of it is passed over.
+    """
 
     tell: Tell
     done: Callable[[str, int], None]
+    _events: dict[Which, int] = field(default_factory=dict)
+    _ended: set[Which] = field(default_factory=set)
+
+    def begin(self, which: Which) -> Observer:
+        """What is called with the events of a run, from its first one on."""
+        now = itertools.count()
+
+        def on(event: Event) -> None:
+            if next(now) >= self._events.get(which, 0):
+                self._events[which] = self._events.get(which, 0) + 1
+                self.tell(*which, event)
+
+        return on
+
+    def end(self, which: Which) -> None:
+        if which not in self._ended:
+            self._ended.add(which)
+            self.done(*which)
 
 
 def _run_all(
@@ -335,8 +359,7 @@ def _run(
     """
     try:
         own = replace(plain, method=copy.deepcopy(one.method))
-        tell = partial(on.tell, one.label, own.seed)
-        history = go(assemble(own, data, [tell], engine=engine), own)
+        history = go(assemble(own, data, [on.begin((one.label, own.seed))], engine=engine), own)
     except UnknotError as error:
         return error
     except Exception as error:
@@ -344,7 +367,7 @@ def _run(
         failure.__cause__ = error
         return failure
     history.experiment = table
-    on.done(one.label, own.seed)
+    on.end((one.label, own.seed))
     return history
 
 

@@ -222,7 +222,7 @@ def _start(initial: Model | str | Path, like: Weights) -> Weights:
     base = like.layout.base
     base = replace(base, lineage=of_runs(base.lineage, given.layout.base.lineage))
     layout = replace(like.layout, base=base)
-    return Weights(given.vector.to(like.vector), layout, of_runs(given.lineage, base.lineage))
+    return Weights(given.vector.to(like.vector, copy=True), layout, of_runs(given.lineage, base.lineage))
 
 
 def _check_device(device: str, engine: object) -> None:
@@ -327,6 +327,7 @@ def assemble(
         as_written("engine", [*options_of(EngineSpec), *spec.options], alone=False),
         as_written("federation", options_of(Course), alone=False),
         as_written("model", ["answers"], alone=False),
+        as_written("select", ["target"], alone=False),
     ):
         return simulate(
             maker(experiment, data, setup.seed),

@@ -7,7 +7,8 @@ or ended. Since a job's result depends on that job alone, each federation ends a
 only the seconds that it notes, and the paths that the engine took, are those of all.
 
 For the same reason what several of them want trained alike, as methods do until something is to be
-forgotten, need be trained only once; whoever compares runs to find them equal lets each be trained.
+forgotten, need be trained only once, and each gets numbers of its own; whoever compares runs to find them
+equal lets each be trained.
 
 The engine is used by nobody but the thread that called: it finds the settings of that thread.
 """
@@ -128,15 +129,26 @@ def _train(engine: Engine, wishes: Sequence[_Wish], once: bool) -> None:
         updates = engine.train(jobs, group[0].data)
         if len(updates) != len(jobs):
             raise UnknotError(f"the engine was given {len(jobs)} jobs and returned {len(updates)} updates")
-        mine = (updates[place] for place in places)
+        mine, given = iter(places), set[int]()
         for wish in group:
-            wish.answer.set_result([_answer(next(mine), job) for job in wish.jobs])
+            answers = []
+            for job, place in zip(wish.jobs, mine, strict=False):  # the next wish goes on where this one ends
+                answers.append(_answer(updates[place], job, again=place in given))
+                given.add(place)
+            wish.answer.set_result(answers)
 
 
-def _answer(update: Update, job: Job) -> Update:
-    """What was trained, as this job's: of a twin's numbers, whose data shaped them is what this job says."""
+def _answer(update: Update, job: Job, *, again: bool) -> Update:
+    """What was trained, as this job's: of a twin's numbers, whose data shaped them is what this job says.
+
+    What is given out `again` is a copy: should a method change it in place, the others do not notice.
+    """
     trained = update.job.own if isinstance(update.job, _Placed) else update.job
-    weights = update.weights if trained is job else replace(update.weights, lineage=job.lineage)
+    weights = update.weights
+    if again:
+        weights = replace(weights, vector=weights.vector.clone())
+    if trained is not job:
+        weights = replace(weights, lineage=job.lineage)
     return replace(update, job=job, weights=weights)
 
 

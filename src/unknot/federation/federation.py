@@ -20,7 +20,7 @@ from unknot.core.jobs import Engine
 from unknot.core.outside import check_outside
 from unknot.core.requests import Erase, Join, Named, Request, arrived, numbered, resolved
 from unknot.core.saved import save_model
-from unknot.core.selection import goes_by_clients
+from unknot.core.selection import Rewarded, goes_by_clients
 from unknot.core.threads import one_thread
 from unknot.core.training import Recipe
 from unknot.core.weights import Weights
@@ -101,6 +101,8 @@ class Federation(View):
                 "comes of that knows the erased data. Make it approximate, or leave farewell out"
             )
         self.metrics = setup.task.metrics_for(data.train.kind)
+        if isinstance(chosen, Rewarded):
+            chosen.check_metric(self.metrics[0])
         if not method.exact:
             self.state.allow_keepsakes()
         self.scores = Scores(engine, self.state.data, setup.evaluate_on)

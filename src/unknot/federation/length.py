@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import TypedDict
 
 from unknot.core.errors import ConfigError
@@ -11,6 +11,9 @@ from unknot.core.fields import convert, field_names, refuse_unknown
 from unknot.core.metrics import Metric
 from unknot.federation.history import History
 from unknot.federation.steady import settled
+
+_HOW = ("window", "deviation", "judge")
+"""What says how a goal is judged."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +63,17 @@ class Length:
             raise ConfigError(f"deviation must not be negative, not {self.deviation}")
         if self.judge not in ("served", "best"):
             raise ConfigError(f"judge of a run's end is 'served' or 'best', not {self.judge!r}")
+        idle = [
+            f"{part.name} = {said!r}"
+            for part in fields(self)
+            if part.name in _HOW and (said := getattr(self, part.name)) != part.default
+        ]
+        if idle and self.target is None:
+            are, them = ("is", "it") if len(idle) == 1 else ("are", "them")
+            raise ConfigError(
+                f"{', '.join(idle)} {are} for a run that stops at a goal: give accuracy, or "
+                f"goal, as well, or leave {them} out"
+            )
 
     @staticmethod
     def of(length: int | Length | None, parts: LengthParts) -> Length:

@@ -11,20 +11,23 @@ from __future__ import annotations
 
 import copy
 import itertools
+import math
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict, Unpack, get_type_hints
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from unknot.core.errors import ConfigError, nearest
+from unknot.core.fields import convert, field_names, refuse_unknown
 from unknot.core.jobs import Update
 from unknot.core.keys import Key
 from unknot.core.lineage import NOBODY, Lineage
+from unknot.core.metrics import Metric
 from unknot.core.saved import clients_of, read_tensors, write_tensors
 from unknot.core.selection import Ids
 from unknot.core.weights import Weights
@@ -55,7 +58,7 @@ class DQNSettings:
     paper does not name its tar_acc.
     """
     sensitivity: float = 64.0
-    """The base of the reward, sensitivity ^ (accuracy − target) − 1; above 0."""
+    """The base of the reward, sensitivity ^ (accuracy − target) − 1; above 0, at most 1000."""
     discount: float = 0.9
     """What the next round's value counts; a share. The paper does not name it."""
     next: str = "double"
@@ -73,27 +76,67 @@ class DQNSettings:
     batch: int = 8
     """Experiences a learning step."""
     lr: float = 0.001
-    """The network's learning rate."""
+    """The network's learning rate, in (0, 1]."""
     renew: int = 10
     """Learning steps between copies to the target network. The paper does not name it."""
     components: int | None = None
     """Look at the state along so many principal components of first updates; left out: at each client."""
 
     def __post_init__(self) -> None:
+        for name, hint in get_type_hints(DQNSettings).items():
+            object.__setattr__(self, name, convert(getattr(self, name), hint, f"DQN: {name}"))
         for name, known in (("next", NEXT), ("meeting", MEETINGS)):
             if (said := getattr(self, name)) not in known:
                 raise ConfigError(f"DQN: {name} = {said!r} is not one that there is.{nearest(said, known)}")
         if self.components is not None and self.components < 1:
             raise ConfigError(f"DQN: components must be at least 1, not {self.components}")
+        if not all(width >= 1 for width in self.hidden):
+            raise ConfigError(f"DQN: hidden layers have a width of at least 1, not {list(self.hidden)}")
+        if not math.isfinite(self.target):
+            raise ConfigError(f"DQN: target must be finite, not {self.target}")
         for name in ("epsilon", "discount"):
             if not 0 <= getattr(self, name) <= 1:
                 raise ConfigError(f"DQN: {name} is between 0 and 1, not {getattr(self, name)}")
-        for name in ("sensitivity", "memory", "batch", "lr", "renew"):
+        for name in ("memory", "batch", "renew"):
             if not getattr(self, name) > 0:
                 raise ConfigError(f"DQN: {name} must be above 0, not {getattr(self, name)}")
+        for name, most in (("sensitivity", 1000.0), ("lr", 1.0)):
+            if not 0 < getattr(self, name) <= most:
+                raise ConfigError(
+                    f"DQN: {name} must be above 0 and at most {most:g}, not {getattr(self, name)}"
+                )
 
     def reward(self, merit: float) -> float:
-        return float(self.sensitivity ** min(merit - self.target, MOST) - 1)
+        beyond = min(merit - self.target, MOST)
+        if self.sensitivity < 1:  # then what falls short is what is large
+            beyond = max(beyond, -MOST)
+        return float(self.sensitivity**beyond - 1)
+
+    def check_metric(self, metric: Metric) -> None:
+        """Raise `ConfigError` for a target that the main metric cannot reach."""
+        least, most = (-1, 0) if metric.falls else (0, 1)
+        if metric.share and not least <= self.target <= most:
+            raise ConfigError(
+                f"DQN: target = {self.target} is compared with the {metric.name}, "
+                f"{'negated, ' if metric.falls else ''}which is between {least} and {most}"
+            )
+
+
+class DQNParts(TypedDict, total=False):
+    """The fields of `DQNSettings`, as keyword arguments."""
+
+    hidden: tuple[int, ...]
+    epsilon: float
+    target: float
+    sensitivity: float
+    discount: float
+    next: str
+    meeting: str
+    memory: int
+    batch: int
+    lr: float
+    renew: int
+    components: int | None
 
 
 @plain_data
@@ -202,24 +245,39 @@ class Policy:
         return policy
 
 
-@dataclass
+@dataclass(init=False)
 class DQN:
     """Asks whom its network values most, and learns from what came of it.
 
     A newcomer is asked as soon as
-    it can be, and valued like the median client from then on: the network does not know it.
+    it can be, and valued like the median client from then on: the network does not know it. Settings may be
+    given by name as further `parts`, the fields of `DQNSettings`: ``DQN(target=0.9)``.
     """
 
-    settings: DQNSettings = field(default_factory=DQNSettings)
+    settings: DQNSettings
     """The network and its rates."""
-    policy: Policy | None = None
+    policy: Policy | None
     """One that was learned in an earlier run, of the same clients."""
-    curious: bool = field(default=True, init=False)
-    _state: dict[int, float] = field(default_factory=dict, init=False)
-    _asked: dict[int, Tensor] = field(default_factory=dict, init=False)
-    _memory: deque[Experience] = field(default_factory=deque, init=False)
+    curious: bool = field(init=False)
+    _state: dict[int, float] = field(init=False)
+    _asked: dict[int, Tensor] = field(init=False)
+    _memory: deque[Experience] = field(init=False)
 
     learns = True
+
+    def __init__(
+        self,
+        settings: DQNSettings | None = None,
+        policy: Policy | None = None,
+        **parts: Unpack[DQNParts],
+    ) -> None:
+        settings = DQNSettings() if settings is None else settings
+        if not isinstance(settings, DQNSettings):
+            raise ConfigError(f"DQN: settings are DQNSettings, not {settings!r}: give target=..., by name")
+        refuse_unknown(parts, field_names(DQNSettings), "DQN")
+        self.settings, self.policy = replace(settings, **parts), policy
+        self.curious = True
+        self._state, self._asked, self._memory = {}, {}, deque()
 
     @property
     def meets(self) -> str:
@@ -231,6 +289,9 @@ class DQN:
 
     def fresh(self) -> DQN:
         return DQN(self.settings)
+
+    def check_metric(self, metric: Metric) -> None:
+        self.settings.check_metric(metric)
 
     def remembered(self) -> dict[str, object]:
         """All that it has learned, as plain data."""

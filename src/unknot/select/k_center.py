@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from unknot.core.errors import ConfigError
+from unknot.core.fields import convert
 from unknot.core.jobs import Update
 from unknot.core.keys import Key
 from unknot.core.lineage import NOBODY, Lineage
@@ -37,6 +38,7 @@ class KCenter:
     learns = False
 
     def __post_init__(self) -> None:
+        self.groups = convert(self.groups, int, "KCenter: groups")
         if self.groups < 1:
             raise ConfigError(f"KCenter: groups must be at least 1, not {self.groups}")
 

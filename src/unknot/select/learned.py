@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unknot.core.errors import ConfigError
+from unknot.core.fields import convert
 from unknot.core.jobs import Update
 from unknot.core.keys import Key
 from unknot.core.lineage import NOBODY, Lineage
@@ -43,6 +44,8 @@ round would be longer; how far the first update points where theirs do."""
 INPUTS = 2 * (len(FACTS) + len(COURSE)) + len(COMPANY)
 """Of a candidate its own, the mean of those who are in, and its company."""
 
+SUREST = 1e12
+"""So sharp at most: ratings times more may be no numbers."""
 _KIND = "whom to ask"
 _FARTHEST = 4.0
 """No fact counts for more deviations than this."""
@@ -146,8 +149,15 @@ class Learned:
     learns = False
 
     def __post_init__(self) -> None:
-        if not self.sharpness > 0:
-            raise ConfigError(f"Learned: sharpness must be above 0, not {self.sharpness}")
+        if not isinstance(self.scorer, Scorer):
+            raise ConfigError(
+                f"Learned: scorer is a Scorer, not {self.scorer!r}: Scorer.load(file) reads one"
+            )
+        self.sharpness = convert(self.sharpness, float, "Learned: sharpness")
+        if not 0 < self.sharpness <= SUREST:
+            raise ConfigError(
+                f"Learned: sharpness must be above 0 and at most {SUREST:g}, not {self.sharpness}"
+            )
 
     @property
     def lineage(self) -> Lineage:

@@ -11,14 +11,16 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from unknot.audit import gap, variants
 from unknot.core.data import FederatedData
 from unknot.core.ensemble import Model
 from unknot.core.errors import ConfigError, ErasedDataError, UnknotError
+from unknot.core.jobs import Engine, Job, Update
 from unknot.core.requests import Erase, Request, Target, erase, join
 from unknot.core.training import Recipe
+from unknot.core.weights import Weights
 from unknot.core.written import NotPlain, Writer
 from unknot.experiments import simulate
 from unknot.federation import Federation, Guarantee, History, Lane, Method, form
@@ -105,11 +107,11 @@ def check_method(
     """Put a method through requests of every kind, at synchronous and buffered paces; raise if it fails.
 
     Of every method: the erased data is out of reach, nothing that it shaped is served, the same run gives
-    the same bits, one federation does not notice another, a run can be broken off at any step and gone
-    on with elsewhere, and to ask for the model changes nothing. Of an exact one: runs that differ in the
-    erased data alone serve the same bits. Of another: if they do not, what was let pass is on record. Both
-    with a selector that knows clients and an aggregator that has a state as well. A pace, and
-    that aggregator, may be refused by a `ConfigError`.
+    the same bits, no weights that it is given are changed in place, one federation does not notice another,
+    a run can be broken off at any step and gone on with elsewhere, and to ask for the model changes
+    nothing. Of an exact one: runs that differ in the erased data alone serve the same bits. Of another: if
+    they do not, what was let pass is on record. Both with a selector that knows clients and an aggregator
+    that has a state as well. A pace, and that aggregator, may be refused by a `ConfigError`.
 
     An author may promise more: that what is served is what a federation serves that `never_had` the erased
     data, and that lanes without the erased client go on as if nothing had happened (`isolated`). The report's
@@ -122,6 +124,7 @@ def check_method(
     trial.leaves_others_alone(isolated)
     for pace in accepted:
         trial.repeats_itself(pace)
+        trial.changes_nothing_in_place(pace)
         trial.is_asked_at_any_moment(pace)
         trial.as_if_never_there(pace, never_had)
         trial.forgets(pace)
@@ -228,6 +231,21 @@ class _Trial:
             first,
             after,
             "the method remembers an earlier one; what it keeps belongs into desk.archive or lane.notes",
+        )
+
+    def changes_nothing_in_place(self, pace: str) -> None:
+        """What was sent to clients, and came back, is in the end what it was."""
+        script, check = self.scripts["requests in a row"], f"weights are never changed in place, {pace}"
+        with self.checks.during(check):
+            fed = self.open(self.data, self.worlds[pace])
+            fed.work.engine = watching = _Watching(fed.work.engine)
+            fed.run(script.rounds, requests=script.requests)
+        changed = watching.changed()
+        self.checks.hold(
+            check,
+            changed is None,
+            f"{changed} was changed afterwards: another run may have the same numbers; compute new weights "
+            "instead, as update.weights * 0.5 does, or weights.like(vector) of a vector of your own",
         )
 
     def forgets(self, pace: str) -> None:
@@ -385,6 +403,38 @@ class _Trial:
     def _equal(self, check: str, one: Model, other: Model, why: str) -> None:
         found = gap(one, other)
         self.checks.hold(check, found == 0.0, f"weights differ by up to {found:.3g}: {why}")
+
+
+class _Watching:
+    """An engine that knows what it was given to train from, and gave back, as it was then."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._then: dict[int, tuple[str, Weights, Tensor]] = {}
+
+    def train(self, jobs: Sequence[Job], data: FederatedData) -> list[Update]:
+        for job in jobs:
+            self._note(f"the model that client {job.client} was sent", job.start)
+        updates = self._engine.train(jobs, data)
+        for update in updates:
+            self._note(f"what client {update.client} sent back", update.weights)
+        return updates
+
+    def changed(self) -> str | None:
+        """The first of them that is not what it was."""
+        told = (what for what, weights, then in self._then.values() if not _alike(weights, then))
+        return next(told, None)
+
+    def _note(self, what: str, weights: Weights) -> None:
+        self._then.setdefault(id(weights), (what, weights, weights.vector.clone()))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._engine, name)
+
+
+def _alike(weights: Weights, then: Tensor) -> bool:
+    """Whether they have the numbers that they had."""
+    return weights.equal(weights.like(then))
 
 
 def _marked(data: FederatedData, targets: Sequence[Target]) -> FederatedData:

@@ -79,11 +79,13 @@ class FedEraser(Method):
                 raise ConfigError(
                     f"FedEraser: {what} = {said!r} is not one that there is.{nearest(said, known)}"
                 )
-        if self.calibrators is not None and (self.calibrators < 1 or self.calibrate != "selected"):
+        if self.calibrators is not None and self.calibrate != "selected":
             raise ConfigError(
-                f"FedEraser: calibrators = {self.calibrators} must be at least 1, and goes with "
-                f'calibrate = "selected", not "{self.calibrate}"'
+                f'FedEraser: calibrators = {self.calibrators} goes with calibrate = "selected", not '
+                f'"{self.calibrate}": leave it out, or choose that'
             )
+        if self.calibrators is not None and self.calibrators < 1:
+            raise ConfigError(f"FedEraser: calibrators must be at least 1, not {self.calibrators}")
         if not self.memory > 0:
             raise ConfigError(f"FedEraser: memory is MiB, above 0, not {self.memory}")
 
