@@ -453,12 +453,12 @@ def test_a_changed_configuration_is_run_again_and_elsewhere_is_not(tmp_path):
     assert told[-1] == "1 of 1: digits/fast/0"
     assert findings(changed, "small", file, [0]).panels[0].lines
     assert not findings(changed, "small", file, [0]).panels[0].earlier
-    overrides = ["train.lr=0.3"]
+    overrides = ["train.batch_size=5"]
     assert not findings(changed, "small", file, [0], overrides).panels[0].lines
     reproduce(changed, out=tmp_path, seeds=[0], only=["fast"], overrides=overrides)
     assert findings(changed, "small", file, [0], overrides).panels[0].lines
     # Thresholds are read off the records: another one needs no other run.
-    other = tiny(lambda t: (t["base"]["train"].update(lr=0.3), t["panel"][0].update(thresholds=[0.99])))
+    other = tiny(lambda t: (t["base"]["train"].update(lr=0.2, batch_size=5), t["panel"][0].update(thresholds=[0.99])))
     ((line,), *_) = (panel.lines for panel in findings(other, "small", file, [0]).panels)
     assert line.after[0].rounds == (None,)
 
@@ -547,11 +547,11 @@ def test_records_that_cannot_be_read_are_not_written_over(tmp_path):
 def test_it_runs_without_the_command_line(tmp_path, capsys):
     path = tmp_path / "own.toml"
     path.write_text(TINY)
-    options = ["--out", str(tmp_path), "--seeds", "3", "--only", "slow", "--set", "train.lr=0.05"]
+    options = ["--out", str(tmp_path), "--seeds", "3", "--only", "slow", "--set", "train.batch_size=5"]
     assert main([str(path), *options]) == 0
     assert capsys.readouterr().out.strip() == str(tmp_path / "own-small.json.gz")
     (record,) = kept(tmp_path / "own-small.json.gz").values()
-    assert record["config"]["train"]["lr"] == 0.05
+    assert record["config"]["train"]["batch_size"] == 5
     assert record["config"]["seed"] == 3
     assert len(record["model"]) == 16
     assert main(["exact-fig0"]) == 2

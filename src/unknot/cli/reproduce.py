@@ -101,6 +101,9 @@ def reproduce(
         changes = list(set_ or [])
         check_folder(out, force=True)
         file = reproductions.records_file(plan, scale, out)
+        if quiet or progress.is_terminal:  # elsewhere it is said by the run, and stays
+            if other := reproductions.replaced(plan, scale, out, chosen, only or (), changes):
+                warn(other)
         with progress.status(escape(name)) as status:
             reproductions.reproduce(
                 plan,

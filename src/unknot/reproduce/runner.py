@@ -11,10 +11,12 @@ from unknot.data.registry import catalogue
 from unknot.experiments.config import Experiment
 from unknot.federation import Observer
 from unknot.reproduce import record_file, records
+from unknot.reproduce.differences import MOST, difference
 from unknot.reproduce.games import GameReproduction
 from unknot.reproduce.made import Made, side_by_side
+from unknot.reproduce.overrides import check_overrides
 from unknot.reproduce.parts import SCALES
-from unknot.reproduce.played import play_draws
+from unknot.reproduce.played import draw_key, found_draws, play_draws, read_draws
 from unknot.reproduce.records import Store
 from unknot.reproduce.reproduction import Reproduction, Run, names
 from unknot.text.tokenizer import NAMES
@@ -50,8 +52,11 @@ def reproduce(
             raise ConfigError(
                 f"{plan.name} is a game: its lines and panels are played together, without --only"
             )
-        plan = plan.changed(overrides)
-        return play_draws(plan, file, plan.draws_at(scale, seeds), tell)
+        plan, draws = plan.changed(overrides), plan.draws_at(scale, seeds)
+        if other := replaced(plan, scale, out, seeds):
+            tell(other)
+        return play_draws(plan, file, draws, tell)
+    check_overrides(plan, scale, overrides)
     runs = plan.runs(scale, seeds, overrides)
     wanted = select(plan, scale, runs, only)
     for run in wanted:
@@ -61,6 +66,8 @@ def reproduce(
         tell(f"left out {name}: {reason}")
     waiting = [run for run in wanted if run.panel.name not in absent]
     stores = stores_of(plan, scale, file)
+    if other := _replacing(waiting, stores, file):
+        tell(other)
     made = Made(device, threads, rows, observers)
     number = {run.key: f"{place} of {len(waiting)}" for place, run in enumerate(waiting, start=1)}
     for group in side_by_side([run for run in waiting if not records.find(run, stores)], together):
@@ -106,6 +113,46 @@ def select(plan: Reproduction, scale: str, runs: Sequence[Run], only: Sequence[s
         )
 
     return [run for run in runs if chosen(run)]
+
+
+def replaced(
+    plan: Reproduction | GameReproduction,
+    scale: str,
+    out: str | Path,
+    seeds: Iterable[int] | None = None,
+    only: Sequence[str] = (),
+    overrides: Sequence[str] = (),
+) -> str:
+    """Which records of other settings give way to what is still to be run, in words; nothing where none do."""
+    file = records_file(plan, scale, out)
+    if isinstance(plan, GameReproduction):
+        plan = plan.changed(overrides)
+        draws, then = plan.draws_at(scale, seeds), read_draws(file)
+        there = found_draws(plan, file, draws)
+        again = [draw for draw in draws if draw not in there and draw_key(draw) in then]
+        why = [difference(then[draw_key(draw)].config, plan.config(draw)) for draw in again]
+        return _replace_words(why, "draw", file)
+    runs = select(plan, scale, plan.runs(scale, seeds, overrides), only)
+    absent = missing_data(runs)
+    return _replacing(
+        [run for run in runs if run.panel.name not in absent], stores_of(plan, scale, file), file
+    )
+
+
+def _replacing(runs: Iterable[Run], stores: Sequence[Store], file: Path) -> str:
+    then = stores[0].records
+    again = [run for run in runs if run.key in then and not records.find(run, stores)]
+    why = [difference(then[run.key].config, records.plain_json(run.table)) for run in again]
+    return _replace_words(why, "run", file)
+
+
+def _replace_words(why: Sequence[str], what: str, file: Path) -> str:
+    if not why:
+        return ""
+    told = f"1 {what} replaces a record" if len(why) == 1 else f"{len(why)} {what}s replace records"
+    parts = [*dict.fromkeys(part for text in why for part in text.split("; "))]
+    differ = "; ".join([*parts[:MOST], *(["..."] if len(parts) > MOST else [])])
+    return f"{told} of other settings in {file}: {differ}; --out DIR keeps both"
 
 
 def left_out(
