@@ -30,7 +30,9 @@ def test_a_page_of_other_settings_says_so_below_its_title_and_the_terminal_too(f
     page = folder / "runs" / "tiny-small.md"
     assert "file's configuration" not in page.read_text()
     found = run("--set", "train.batch_size=7", "--quiet")
-    assert found.stderr.startswith("warning: 2 runs replace records of other settings in runs/tiny-small.json.gz")
+    assert found.stderr.startswith(
+        "warning: 2 runs replace records of other settings in runs/tiny-small.json.gz"
+    )
     remark = "With `train.batch_size=7`, which is not the file's configuration."
     assert page.read_text().splitlines()[:5] == [
         "# Tiny",

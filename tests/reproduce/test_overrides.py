@@ -74,7 +74,8 @@ def test_a_page_says_below_its_title_what_is_not_the_files(tmp_path):
     assert plain == plan.claim
     told = findings(plan, "small", file, overrides=changes).claim
     assert told == (
-        f"{plain}\n\nWith `train.batch_size=7` and `federation.rounds=3`, which is not the file's configuration."
+        f"{plain}\n\nWith `train.batch_size=7` and `federation.rounds=3`, "
+        "which is not the file's configuration."
     )
     game = load("incentive-fig4a")
     told = findings(game, "small", file, overrides=["game.phi=0.25"]).claim
@@ -93,8 +94,8 @@ def test_records_of_other_settings_are_replaced_in_words(tmp_path):
     (text,) = told(tiny(), **options, overrides=["train.batch_size=7"])
     file = tmp_path / "tiny-small.json.gz"
     assert text == (
-        f"2 runs replace records of other settings in {file}: train.batch_size is not set, today 7; --out DIR "
-        "keeps both"
+        f"2 runs replace records of other settings in {file}: train.batch_size is not set, today 7; "
+        "--out DIR keeps both"
     )
     (text,) = told(tiny(), seeds=[0], only=["p", "rfs"])
     assert text.startswith("1 run replaces a record of other settings")

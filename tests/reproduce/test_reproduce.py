@@ -458,7 +458,9 @@ def test_a_changed_configuration_is_run_again_and_elsewhere_is_not(tmp_path):
     reproduce(changed, out=tmp_path, seeds=[0], only=["fast"], overrides=overrides)
     assert findings(changed, "small", file, [0], overrides).panels[0].lines
     # Thresholds are read off the records: another one needs no other run.
-    other = tiny(lambda t: (t["base"]["train"].update(lr=0.2, batch_size=5), t["panel"][0].update(thresholds=[0.99])))
+    other = tiny(
+        lambda t: (t["base"]["train"].update(lr=0.2, batch_size=5), t["panel"][0].update(thresholds=[0.99]))
+    )
     ((line,), *_) = (panel.lines for panel in findings(other, "small", file, [0]).panels)
     assert line.after[0].rounds == (None,)
 

@@ -101,9 +101,9 @@ def reproduce(
         changes = list(set_ or [])
         check_folder(out, force=True)
         file = reproductions.records_file(plan, scale, out)
-        if quiet or progress.is_terminal:  # elsewhere it is said by the run, and stays
-            if other := reproductions.replaced(plan, scale, out, chosen, only or (), changes):
-                warn(other)
+        shown = quiet or progress.is_terminal  # elsewhere what a run tells is printed, and stays
+        if shown and (other := reproductions.replaced(plan, scale, out, chosen, only or (), changes)):
+            warn(other)
         with progress.status(escape(name)) as status:
             reproductions.reproduce(
                 plan,
@@ -119,7 +119,7 @@ def reproduce(
             )
         found = reproductions.findings(plan, scale, file, chosen, changes).to_dict()
         console.print(report.tables(found))
-        if quiet or progress.is_terminal:  # elsewhere it was said, and stayed
+        if shown:
             for title, reason in reproductions.left_out(plan, scale, only or (), changes).items():
                 warn(f"left out {title}: {reason}")
         command = f"unknot reproduce {name} --scale {scale}"

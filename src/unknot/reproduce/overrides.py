@@ -42,13 +42,16 @@ def check_overrides(plan: Reproduction, scale: str, overrides: Sequence[str]) ->
 
 
 def _theirs(plan: Reproduction, path: str, what: str) -> ConfigError:
-    names = {"lines": plan.lines, "panels": plan.panels}
+    names = {
+        "lines": [line.name for line in plan.lines],
+        "panels": [panel.name for panel in plan.panels],
+    }
     begin = f"--set {path}: the {what} of {plan.name} differ in {path}, and their"
     if what not in names:
         return ConfigError(f"{begin} mean would be untrue; leave it out")
     word = "labels" if what == "lines" else "titles"
     return ConfigError(
-        f"{begin} {word} would be untrue; --only picks {what}, such as --only {names[what][0].name}"
+        f"{begin} {word} would be untrue; --only picks {what}, such as --only {names[what][0]}"
     )
 
 

@@ -123,7 +123,7 @@ def replaced(
     only: Sequence[str] = (),
     overrides: Sequence[str] = (),
 ) -> str:
-    """Which records of other settings give way to what is still to be run, in words; nothing where none do."""
+    """Which records of other settings give way to what is still to be run, in words; nothing if none do."""
     file = records_file(plan, scale, out)
     if isinstance(plan, GameReproduction):
         plan = plan.changed(overrides)
