@@ -45,11 +45,13 @@ def reproduce(
         str | None, typer.Option(metavar="0-4|0,1,2", help="Instead of the file's seeds.")
     ] = None,
     device: Device = None,
-    threads: Annotated[int | None, typer.Option(help="How many threads train.")] = None,
+    threads: Annotated[int | None, typer.Option(min=1, help="How many threads train.")] = None,
     together: Annotated[
         int,
         typer.Option(
-            metavar="N", help="Run up to N lines of a panel side by side: the same results, faster on a GPU."
+            metavar="N",
+            min=1,
+            help="Run up to N lines of a panel side by side: the same results, faster on a GPU.",
         ),
     ] = 1,
     out: Annotated[Path, typer.Option(help="Where records, tables and figures go.")] = Path("runs"),

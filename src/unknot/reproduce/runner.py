@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
-from unknot.core.errors import ConfigError, nearest
-from unknot.core.places import VARIABLE, located
+from unknot.core.errors import ConfigError, DataError, nearest
+from unknot.core.places import VARIABLE, folders, located
 from unknot.data.registry import catalogue
+from unknot.engine.workers import check_threads
 from unknot.experiments.config import Experiment
+from unknot.experiments.results import check_folder
 from unknot.federation import Observer
 from unknot.reproduce import record_file, records
 from unknot.reproduce.differences import MOST, difference
 from unknot.reproduce.games import GameReproduction
-from unknot.reproduce.made import Made, side_by_side
+from unknot.reproduce.made import Made, check_together, side_by_side
 from unknot.reproduce.overrides import check_overrides
 from unknot.reproduce.parts import SCALES
 from unknot.reproduce.played import draw_key, found_draws, play_draws, read_draws
@@ -46,6 +48,8 @@ def reproduce(
     because its data is not here is left out, with the reason told. Of games, the seeds are the draws;
     all lines are played together, and on no device.
     """
+    check_threads(threads)
+    check_together(together)
     file = records_file(plan, scale, out)
     if isinstance(plan, GameReproduction):
         if only:
@@ -53,8 +57,10 @@ def reproduce(
                 f"{plan.name} is a game: its lines and panels are played together, without --only"
             )
         plan, draws = plan.changed(overrides), plan.draws_at(scale, seeds)
-        if other := replaced(plan, scale, out, seeds):
+        if other := replaced(plan, scale, out, draws):
             tell(other)
+        if len(found_draws(plan, file, draws)) < len(set(draws)):
+            check_folder(out, force=True)
         return play_draws(plan, file, draws, tell)
     check_overrides(plan, scale, overrides)
     runs = plan.runs(scale, seeds, overrides)
@@ -62,10 +68,14 @@ def reproduce(
     for run in wanted:
         run.experiment, run.exposure  # noqa: B018 - a mistake in the last run is found before the first
     absent = missing_data(wanted)
-    for name, reason in absent.items():
-        tell(f"left out {name}: {reason}")
     waiting = [run for run in wanted if run.panel.name not in absent]
     stores = stores_of(plan, scale, file)
+    if not waiting and (only or wanted) and not any(records.find(run, stores) for run in wanted):
+        raise DataError(f"nothing that was asked for can be run: {_why_not(plan, scale, wanted, only)}")
+    for name, reason in absent.items():
+        tell(f"left out {name}: {reason}")
+    if not all(records.find(run, stores) for run in waiting):
+        check_folder(out, force=True)
     if other := _replacing(waiting, stores, file):
         tell(other)
     made = Made(device, threads, rows, observers)
@@ -179,6 +189,22 @@ def missing_data(runs: Iterable[Run]) -> dict[str, str]:
                 f"{lost[0]} is not here: files of language models go below a folder that ${VARIABLE} names."
             )
     return absent
+
+
+def _why_not(plan: Reproduction, scale: str, wanted: Sequence[Run], only: Sequence[str]) -> str:
+    """Why nothing can be run of what is wanted: its data is not here, or there is no such run."""
+    if not wanted:
+        never = [p for p in plan.panels_at(scale) if p.name in only and p.not_run is not None]
+        said = [f"{panel.name}: {panel.not_run}" for panel in never]
+        return " ".join(said) or f"no panel that is run has {' and '.join(only)} at once, of these seeds"
+    reasons = " ".join(dict.fromkeys(missing_data(wanted).values()))
+    if all(run.experiment.data.root is not None for run in wanted):
+        return reasons
+    wrong = [str(folder) for folder in folders() if not folder.is_dir()]
+    if wrong:
+        what = "is no folder" if len(wrong) == 1 else "are no folders"
+        return f"{reasons} ${VARIABLE} names {' and '.join(wrong)}, which {what}."
+    return reasons if folders() else f"{reasons} ${VARIABLE} is not set."
 
 
 def needed(run: Run) -> list[str]:
