@@ -77,6 +77,7 @@ def reproduce(
     from unknot import reproduce as reproductions
     from unknot.core.registry import beside
     from unknot.experiments.results import check_folder
+    from unknot.report import catalogue
     from unknot.report import reproduction as report
 
     file: Path | None = None
@@ -95,8 +96,8 @@ def reproduce(
                 raise typer.Exit(DIFFERS)
             return
         if list_ or name is None:
-            show = report.catalogue_table if long else report.catalogue_list
-            screen().print(show([entry.to_dict() for entry in reproductions.overview()]))
+            entries = [entry.to_dict() for entry in reproductions.overview()]
+            screen().print(catalogue.by_paper(entries, long))
             return
         plan = reproductions.load(name)
         chosen = None if seeds is None else reproductions.parse_seeds(seeds)
