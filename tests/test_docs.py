@@ -116,7 +116,8 @@ def test_the_toml_of_a_page_is_read(page, tmp_path, monkeypatch):
         if "psi" in table:
             Setting.of(table)
         elif "panel" in table:
-            assert Reproduction.of(table, "mine").runs("small")
+            plan = Reproduction.of(table, "mine")
+            assert all(one.experiment.requests for one in plan.runs("small"))
         elif "base" in table:
             filled(Exposure, table["base"]["audit"], "audit")
         else:
@@ -128,6 +129,7 @@ def reproduction_of_ones_own():
     return text
 
 
+@pytest.mark.slow
 def test_a_reproduction_of_ones_own_is_run_as_the_page_has_it(tmp_path):
     (tmp_path / "my-figure.toml").write_text(reproduction_of_ones_own())
     plan = load(str(tmp_path / "my-figure.toml"))

@@ -46,6 +46,7 @@ def test_a_page_of_other_settings_says_so_below_its_title_and_the_terminal_too(f
         "",
         remark,
     ]
+    assert "as configured" in call("reproduce", "tiny.toml", "--check", "runs").stdout
     again = run("--set", "train.batch_size=7")
     assert remark in again.stdout
     assert "replace" not in again.stderr
