@@ -17,6 +17,7 @@ from pages import ROOT, blocks, write_files
 from unknot import registry
 from unknot.cli import app
 from unknot.core.data import Samples
+from unknot.core.errors import ConfigError
 from unknot.core.keys import Key
 from unknot.core.registry import filled
 from unknot.core.weights import Weights
@@ -25,6 +26,7 @@ from unknot.experiments.exposed import Exposure
 from unknot.experiments.simulate import data_of
 from unknot.federation import Length
 from unknot.incentive.setting import Setting
+from unknot.reproduce import Reproduction, findings, load, reproduce
 from unknot.select.dqn import DQNSettings, Policy
 from unknot.unlearn import METHODS
 
@@ -114,10 +116,47 @@ def test_the_toml_of_a_page_is_read(page, tmp_path, monkeypatch):
     for table in map(tomllib.loads, blocks(page, "toml")):
         if "psi" in table:
             Setting.of(table)
+        elif "panel" in table:
+            plan = Reproduction.of(table, "mine")
+            assert all(one.experiment.requests for one in plan.runs("small"))
         elif "base" in table:
             filled(Exposure, table["base"]["audit"], "audit")
         else:
             Experiment.of(table)
+
+
+def reproduction_of_ones_own():
+    (text,) = (text for text in blocks("docs/reproductions.md", "toml") if "[[panel]]" in text)
+    return text
+
+
+@pytest.mark.slow
+def test_a_reproduction_of_ones_own_is_run_as_the_page_has_it(tmp_path):
+    (tmp_path / "my-figure.toml").write_text(reproduction_of_ones_own())
+    plan = load(str(tmp_path / "my-figure.toml"))
+    found = findings(plan, "small", reproduce(plan, out=tmp_path, seeds=[0], threads=1))
+    (panel,), (verdict,) = found.panels, found.verdicts
+    assert [line.name for line in panel.lines] == ["rfs", "mmt"]
+    assert all(stat is not None for line in panel.lines for stat in line.after[0].rounds), "0.8 is reached"
+    assert verdict.says in reproduction_of_ones_own()
+
+
+@pytest.mark.parametrize("text", ["title", "figure", "claim", "[scale.small]", "phases", "phase = "])
+def test_what_the_page_says_must_be_there_must_be(text):
+    lines = reproduction_of_ones_own().splitlines()
+    lines.remove(next(line for line in lines if line.startswith(text)))
+    with pytest.raises(ConfigError):
+        Reproduction.of(tomllib.loads("\n".join(lines)), "mine").runs("small")
+
+
+@pytest.mark.parametrize(
+    ("part", "key"), [("panel", "name"), ("panel", "title"), ("line", "name"), ("line", "label")]
+)
+def test_what_the_page_says_panels_and_lines_must_have_they_must(part, key):
+    table = tomllib.loads(reproduction_of_ones_own())
+    del table[part][0][key]
+    with pytest.raises(ConfigError, match=rf"{key} is missing"):
+        Reproduction.of(table, "mine")
 
 
 def test_the_toml_of_the_readme_is_a_run():

@@ -10,6 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 import unknot
+from small_reproductions import RUNS
 from support import grid
 from unknot.cli import app, screen
 from unknot.engine.stacked import StackedEngine
@@ -236,12 +237,13 @@ def test_the_list_of_reproductions_keeps_to_the_width(more):
     assert more or len(lines) < 40
 
 
-def test_what_a_reproduction_left_out_is_said_even_quietly(tmp_path, monkeypatch):
-    monkeypatch.delenv("UNKNOT_DATA", raising=False)
-    result = call("reproduce", "exact-fig6a", "--scale", "paper", "--out", str(tmp_path), "--quiet")
+def test_what_a_reproduction_left_out_is_said_even_quietly(tmp_path):
+    (tmp_path / "tiny.toml").write_text(RUNS)
+    result = call(
+        "reproduce", str(tmp_path / "tiny.toml"), "--seeds", "0", "--out", str(tmp_path / "out"), "--quiet"
+    )
     assert result.stdout == ""
-    assert "warning: left out" in result.stderr
-    assert "mnist is not here" in result.stderr
+    assert "warning: left out letters: femnist is not here" in result.stderr
 
 
 def test_off_a_terminal_a_run_tells_how_far_it_is_in_a_few_lines(file):

@@ -433,9 +433,9 @@ def test_requests_by_time_and_by_round():
     [
         (lambda t: t["base"].update(request=[{"erase": 1}]), "a phase, a round or a time"),
         (lambda t: t["base"].update(request=[{"erase": 1, "time": 2, "round": 1}]), "give one of them"),
-        (lambda t: t["base"].update(request=[{"erase": 1, "phase": 1}]), "length of a phase"),
+        (lambda t: t["base"].update(request=[{"erase": 1, "phase": 1}]), "phases, how many, are missing"),
         (lambda t: t["base"].update(request=[{"erase": 1, "time": 1, "after": 2}]), "counts from a phase"),
-        (lambda t: t["base"].update(phases=2), "phase must be a whole number"),
+        (lambda t: t["base"].update(phases=2), "but phase, the rounds of one, is missing"),
         (lambda t: t["base"]["federation"].pop("seconds"), "how long?"),
         (lambda t: t.update(axis="hours"), "axis"),
         (lambda t: t.update(baseline="fedbuf"), "Did you mean 'fedbuff'"),

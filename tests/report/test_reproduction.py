@@ -157,6 +157,7 @@ def test_what_takes_long_is_said_of_data_that_a_reproduction_has():
 def test_the_list_names_them():
     short = call("reproduce", "--list")
     assert all(part in short for part in ("exact-table1", "Figure 3c", "Against SISA", "--long"))
+    assert short.startswith("Achieving Exact Federated Unlearning with Improved")
     output = call("reproduce", "--list", "--long")
     for part in ("exact-table1", "exact-fig8", "Figure 3c", "digits", "small", "paper"):
         assert part in output

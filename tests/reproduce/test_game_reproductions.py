@@ -139,7 +139,8 @@ def test_what_is_there_is_not_played_again_unless_it_would_be_another_game(tmp_p
     assert list(runs(file)) == ["draw 0", "draw 1", "draw 2", "draw 3"]
     changed = ["game.phi=0.25"]
     reproduce(tiny(), out=tmp_path, overrides=changed, tell=told.append)
-    assert told[2:] == ["3 of 3 draws"]
+    assert "3 draws replace records" in told[2]
+    assert told[3:] == ["3 of 3 draws"]
     assert runs(file)["draw 0"]["config"]["game"]["phi"] == 0.25
     assert findings(tiny(), "small", file).panels[0].reason == "not run yet"
     assert findings(tiny(), "small", file, overrides=changed).panels[0].lines[0].draws == 3

@@ -3,6 +3,7 @@ import tomllib
 
 import pytest
 
+from small_reproductions import GAMES
 from small_reproductions import runs as small_runs
 from unknot.core.errors import ConfigError, DataError
 from unknot.core.requests import erase, join
@@ -12,6 +13,7 @@ from unknot.experiments.simulate import read
 from unknot.reproduce import findings, load, made, names, overview, parse_seeds, reproduce
 from unknot.reproduce.__main__ import main
 from unknot.reproduce.findings import _not_yet
+from unknot.reproduce.games import GameReproduction
 from unknot.reproduce.layers import merge
 from unknot.reproduce.parts import Draws
 from unknot.reproduce.record_file import keep, kept
@@ -373,6 +375,67 @@ def test_a_request_comes_in_a_phase_that_there_is():
         asked(phase=1, after=3).runs("small", [0])
 
 
+def test_phases_and_their_length_go_together():
+    def base(phases, phase, request=({"erase": 1, "phase": 1},)):
+        def change(table):
+            table["base"] |= {"request": list(request)}
+            table["scale"]["small"].pop("phase")
+            for key, value in (("phases", phases), ("phase", phase)):
+                table["base"].pop(key, None)
+                if value is not None:
+                    table["base"][key] = value
+
+        return tiny(change).runs("small", [0])
+
+    for request in ([], [{"erase": 1, "phase": 1}]):
+        with pytest.raises(ConfigError, match="phases must be at least 1, not -1"):
+            base(-1, 2, request)
+        with pytest.raises(ConfigError, match="phases must be at least 1, not 0"):
+            base(0, 2, request)
+        with pytest.raises(ConfigError, match="phase must be at least 1, not 0"):
+            base(2, 0, request)
+        with pytest.raises(
+            ConfigError, match="phase, the rounds of one, is 2, but phases, how many, is missing"
+        ):
+            base(None, 2, request)
+        with pytest.raises(
+            ConfigError, match="phases, how many, is 2, but phase, the rounds of one, is missing"
+        ):
+            base(2, None, request)
+    with pytest.raises(
+        ConfigError, match="request 1 comes at a phase, but phase, the rounds of one, and phases"
+    ):
+        base(None, None)
+    with pytest.raises(ConfigError, match="phases must be a whole number, not 'x'"):
+        base("x", 2)
+
+
+def test_a_claim_about_a_line_that_is_not_is_told_by_what_it_says():
+    with pytest.raises(ConfigError, match=r"the claim 'x' names line 'fee'.*Known: fast, slow"):
+        tiny(claims(order=["fast", "fee"]))
+    with pytest.raises(ConfigError, match=r"the claim 'x' names panel 'digit'.*Did you mean 'digits'"):
+        tiny(claims(order=["fast", "slow"], panels=["digit"]))
+    game = tomllib.loads(GAMES)
+    for claim, told in (({"panel": "q"}, "names panel 'q'"), ({"lines": ["gredy"]}, "Did you mean 'greedy'")):
+        one = {"says": "x", "panel": "p", "settle": 2, "lines": ["greedy"], **claim}
+        with pytest.raises(ConfigError, match=f"the claim 'x' .*{told}"):
+            GameReproduction.of({**game, "claims": [one]} | {"kind": "game"}, "mine")
+
+
+def test_a_name_in_capitals_is_known_for_what_it_is(tmp_path):
+    with pytest.raises(ConfigError, match=r"has no line or panel 'RFS'.*Did you mean 'rfs'"):
+        reproduce(small_runs(), out=tmp_path, only=["RFS"])
+
+
+def test_a_scale_that_a_file_lacks_is_told_by_what_to_write():
+    plan = tiny(lambda t: t["scale"].pop("small"))
+    with pytest.raises(ConfigError, match=r"tiny has no scale 'small': write \[scale.small\] into its file"):
+        plan.runs("small")
+    game = GameReproduction.of({**tomllib.loads(GAMES), "scale": {}}, "mine")
+    with pytest.raises(ConfigError, match=r"mine has no scale 'small': write \[scale.small\] into its file"):
+        game.draws_at("small")
+
+
 def test_runs_are_taken_over_from_what_there_is(tmp_path):
     used = tiny(lambda t: t.update(uses=["nobody"]))
     with pytest.raises(ConfigError, match="uses 'nobody', but there is no reproduction of that name"):
@@ -456,12 +519,14 @@ def test_a_changed_configuration_is_run_again_and_elsewhere_is_not(tmp_path):
     assert told[-1] == "1 of 1: digits/fast/0"
     assert findings(changed, "small", file, [0]).panels[0].lines
     assert not findings(changed, "small", file, [0]).panels[0].earlier
-    overrides = ["train.lr=0.3"]
+    overrides = ["train.batch_size=5"]
     assert not findings(changed, "small", file, [0], overrides).panels[0].lines
     reproduce(changed, out=tmp_path, seeds=[0], only=["fast"], overrides=overrides)
     assert findings(changed, "small", file, [0], overrides).panels[0].lines
     # Thresholds are read off the records: another one needs no other run.
-    other = tiny(lambda t: (t["base"]["train"].update(lr=0.3), t["panel"][0].update(thresholds=[0.99])))
+    other = tiny(
+        lambda t: (t["base"]["train"].update(lr=0.2, batch_size=5), t["panel"][0].update(thresholds=[0.99]))
+    )
     ((line,), *_) = (panel.lines for panel in findings(other, "small", file, [0]).panels)
     assert line.after[0].rounds == (None,)
 
@@ -550,11 +615,11 @@ def test_records_that_cannot_be_read_are_not_written_over(tmp_path):
 def test_it_runs_without_the_command_line(tmp_path, capsys):
     path = tmp_path / "own.toml"
     path.write_text(TINY)
-    options = ["--out", str(tmp_path), "--seeds", "3", "--only", "slow", "--set", "train.lr=0.05"]
+    options = ["--out", str(tmp_path), "--seeds", "3", "--only", "slow", "--set", "train.batch_size=5"]
     assert main([str(path), *options]) == 0
     assert capsys.readouterr().out.strip() == str(tmp_path / "own-small.json.gz")
     (record,) = kept(tmp_path / "own-small.json.gz").values()
-    assert record["config"]["train"]["lr"] == 0.05
+    assert record["config"]["train"]["batch_size"] == 5
     assert record["config"]["seed"] == 3
     assert len(record["model"]) == 16
     assert main(["exact-fig0"]) == 2

@@ -45,11 +45,13 @@ def reproduce(
         str | None, typer.Option(metavar="0-4|0,1,2", help="Instead of the file's seeds.")
     ] = None,
     device: Device = None,
-    threads: Annotated[int | None, typer.Option(help="How many threads train.")] = None,
+    threads: Annotated[int | None, typer.Option(min=1, help="How many threads train.")] = None,
     together: Annotated[
         int,
         typer.Option(
-            metavar="N", help="Run up to N lines of a panel side by side: the same results, faster on a GPU."
+            metavar="N",
+            min=1,
+            help="Run up to N lines of a panel side by side: the same results, faster on a GPU.",
         ),
     ] = 1,
     out: Annotated[Path, typer.Option(help="Where records, tables and figures go.")] = Path("runs"),
@@ -75,6 +77,7 @@ def reproduce(
     from unknot import reproduce as reproductions
     from unknot.core.registry import beside
     from unknot.experiments.results import check_folder
+    from unknot.report import catalogue
     from unknot.report import reproduction as report
 
     file: Path | None = None
@@ -93,14 +96,17 @@ def reproduce(
                 raise typer.Exit(DIFFERS)
             return
         if list_ or name is None:
-            show = report.catalogue_table if long else report.catalogue_list
-            screen().print(show([entry.to_dict() for entry in reproductions.overview()]))
+            entries = [entry.to_dict() for entry in reproductions.overview()]
+            screen().print(catalogue.by_paper(entries, long))
             return
         plan = reproductions.load(name)
         chosen = None if seeds is None else reproductions.parse_seeds(seeds)
         changes = list(set_ or [])
         check_folder(out, force=True)
         file = reproductions.records_file(plan, scale, out)
+        shown = quiet or progress.is_terminal  # elsewhere what a run tells is printed, and stays
+        if shown and (other := reproductions.replaced(plan, scale, out, chosen, only or (), changes)):
+            warn(other)
         with progress.status(escape(name)) as status:
             reproductions.reproduce(
                 plan,
@@ -116,7 +122,7 @@ def reproduce(
             )
         found = reproductions.findings(plan, scale, file, chosen, changes).to_dict()
         console.print(report.tables(found))
-        if quiet or progress.is_terminal:  # elsewhere it was said, and stayed
+        if shown:
             for title, reason in reproductions.left_out(plan, scale, only or (), changes).items():
                 warn(f"left out {title}: {reason}")
         command = f"unknot reproduce {name} --scale {scale}"

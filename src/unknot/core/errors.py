@@ -56,9 +56,15 @@ FEW = 15
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
-    """`` Did you mean 'x'?`` when a known word is close to `word`; a list if none is, or of few."""
+    """`` Did you mean 'x'?`` when a known word is close to `word`; a list if none is, or of few.
+
+    A word that is close but for its capitals is close.
+    """
     options = sorted(known)
-    close = difflib.get_close_matches(word, options, n=1, cutoff=NEAR)
+    folded = {option.casefold(): option for option in reversed(options)}
+    close = difflib.get_close_matches(word, options, n=1, cutoff=NEAR) or [
+        folded[near] for near in difflib.get_close_matches(word.casefold(), folded, n=1, cutoff=NEAR)
+    ]
     meant = f" Did you mean {close[0]!r}?" if close else ""
     listed = f" Known: {', '.join(options)}." if options and (not close or len(options) <= FEW) else ""
     return meant + listed

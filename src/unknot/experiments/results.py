@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from importlib.util import find_spec
@@ -67,8 +68,16 @@ def check_folder(folder: str | Path, force: bool = False, files: Sequence[str] =
     there = next(path for path in (place, *place.absolute().parents) if path.exists())
     if not there.is_dir():
         raise ConfigError(f"cannot write into {place}: {there} is a file, not a folder")
+    closed = f"cannot write into {place}: you may not write into {there}"
     if not os.access(there, os.W_OK | os.X_OK):
-        raise ConfigError(f"cannot write into {place}: you may not write into {there}")
+        raise ConfigError(closed)
+    try:  # rights are not all: nobody writes into /sys, whoever it is
+        with tempfile.TemporaryFile(dir=there):
+            pass
+    except PermissionError:
+        raise ConfigError(closed) from None
+    except OSError as error:
+        raise ConfigError(f"cannot write into {place}: {error.strerror or error}") from None
 
 
 def write_results(

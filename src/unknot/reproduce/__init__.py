@@ -6,7 +6,7 @@ from unknot.reproduce.findings import Findings, findings
 from unknot.reproduce.games import GameReproduction
 from unknot.reproduce.overview import overview
 from unknot.reproduce.reproduction import Reproduction, load, names
-from unknot.reproduce.runner import left_out, records_file, reproduce
+from unknot.reproduce.runner import left_out, records_file, replaced, reproduce
 
 __all__ = [
     "Findings",
@@ -21,5 +21,6 @@ __all__ = [
     "pages",
     "parse_seeds",
     "records_file",
+    "replaced",
     "reproduce",
 ]

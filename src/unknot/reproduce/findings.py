@@ -45,7 +45,7 @@ def findings(
     and says so.
     """
     if isinstance(plan, GameReproduction):
-        return game_findings(plan.changed(overrides), scale, file, seeds)
+        return game_findings(plan.changed(overrides), scale, file, seeds, overrides)
     stores = stores_of(plan, scale, file)
     runs = plan.runs(scale, seeds, overrides)
     done = [(run, record) for run in runs if (record := records.find(run, stores)) is not None]
@@ -70,7 +70,7 @@ def findings(
     )
     made = [Made(run.panel.title, run.line.label, record, run.seed) for run, record in pairs]
     return Findings(
-        **head(plan, scale),
+        **head(plan, scale, overrides),
         axis=plan.axis,
         baseline=plan.baseline,
         bars=plan.bars,

@@ -74,11 +74,16 @@ Values = Mapping[str, Floats]
 
 
 def game_findings(
-    plan: GameReproduction, scale: str, file: Path, draws: Iterable[int] | None = None
+    plan: GameReproduction,
+    scale: str,
+    file: Path,
+    draws: Iterable[int] | None = None,
+    overrides: Sequence[str] = (),
 ) -> GameFindings:
+    """From the records of a file; `overrides` are those that `plan` has been changed by."""
     found = found_draws(plan, file, plan.draws_at(scale, draws))
     return GameFindings(
-        **head(plan, scale),
+        **head(plan, scale, overrides),
         panels=tuple(_panel(plan, panel, _values(plan, panel, found)) for panel in plan.panels),
         verdicts=tuple(_verdicts(plan, found)),
         **foot([Made("", f"draw {draw}", record) for draw, record in found.items()], _words),

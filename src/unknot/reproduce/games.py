@@ -14,14 +14,14 @@ from typing import Any
 
 import numpy as np
 
-from unknot.core.errors import ConfigError, nearest
+from unknot.core.errors import ConfigError
 from unknot.core.fields import choose, refuse_unknown
 from unknot.core.keys import Key
 from unknot.core.registry import filled
 from unknot.experiments.tables import apply_overrides
 from unknot.incentive import RANGES, READINGS, Crowd, Game, Setting, drawn
 from unknot.incentive.game import Floats
-from unknot.reproduce.parts import SCALES, Table, convert_table, convert_tables
+from unknot.reproduce.parts import SCALES, Table, check_named, convert_table, convert_tables, no_scale
 
 OVER = ("periods", "rates", "clients", "settling")
 TRENDS = ("falls", "rises")
@@ -170,7 +170,7 @@ class GameReproduction:
 
     def draws_at(self, scale: str, draws: Iterable[int] | None = None) -> tuple[int, ...]:
         if scale not in self.scales:
-            raise ConfigError(f"{self.name} has no scale {scale!r}.{nearest(scale, self.scales)}")
+            raise no_scale(self.name, scale, self.scales)
         return tuple(dict.fromkeys(range(self.scales[scale].draws) if draws is None else draws))
 
     @property
@@ -218,10 +218,10 @@ class GameReproduction:
                 )
         refuse_unknown(lines, ("evolutionary", *READINGS), f"{self.name}.line")
         for claim in self.claims:
-            refuse_unknown([claim.panel], panels, "claims.panel")
+            check_named(claim.says, "panel", [claim.panel], panels)
             (panel,) = (panel for panel in self.panels if panel.name == claim.panel)
             known = ["evolutionary"] if panel.over == "settling" else lines  # the others know no rate
-            refuse_unknown(sorted(claim.names), known, "claims.line")
+            check_named(claim.says, "line", sorted(claim.names), known)
             if claim.settle is not None and panel.over != "periods":
                 raise ConfigError(f"claims.settle is about a panel over periods, not {panel.name!r}")
             self._check_length(claim, panel)

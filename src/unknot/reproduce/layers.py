@@ -40,22 +40,36 @@ def on_top(below: Table, above: Table) -> dict[str, Any]:
 
 def resolve(merged: dict[str, Any], name: str, seed: int) -> dict[str, Any]:
     """The table of an experiment: phases become rounds."""
-    phase, phases = merged.pop("phase", None), merged.pop("phases", None)
+    phase, phases = _phases(merged.pop("phase", None), merged.pop("phases", None), name)
     requests = [
         _request(item, phase, phases, f"{name}: request {i}")
         for i, item in enumerate(merged.pop("request", []), 1)
     ]
     federation = dict(merged.get("federation", {}))
-    if phase is not None or phases is not None:
-        length = convert(phase, int, f"{name}: phase") * convert(phases, int, f"{name}: phases")
-        federation["rounds"] = length
+    if phase is not None and phases is not None:
+        federation["rounds"] = phase * phases
     elif not {"rounds", "seconds"} & set(federation):
         raise ConfigError(f"{name}: how long? Give phase and phases, federation.rounds or federation.seconds")
     merged["federation"] = federation
     return {"name": name, "seed": seed, **merged, "request": requests}
 
 
-def _request(item: dict[str, Any], phase: object, phases: object, where: str) -> dict[str, Any]:
+def _phases(phase: object, phases: object, name: str) -> tuple[int, int] | tuple[None, None]:
+    """The length of a phase and how many there are: both or neither."""
+    given = {"phase, the rounds of one,": phase, "phases, how many,": phases}
+    if phase is None and phases is None:
+        return None, None
+    if missing := [what for what, value in given.items() if value is None]:
+        there = next(f"{what} is {value!r}" for what, value in given.items() if value is not None)
+        raise ConfigError(f"{name}: {there}, but {missing[0]} is missing: give both")
+    length, count = convert(phase, int, f"{name}: phase"), convert(phases, int, f"{name}: phases")
+    for what, value in (("phase", length), ("phases", count)):
+        if value < 1:
+            raise ConfigError(f"{name}: {what} must be at least 1, not {value}")
+    return length, count
+
+
+def _request(item: dict[str, Any], phase: int | None, phases: int | None, where: str) -> dict[str, Any]:
     """A request as an experiment has it: at a round or at a time."""
     refuse_unknown(item, ("erase", "join", "phase", "after", "round", "time"), where)
     named: dict[str, Any] = {key: item[key] for key in ("erase", "join") if key in item}
@@ -66,13 +80,17 @@ def _request(item: dict[str, Any], phase: object, phases: object, where: str) ->
         if "after" in item:
             raise ConfigError(f"{where}.after counts from a phase, and there is none")
         return {**named, moments[0]: item[moments[0]]}
-    length = convert(phase, int, f"{where}: the length of a phase")
-    number, last = convert(item["phase"], int, f"{where}.phase"), convert(phases, int, f"{where}: phases") - 1
+    if phase is None or phases is None:
+        raise ConfigError(
+            f"{where} comes at a phase, but phase, the rounds of one, and phases, how many, are missing: "
+            "give both"
+        )
+    number, last = convert(item["phase"], int, f"{where}.phase"), phases - 1
     if not 0 <= number <= last:
         raise ConfigError(f"{where}.phase is {number}, but there are phases 0 to {last}")
-    at = number * length + convert(item.get("after", 0), int, f"{where}.after")
-    if not 0 <= at < (last + 1) * length:
-        raise ConfigError(f"{where} comes at round {at}, but the run has {(last + 1) * length}")
+    at = number * phase + convert(item.get("after", 0), int, f"{where}.after")
+    if not 0 <= at < phases * phase:
+        raise ConfigError(f"{where} comes at round {at}, but the run has {phases * phase}")
     return {**named, "round": at}
 
 

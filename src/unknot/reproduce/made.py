@@ -27,10 +27,16 @@ from unknot.unlearn.bmt_mmt import InfluenceTree
 from unknot.unlearn.rapid import Rapid
 
 
+def check_together(together: int) -> None:
+    if together < 1:
+        raise ConfigError(
+            f"together must be at least 1, not {together}: 1 runs one after the other, more run side by side"
+        )
+
+
 def side_by_side(runs: Sequence[Run], together: int) -> Iterator[list[Run]]:
     """The runs in groups of so many at most: of one panel and seed, with the same data, model and engine."""
-    if together < 1:
-        raise ConfigError(f"so many runs cannot go side by side: {together}; 1 runs one after the other")
+    check_together(together)
     groups: dict[object, list[Run]] = {}
     for run in runs:
         groups.setdefault(run.key if together == 1 else _shared(run), []).append(run)

@@ -25,6 +25,7 @@ class Entry:
     """A reproduction, as a list shows it."""
 
     name: str
+    paper: str
     figure: str
     title: str
     scales: tuple[Size, ...]
@@ -46,5 +47,5 @@ def overview() -> list[Entry]:
             runs = plan.runs(scale, seeds=plan.seeds_at(scale)[:1])
             sets = sorted({run.table.get("data", {}).get("name", "digits") for run in runs})
             sizes.append(Size(scale, size.takes, {item: here.get(item, False) for item in sets}))
-        entries.append(Entry(name, plan.figure, plan.title, tuple(sizes)))
+        entries.append(Entry(name, plan.paper, plan.figure, plan.title, tuple(sizes)))
     return entries

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple, Protocol
 
@@ -54,10 +54,14 @@ class Page:
         return asdict(self)
 
 
-def head(plan: object, scale: str) -> dict[str, Any]:
-    """What a page takes over from a plan of either kind."""
+def head(plan: object, scale: str, overrides: Sequence[str] = ()) -> dict[str, Any]:
+    """What a page takes over from a plan of either kind; below what the paper claims, what was set."""
     names = ("name", "title", "paper", "figure", "claim")
-    return {**{name: getattr(plan, name) for name in names}, "scale": scale}
+    found = {**{name: getattr(plan, name) for name in names}, "scale": scale}
+    if overrides:
+        told = " and ".join(f"`{change}`" for change in overrides)
+        found["claim"] += f"\n\nWith {told}, which is not the file's configuration."
+    return found
 
 
 def foot(made: Iterable[Made], words: Callable[[Mapping[str, Any]], str]) -> dict[str, Any]:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from unknot.core.errors import ConfigError
+from unknot.core.errors import ConfigError, nearest
 from unknot.core.fields import choose
 from unknot.core.keys import Key
 from unknot.core.metrics import METRICS
@@ -99,6 +99,22 @@ def convert_tables(value: object, where: str) -> list[dict[str, Any]]:
     if not isinstance(value, list):
         raise ConfigError(f"{where} must be a list of sections, not {value!r}: [[{where}]]")
     return [convert_table(item, f"{where}[{i}]") for i, item in enumerate(value)]
+
+
+def check_named(says: str, what: str, names: Iterable[str], known: Iterable[str]) -> None:
+    """Raise `ConfigError` where a claim names a line or a panel that there is not."""
+    options = list(known)
+    for name in names:
+        if name not in options:
+            raise ConfigError(
+                f"the claim {says!r} names {what} {name!r}, which there is not.{nearest(name, options)}"
+            )
+
+
+def no_scale(name: str, scale: str, known: Iterable[str]) -> ConfigError:
+    """That a reproduction has no such scale, and what to write if it is one that there may be."""
+    add = f": write [scale.{scale}] into its file, with what is different there" if scale in SCALES else ""
+    return ConfigError(f"{name} has no scale {scale!r}{add}.{nearest(scale, known)}")
 
 
 def check_seeds(seeds: Sequence[int], where: str) -> None:

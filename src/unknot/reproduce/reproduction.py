@@ -38,9 +38,11 @@ from unknot.reproduce.parts import (
     Panel,
     Scale,
     Table,
+    check_named,
     check_seeds,
     convert_table,
     convert_tables,
+    no_scale,
 )
 
 AXES = ("rounds", "time")
@@ -184,7 +186,7 @@ class Reproduction:
 
     def _scale(self, scale: str) -> Scale:
         if scale not in self.scales:
-            raise ConfigError(f"{self.name} has no scale {scale!r}.{nearest(scale, self.scales)}")
+            raise no_scale(self.name, scale, self.scales)
         return self.scales[scale]
 
     def _check(self) -> None:
@@ -207,8 +209,8 @@ class Reproduction:
         if self.baseline is None and "speedup" in (*self.bars, *(claim.measure for claim in self.claims)):
             raise ConfigError(f"{self.name}: 'speedup' is over a line: name it as baseline")
         for claim in self.claims:
-            refuse_unknown(sorted(claim.names), lines, "claims.line")
-            refuse_unknown(claim.panels, panels, "claims.panel")
+            check_named(claim.says, "line", sorted(claim.names), lines)
+            check_named(claim.says, "panel", claim.panels, panels)
         for panel in self.panels:
             if panel.at is not None:
                 choose(self.scales, panel.at, f"panel {panel.name}'s at")

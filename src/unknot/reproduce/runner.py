@@ -5,16 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
-from unknot.core.errors import ConfigError, nearest
-from unknot.core.places import VARIABLE, located
+from unknot.core.errors import ConfigError, DataError, nearest
+from unknot.core.places import VARIABLE, folders, located
 from unknot.data.registry import catalogue
+from unknot.engine.workers import check_threads
 from unknot.experiments.config import Experiment
+from unknot.experiments.results import check_folder
 from unknot.federation import Observer
 from unknot.reproduce import record_file, records
+from unknot.reproduce.differences import MOST, difference
 from unknot.reproduce.games import GameReproduction
-from unknot.reproduce.made import Made, side_by_side
+from unknot.reproduce.made import Made, check_together, side_by_side
+from unknot.reproduce.overrides import check_overrides
 from unknot.reproduce.parts import SCALES
-from unknot.reproduce.played import play_draws
+from unknot.reproduce.played import draw_key, found_draws, play_draws, read_draws
 from unknot.reproduce.records import Store
 from unknot.reproduce.reproduction import Reproduction, Run, names
 from unknot.text.tokenizer import NAMES
@@ -44,23 +48,36 @@ def reproduce(
     because its data is not here is left out, with the reason told. Of games, the seeds are the draws;
     all lines are played together, and on no device.
     """
+    check_threads(threads)
+    check_together(together)
     file = records_file(plan, scale, out)
     if isinstance(plan, GameReproduction):
         if only:
             raise ConfigError(
                 f"{plan.name} is a game: its lines and panels are played together, without --only"
             )
-        plan = plan.changed(overrides)
-        return play_draws(plan, file, plan.draws_at(scale, seeds), tell)
+        plan, draws = plan.changed(overrides), plan.draws_at(scale, seeds)
+        if other := replaced(plan, scale, out, draws):
+            tell(other)
+        if len(found_draws(plan, file, draws)) < len(set(draws)):
+            check_folder(out, force=True)
+        return play_draws(plan, file, draws, tell)
+    check_overrides(plan, scale, overrides)
     runs = plan.runs(scale, seeds, overrides)
     wanted = select(plan, scale, runs, only)
     for run in wanted:
         run.experiment, run.exposure  # noqa: B018 - a mistake in the last run is found before the first
     absent = missing_data(wanted)
-    for name, reason in absent.items():
-        tell(f"left out {name}: {reason}")
     waiting = [run for run in wanted if run.panel.name not in absent]
     stores = stores_of(plan, scale, file)
+    if not waiting and (only or wanted) and not any(records.find(run, stores) for run in wanted):
+        raise DataError(f"nothing that was asked for can be run: {_why_not(plan, scale, wanted, only)}")
+    for name, reason in absent.items():
+        tell(f"left out {name}: {reason}")
+    if not all(records.find(run, stores) for run in waiting):
+        check_folder(out, force=True)
+    if other := _replacing(waiting, stores, file):
+        tell(other)
     made = Made(device, threads, rows, observers)
     number = {run.key: f"{place} of {len(waiting)}" for place, run in enumerate(waiting, start=1)}
     for group in side_by_side([run for run in waiting if not records.find(run, stores)], together):
@@ -108,6 +125,46 @@ def select(plan: Reproduction, scale: str, runs: Sequence[Run], only: Sequence[s
     return [run for run in runs if chosen(run)]
 
 
+def replaced(
+    plan: Reproduction | GameReproduction,
+    scale: str,
+    out: str | Path,
+    seeds: Iterable[int] | None = None,
+    only: Sequence[str] = (),
+    overrides: Sequence[str] = (),
+) -> str:
+    """Which records of other settings give way to what is still to be run, in words; nothing if none do."""
+    file = records_file(plan, scale, out)
+    if isinstance(plan, GameReproduction):
+        plan = plan.changed(overrides)
+        draws, then = plan.draws_at(scale, seeds), read_draws(file)
+        there = found_draws(plan, file, draws)
+        again = [draw for draw in draws if draw not in there and draw_key(draw) in then]
+        why = [difference(then[draw_key(draw)].config, plan.config(draw)) for draw in again]
+        return _replace_words(why, "draw", file)
+    runs = select(plan, scale, plan.runs(scale, seeds, overrides), only)
+    absent = missing_data(runs)
+    return _replacing(
+        [run for run in runs if run.panel.name not in absent], stores_of(plan, scale, file), file
+    )
+
+
+def _replacing(runs: Iterable[Run], stores: Sequence[Store], file: Path) -> str:
+    then = stores[0].records
+    again = [run for run in runs if run.key in then and not records.find(run, stores)]
+    why = [difference(then[run.key].config, records.plain_json(run.table)) for run in again]
+    return _replace_words(why, "run", file)
+
+
+def _replace_words(why: Sequence[str], what: str, file: Path) -> str:
+    if not why:
+        return ""
+    told = f"1 {what} replaces a record" if len(why) == 1 else f"{len(why)} {what}s replace records"
+    parts = [*dict.fromkeys(part for text in why for part in text.split("; "))]
+    differ = "; ".join([*parts[:MOST], *(["..."] if len(parts) > MOST else [])])
+    return f"{told} of other settings in {file}: {differ}; --out DIR keeps both"
+
+
 def left_out(
     plan: Reproduction | GameReproduction, scale: str, only: Sequence[str] = (), overrides: Sequence[str] = ()
 ) -> dict[str, str]:
@@ -132,6 +189,22 @@ def missing_data(runs: Iterable[Run]) -> dict[str, str]:
                 f"{lost[0]} is not here: files of language models go below a folder that ${VARIABLE} names."
             )
     return absent
+
+
+def _why_not(plan: Reproduction, scale: str, wanted: Sequence[Run], only: Sequence[str]) -> str:
+    """Why nothing can be run of what is wanted: its data is not here, or there is no such run."""
+    if not wanted:
+        never = [p for p in plan.panels_at(scale) if p.name in only and p.not_run is not None]
+        said = [f"{panel.name}: {panel.not_run}" for panel in never]
+        return " ".join(said) or f"no panel that is run has {' and '.join(only)} at once, of these seeds"
+    reasons = " ".join(dict.fromkeys(missing_data(wanted).values()))
+    if all(run.experiment.data.root is not None for run in wanted):
+        return reasons
+    wrong = [str(folder) for folder in folders() if not folder.is_dir()]
+    if wrong:
+        what = "is no folder" if len(wrong) == 1 else "are no folders"
+        return f"{reasons} ${VARIABLE} names {' and '.join(wrong)}, which {what}."
+    return reasons if folders() else f"{reasons} ${VARIABLE} is not set."
 
 
 def needed(run: Run) -> list[str]:
