@@ -325,7 +325,7 @@ def _check_draws(asked: Asked, plan: GameReproduction) -> Checked:
     found = found_draws(plan, asked.file, draws)
     missing = [draw for draw in draws if draw not in found]
     why: dict[str, list[str]] = {}
-    for record in read_draws(asked.file).values():
+    for record in read_draws(plan, asked.file).values():
         draw = int(record.config["draw"])
         now = plan.config(draw)
         if record.key != draw_key(draw):
