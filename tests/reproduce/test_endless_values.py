@@ -7,6 +7,7 @@ import pytest
 
 from small_reproductions import RUNS
 from unknot.core.errors import DataError
+from unknot.core.metrics import METRICS
 from unknot.experiments.seeds import Stat
 from unknot.reproduce import findings, reproduce
 from unknot.reproduce.intervals import Interval
@@ -23,6 +24,10 @@ def test_a_mean_with_a_value_past_all_numbers_has_no_deviation():
     assert Stat.of([INF]) == Stat(INF, None, 1, 1)
     assert math.isnan(Stat.of([INF, -INF]).mean)
     assert Stat.of([1e308, 1e308]).mean == INF
+
+
+def test_perplexities_without_a_logarithm_are_not_steady():
+    assert METRICS["perplexity"]().spread([0.0, 1.0]) == INF
 
 
 @pytest.mark.parametrize(
@@ -78,5 +83,5 @@ def test_what_a_share_ends_with_is_finite(tmp_path, file):
     del trace["metric"], trace["perplexity"]
     for change in ({"trace": trace, "extra": {"final": INF}}, {"extra": {"memory": INF}}):
         keep(tmp_path / "a.json.gz", {**first, **change})
-        with pytest.raises(DataError, match="is damaged .extra has what is not finite"):
+        with pytest.raises(DataError, match=r"is damaged .extra has what is not finite"):
             read(tmp_path / "a.json.gz")

@@ -102,13 +102,17 @@ def test_a_run_that_may_stop_by_a_rule_of_its_own_may_stop_anywhere(rounds):
 
 def test_a_run_that_nobody_is_left_for_ends_there(rounds):
     everybody = ({"erase": [0, 1, 2], "round": 2}, {"erase": 0, "round": 3})
-    alone = configured(asked(rounds, clients=(0, 1, 2)), request=list(everybody))
+    everyone = asked(rounds, clients=(0, 1, 2), request="erase client 0, client 1, client 2")
+    alone = configured(everyone, request=list(everybody))
     assert fault(replace(cut(alone, 2, 1), rates=rounds.plain)) is None
 
 
 def test_what_another_request_did_before_is_not_lacking(rounds):
     (first,) = rounds.trace.requests
-    twice = replace(rounds.trace, requests=(first, replace(first, clients=(2,), round=3, place=3)))
+    then = rounds.trace.points[2]
+    second = replace(first, clients=(2,), request="erase client 1, client 2", round=3, place=3)
+    second = replace(second, time=then.time, client_epochs=then.client_epochs, before=then.value)
+    twice = replace(rounds.trace, requests=(first, second))
     both = configured(rounds, request=[{"erase": 1, "round": 2}, {"erase": [1, 2], "round": 3}])
     assert fault(replace(both, trace=twice)) is None
 
