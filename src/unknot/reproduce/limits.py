@@ -92,7 +92,7 @@ def _rises(values: Sequence[float], strictly: bool = False) -> bool:
 
 def _shares(record: Record) -> Iterator[str]:
     main, trace = record.trace.main, record.trace
-    values = {
+    values: dict[str, list[float | None]] = {
         main.name: [value for p in trace.points for value in (p.value, p.own, p.judged)],
         "before or after": [value for asked in trace.requests for value in (asked.before, asked.after)],
         "extra": [v for n, v in record.extra.items() if n.startswith("final") and not n.endswith(" loss")],

@@ -67,7 +67,7 @@ def play_draws(
     there = found_draws(plan, file, draws)
     if waiting := [draw for draw in draws if draw not in there]:
         tell(f"{len(waiting)} of {len(draws)} draws")
-        record_file.keep(file, *(record.to_dict() for record in _played(plan, waiting)))
+        record_file.keep(file, *(record.to_dict() for record in played_now(plan, waiting)))
     return file
 
 
@@ -122,7 +122,8 @@ def _check_many(values: object, many: Sequence[int], where: str) -> None:
         raise ConfigError(f"{where} has {count} of {many[0]} values")
 
 
-def _played(plan: GameReproduction, draws: Sequence[int]) -> list[GameRecord]:
+def played_now(plan: GameReproduction, draws: Sequence[int]) -> list[GameRecord]:
+    """Records of these draws, of which nothing is kept yet."""
     start = time.perf_counter()
     game, crowd, begin = plan.drawn(draws)
     table = _Table(game, crowd, begin, plan.setting)
