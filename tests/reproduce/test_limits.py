@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from test_faults import LONGER, asked, record_of
+from altered_records import LONGER, asked, record_of
 
 from unknot.core.metrics import METRICS
 from unknot.experiments.config import Experiment
@@ -65,6 +65,7 @@ def backwards(record, name):
         (lambda r: asked(r, client_epochs=-1.0), "has client_epochs = -1"),
         (lambda r: asked(r, time=9.0), "has time = 9, which does not fit its place"),
         (lambda r: asked(r, before=0.01), "has before = 0.01, and what was measured then is"),
+        (lambda r: asked(r, before_loss=9.0), "has before_loss = 9.0, and what was measured then is"),
         (lambda r: backwards(r, "time"), "its time falls"),
         (lambda r: backwards(r, "client_epochs"), "its client_epochs fall"),
         (lambda r: backwards(r, "round"), "its rounds are not in their order"),
@@ -84,6 +85,15 @@ def test_a_request_lies_where_its_round_is(record):
     (request,) = record.trace.requests
     assert request.place == request.round == 2
     assert "has round = 2, which does not fit its place, 1" in said(asked(record, place=1))
+
+
+def test_a_request_right_after_another_begins_where_that_left_off(record):
+    (first,) = record.trace.requests
+    later = replace(first, before=first.after, before_loss=first.after_loss)
+    twice = replace(record, trace=replace(record.trace, requests=(first, later)))
+    assert said(twice) is None
+    wrong = replace(record, trace=replace(record.trace, requests=(first, first)))
+    assert f"and what was measured then is {first.after}" in said(wrong)
 
 
 def test_where_the_data_calls_clients_by_name_a_request_has_any(record):

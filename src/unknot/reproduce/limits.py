@@ -109,8 +109,7 @@ def _shares(record: Record) -> Iterator[str]:
 def _requests(experiment: Experiment, trace: LearningCurve) -> Iterator[str]:
     if not _rises([asked.place for asked in trace.requests]):
         yield "its requests are not in their order"
-    served: set[int] = set()
-    for asked in trace.requests:
+    for number, asked in enumerate(trace.requests):
         told = f"its request {asked.request!r} has"
         if not _is_told(experiment, asked):
             yield f"{told} not the words of one that is configured"
@@ -122,9 +121,20 @@ def _requests(experiment: Experiment, trace: LearningCurve) -> Iterator[str]:
                 yield f"{told} round = {asked.round}, which does not fit its place, {asked.place}"
             if not _lies(asked.time, *([p.time for p in some] for some in (before, after))):
                 yield f"{told} time = {asked.time:g}, which does not fit its place"
-        if asked.place not in served and any(_differ(point.value, asked.before) for point in before):
-            yield f"{told} before = {asked.before}, and what was measured then is {before[0].value}"
-        served.add(asked.place)
+        for name, value in _measured_before(trace, number).items():
+            if _differ(value, getattr(asked, name)):
+                yield f"{told} {name} = {getattr(asked, name)}, and what was measured then is {value}"
+
+
+def _measured_before(trace: LearningCurve, number: int) -> dict[str, float | None]:
+    """What the last measurement before a request gave, or the request right before it."""
+    place = trace.requests[number].place
+    if number and (last := trace.requests[number - 1]).place == place:
+        return {"before": last.after, "before_loss": last.after_loss}
+    if not place:
+        return {}
+    point = trace.points[place - 1]
+    return {"before": point.value, "before_loss": point.loss}
 
 
 def _is_told(experiment: Experiment, asked: Asked) -> bool:
