@@ -4,22 +4,16 @@ import tomllib
 from dataclasses import replace
 
 import pytest
+from altered_records import LONGER, asked, configured, record_of
 
 from small_reproductions import RUNS
 from unknot.reproduce import findings, reproduce
 from unknot.reproduce.faults import fault
 from unknot.reproduce.record_file import keep, kept
-from unknot.reproduce.records import read
 from unknot.reproduce.reproduction import Reproduction
 
-LONGER = RUNS.replace("phases = 2", "phases = 4").replace("erase = 1, phase = 1", "erase = 1, phase = 2")
 TIMED = LONGER.replace("base.phases = 4", "").replace("scale.small.phase = 1", "scale.small = {}")
 TIMED = TIMED.replace("federation = {", "federation = { seconds = 0.21,").replace("phase = 2", "time = 0.1")
-
-
-def record_of(folder, text):
-    plan = Reproduction.of(tomllib.loads(text), "tiny")
-    return next(iter(read(reproduce(plan, out=folder, seeds=[0], only=["rfs"])).records.values()))
 
 
 @pytest.fixture(scope="module")
@@ -37,15 +31,6 @@ def cut(record, points, requests):
     return replace(
         record, trace=replace(trace, points=trace.points[:points], requests=trace.requests[:requests])
     )
-
-
-def configured(record, **sections):
-    return replace(record, config={**record.config, **sections})
-
-
-def asked(record, **change):
-    (request,) = record.trace.requests
-    return replace(record, trace=replace(record.trace, requests=(replace(request, **change),)))
 
 
 def test_a_sound_record_has_no_fault(rounds, seconds):
@@ -102,13 +87,18 @@ def test_a_run_that_may_stop_by_a_rule_of_its_own_may_stop_anywhere(rounds):
 
 def test_a_run_that_nobody_is_left_for_ends_there(rounds):
     everybody = ({"erase": [0, 1, 2], "round": 2}, {"erase": 0, "round": 3})
-    alone = configured(asked(rounds, clients=(0, 1, 2)), request=list(everybody))
+    everyone = asked(rounds, clients=(0, 1, 2), request="erase client 0, client 1, client 2")
+    alone = configured(everyone, request=list(everybody))
     assert fault(replace(cut(alone, 2, 1), rates=rounds.plain)) is None
 
 
 def test_what_another_request_did_before_is_not_lacking(rounds):
     (first,) = rounds.trace.requests
-    twice = replace(rounds.trace, requests=(first, replace(first, clients=(2,), round=3, place=3)))
+    then = rounds.trace.points[2]
+    second = replace(first, clients=(2,), request="erase client 1, client 2", round=3, place=3)
+    second = replace(second, time=then.time, client_epochs=then.client_epochs)
+    second = replace(second, before=then.value, before_loss=then.loss)
+    twice = replace(rounds.trace, requests=(first, second))
     both = configured(rounds, request=[{"erase": 1, "round": 2}, {"erase": [1, 2], "round": 3}])
     assert fault(replace(both, trace=twice)) is None
 

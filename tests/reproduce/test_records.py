@@ -18,7 +18,6 @@ from unknot.reproduce.findings import _words
 from unknot.reproduce.measures import _real_seconds
 from unknot.reproduce.origin import Origin
 from unknot.reproduce.page import Made, doubt, foot
-from unknot.reproduce.played import read_draws
 from unknot.reproduce.record_file import drop, keep, kept
 from unknot.reproduce.records import read, same, short
 
@@ -234,12 +233,6 @@ def test_records_without_a_key_and_two_of_a_key_can_be_taken_out_of_packed_and_p
     assert list(kept(file)) == ["x"]
     with pytest.raises(DataError, match="has no record y"):
         drop(file, "y")
-
-
-def test_a_damaged_draw_is_named_with_its_file(tmp_path):
-    keep(tmp_path / "a.json.gz", item("draw 0", config={}))
-    with pytest.raises(DataError, match=r"a\.json\.gz: the record draw 0 is damaged"):
-        read_draws(tmp_path / "a.json.gz")
 
 
 # Where a record comes from ----------------------------------------------------------------------

@@ -363,6 +363,8 @@ class Perplexity(Metric):
 
     def spread(self, values: Sequence[float]) -> float:
         """That of the logarithms, so that 0.01 is 1 %."""
+        if min(values) <= 0:  # exp of a loss that is far below 0
+            return math.inf
         return statistics.pstdev(map(math.log, values))
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from unknot.core.errors import ConfigError
@@ -41,7 +42,10 @@ def _is_number(text: str) -> bool:
 
 @dataclass(frozen=True)
 class Stat:
-    """Mean and sample deviation over `n` seeds; of `asked` seeds, the others have no value."""
+    """Mean and sample deviation over `n` seeds; of `asked` seeds, the others have no value.
+
+    Where the mean is not finite, there is no deviation.
+    """
 
     mean: float
     std: float | None
@@ -55,5 +59,14 @@ class Stat:
         found = [value for value in every if value is not None]
         if not found:
             return None
-        std = statistics.stdev(found) if len(found) > 1 else None
-        return Stat(statistics.fmean(found), std, len(found), len(every))
+        middle = mean(found)
+        std = statistics.stdev(found) if len(found) > 1 and math.isfinite(middle) else None
+        return Stat(middle, std, len(found), len(every))
+
+
+def mean(values: Sequence[float]) -> float:
+    """Also of what is past all numbers, as a perplexity may be: infinite, or no number."""
+    try:
+        return statistics.fmean(values)
+    except (OverflowError, ValueError):  # of a sum that is too large, and of both infinities
+        return sum(values) / len(values)

@@ -9,8 +9,6 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-import struct
-import zlib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -20,6 +18,7 @@ from numpy.typing import NDArray
 
 from unknot.report.cells import Shown
 from unknot.report.colours import COLOURS
+from unknot.report.png import whole_parts
 
 Bytes = NDArray[np.uint8]
 
@@ -43,7 +42,6 @@ NOT_IN_LINES = (
 )
 """What the page says and no figure shows."""
 KEY = b"findings"
-SIGNATURE = b"\x89PNG\r\n\x1a\n"
 
 
 def _without(shown: Shown, names: Iterable[str]) -> dict[str, Any]:
@@ -77,19 +75,8 @@ def drawn_from(file: Path) -> str | None:
         content = file.read_bytes()
     except FileNotFoundError:
         return None
-    if not content.startswith(SIGNATURE):
-        return None
-    found, kind, place = None, b"", len(SIGNATURE)
-    while place + 12 <= len(content):  # chunks of a length, a kind, so many bytes and a checksum
-        length, kind = struct.unpack_from(">I4s", content, place)
-        end = place + 8 + length
-        if content[end : end + 4] != struct.pack(">I", zlib.crc32(content[place + 4 : end])):
-            return None
-        key, _, text = content[place + 8 : end].partition(b"\0") if kind == b"tEXt" else (b"", b"", b"")
-        if key == KEY:
-            found = text.decode("latin-1")
-        place = end + 4
-    return found if kind == b"IEND" and place == len(content) else None
+    texts = (data.partition(b"\0") for kind, data in whole_parts(content) if kind == b"tEXt")
+    return next((text.decode("latin-1") for key, _, text in texts if key == KEY), None)
 
 
 def save(figure: Any, files: Iterable[str | Path], shows: str) -> None:

@@ -1,4 +1,4 @@
-"""Whether the records of a page are what today's configuration asks for: nothing is run, no data is read."""
+"""Whether a page's records are what today's configuration asks for: nothing is trained, no data is read."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from unknot.core.fields import choose
 from unknot.experiments.seeds import parse_seeds
 from unknot.reproduce import record_file, records
 from unknot.reproduce.differences import difference
+from unknot.reproduce.draw_faults import draw_faults
 from unknot.reproduce.faults import fault, results
 from unknot.reproduce.findings import Findings, earlier, findings
 from unknot.reproduce.game_findings import GameFindings
@@ -325,7 +326,7 @@ def _check_draws(asked: Asked, plan: GameReproduction) -> Checked:
     found = found_draws(plan, asked.file, draws)
     missing = [draw for draw in draws if draw not in found]
     why: dict[str, list[str]] = {}
-    for record in read_draws(asked.file).values():
+    for record in read_draws(plan, asked.file).values():
         draw = int(record.config["draw"])
         now = plan.config(draw)
         if record.key != draw_key(draw):
@@ -337,6 +338,9 @@ def _check_draws(asked: Asked, plan: GameReproduction) -> Checked:
         else:
             continue
         why.setdefault(words, []).append(record.key)
+    at_fault: dict[str, list[str]] = {}
+    for words, record in draw_faults(plan, found):
+        at_fault.setdefault(words, []).append(record.key)
     return Checked(
         plan.name,
         asked.scale,
@@ -348,7 +352,7 @@ def _check_draws(asked: Asked, plan: GameReproduction) -> Checked:
         asked=asked.beyond,
         shown=len(found),
         doubts=_doubts(found.values()),
-        faults=(),
+        faults=tuple(Stale(tuple(keys), words) for words, keys in at_fault.items()),
     )
 
 

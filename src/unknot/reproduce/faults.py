@@ -1,8 +1,7 @@
-"""What a record has that no run of its own configuration leaves: its requests, length and guarantee."""
+"""What a record has that no run of its own configuration leaves: its requests, length, figures, guarantee."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 from unknot.core.errors import ConfigError
@@ -11,9 +10,9 @@ from unknot.experiments.config import Experiment
 from unknot.experiments.scenario import Asked, LearningCurve, Point, Rates
 from unknot.federation import Length
 from unknot.federation.promise import Uncovered
+from unknot.reproduce.limits import ALIKE, beyond, close
 from unknot.reproduce.records import Record
 
-ALIKE = 1e-6  # a record's numbers have eight digits
 TAKEN = ("memory", "peak", "audit_seconds")  # single figures that are of the machine
 SAID = 2  # requests that are named
 
@@ -29,7 +28,7 @@ def fault(record: Record) -> str | None:
         return None  # of another day; that it fits no run of today is told elsewhere
     trace = record.trace
     found = (_requests(experiment, trace), _length(experiment, trace), _costs(record))
-    return "; ".join(filter(None, found)) or _guarantee(experiment, record)
+    return "; ".join(filter(None, found)) or beyond(experiment, record) or _guarantee(experiment, record)
 
 
 def results(record: Record) -> tuple[object, ...]:
@@ -63,7 +62,7 @@ def _is(request: Request | Named, asked: Asked, every: Sequence[Request | Named]
     if kind != asked.kind:
         return False
     if request.at.time is not None:
-        if not _close(asked.time, request.at.time) and not (several and asked.time > request.at.time):
+        if not close(asked.time, request.at.time) and not (several and asked.time > request.at.time):
             return False
     elif asked.round < (at := request.at.round or 0) or (asked.round > at and not several):
         return False
@@ -148,13 +147,9 @@ def _fit(rates: Rates | None, points: Sequence[Point]) -> bool:
         return (rates is None) == (not points)
     rounds = max(point.round for point in points)
     return all(
-        _close(getattr(rates, rate) * rounds, max(getattr(point, name) for point in points))
+        close(getattr(rates, rate) * rounds, max(getattr(point, name) for point in points))
         for rate, name in (("seconds", "time"), ("client_epochs", "client_epochs"))
     )
-
-
-def _close(a: float, b: float) -> bool:
-    return math.isclose(a, b, rel_tol=ALIKE, abs_tol=ALIKE)
 
 
 # Guarantee --------------------------------------------------------------------------------------

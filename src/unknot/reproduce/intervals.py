@@ -7,6 +7,8 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from unknot.experiments.seeds import mean
+
 LEVEL = 0.95
 T = (
     *(12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228),
@@ -21,7 +23,10 @@ HAIR = 1e-9
 
 @dataclass(frozen=True)
 class Interval:
-    """A mean over `n` seeds and its 95 % interval (Student's t); of one seed there is none."""
+    """A mean over `n` seeds and its 95 % interval (Student's t); of one seed there is none.
+
+    Where the mean is not finite, the interval is everything.
+    """
 
     mean: float
     low: float | None
@@ -30,11 +35,13 @@ class Interval:
 
     @staticmethod
     def of(values: Sequence[float]) -> Interval:
-        mean, n = _rounded(statistics.fmean(values)), len(values)
+        middle, n = _rounded(mean(values)), len(values)
         if n == 1:
-            return Interval(mean, None, None, 1)
+            return Interval(middle, None, None, 1)
+        if not math.isfinite(middle):
+            return Interval(middle, -math.inf, math.inf, n)
         half = _rounded(student(n - 1) * statistics.stdev(values) / math.sqrt(n))
-        return Interval(mean, mean - half, mean + half, n)
+        return Interval(middle, middle - half, middle + half, n)
 
     @property
     def sign(self) -> int:

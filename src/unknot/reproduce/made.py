@@ -72,7 +72,7 @@ class Made:
             if len(group) == 1 and torch.cuda.is_available() and (peak := torch.cuda.max_memory_allocated()):
                 found["peak"] = peak / 2**30
             history = ended.history if isinstance(ended, Watched) else ended
-            extra = {**_extra(experiment), "memory": copies_held(experiment), **found}
+            extra = {**before_running(experiment), **found}
             yield Record.of(run, history, extra, together=len(group))
 
     def _ended(
@@ -133,12 +133,20 @@ def copies_held(experiment: Experiment) -> float:
     return float(max(2 + optimizer.states() + 2 * optimizer.curvature for optimizer in used))
 
 
-def _extra(experiment: Experiment) -> dict[str, float]:
-    """How many models the first departure makes the server aggregate, where there is an influence tree."""
+BEFORE = ("ids", "memory")
+"""Figures of a record that its configuration says."""
+
+
+def before_running(experiment: Experiment) -> dict[str, float]:
+    """What a client holds and, where there is an influence tree, what the first departure makes of it.
+
+    That is how many models the server aggregates then.
+    """
+    held = {"memory": copies_held(experiment)}
     late = {client for r in experiment.requests if isinstance(r, Join) for client in r.clients}
     leavers = [r.targets[0].client for r in experiment.requests if isinstance(r, Erase)]
     clients = getattr(experiment.data.partition, "clients", None)
     if not isinstance(experiment.method, InfluenceTree) or not leavers or clients is None:
-        return {}
+        return held
     tree = experiment.method.plant(set(range(clients)) - late)
-    return {"ids": float(aggregated(tree, leavers[0]))}
+    return {"ids": float(aggregated(tree, leavers[0])), **held}

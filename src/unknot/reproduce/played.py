@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from unknot.core.errors import ConfigError
 from unknot.core.fields import convert
 from unknot.incentive import (
     RANGES,
@@ -31,6 +32,8 @@ from unknot.reproduce.games import GameReproduction, Sweep
 from unknot.reproduce.origin import UNKNOWN, Origin, origin
 
 DIGITS = 6  # behind the point, of what is kept: totals are near 900, and level within 0.001
+MACHINE = ("cpu", "cores", "numpy")
+"""What a page says of it."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +48,7 @@ class GameRecord:
     stable: int
     """All-or-nothing assignments that are stable equilibria."""
     seconds: float
-    machine: Mapping[str, Any]
+    machine: Mapping[str, records.Word]
     commit: str | None
     clean: bool | None
     made: str | None
@@ -64,29 +67,63 @@ def play_draws(
     there = found_draws(plan, file, draws)
     if waiting := [draw for draw in draws if draw not in there]:
         tell(f"{len(waiting)} of {len(draws)} draws")
-        record_file.keep(file, *(record.to_dict() for record in _played(plan, waiting)))
+        record_file.keep(file, *(record.to_dict() for record in played_now(plan, waiting)))
     return file
 
 
 def found_draws(plan: GameReproduction, file: Path, draws: Sequence[int]) -> dict[int, GameRecord]:
     """The records of a file by draw: those only that fit the plan today."""
-    done = read_draws(file)
+    done = read_draws(plan, file)
     found = {draw: done[draw_key(draw)] for draw in draws if draw_key(draw) in done}
     return {draw: record for draw, record in found.items() if record.config == plan.config(draw)}
 
 
-def read_draws(file: Path) -> dict[str, GameRecord]:
-    """All records of a file by key."""
+def read_draws(plan: GameReproduction, file: Path) -> dict[str, GameRecord]:
+    """All records of a file by key; those that fit the plan today have what it leaves."""
     found = {}
     for key, item in record_file.kept(file).items():
         with records.sound(file, key):
             records.fits(GameRecord, {**UNKNOWN, **item})
-            found[key] = GameRecord(**{**item, **vars(Origin.of(item))})
-            convert(found[key].config.get("draw"), int, "config.draw")
+            record = GameRecord(**{**item, **vars(Origin.of(item))})
+            _has(record.config, ("draw",), "config", more=True)
+            if record.config == plan.config(convert(record.config["draw"], int, "config.draw")):
+                _check(plan, record)
+            found[key] = record
     return found
 
 
-def _played(plan: GameReproduction, draws: Sequence[int]) -> list[GameRecord]:
+def _check(plan: GameReproduction, record: GameRecord) -> None:
+    """A number for each server or population, and for each place of a panel, or one for all of these."""
+    _has(record.machine, MACHINE, "machine", more=True)
+    _has(record.numbers, RANGES, "numbers")
+    for name, numbers in record.numbers.items():
+        many = plan.draw.populations if name == "data" else plan.draw.servers
+        _check_many(numbers, (many,), f"numbers.{name}")
+    _has(record.values, [panel.name for panel in plan.panels], "values")
+    for panel in plan.panels:
+        rated = panel.over == "settling"  # the other policies know no rate
+        names = [line.name for line in plan.lines if line.name == "evolutionary" or not rated]
+        _has(record.values[panel.name], names, f"values.{panel.name}")
+        for name, row in record.values[panel.name].items():
+            _check_many(row, (len(plan.places(panel)), 1), f"values.{panel.name}.{name}")
+
+
+def _has(table: Mapping[str, Any], names: Iterable[str], where: str, more: bool = False) -> None:
+    """Just these, or `more`."""
+    if lost := [name for name in names if name not in table]:
+        raise ConfigError(f"it has no {where}.{lost[0]}")
+    if not more and (strange := [name for name in table if name not in names]):
+        raise ConfigError(f"it has {where}.{strange[0]}, which is no part of a record")
+
+
+def _check_many(values: object, many: Sequence[int], where: str) -> None:
+    count = len(convert(values, list[float], where))
+    if count not in many:
+        raise ConfigError(f"{where} has {count} of {many[0]} values")
+
+
+def played_now(plan: GameReproduction, draws: Sequence[int]) -> list[GameRecord]:
+    """Records of these draws, of which nothing is kept yet."""
     start = time.perf_counter()
     game, crowd, begin = plan.drawn(draws)
     table = _Table(game, crowd, begin, plan.setting)

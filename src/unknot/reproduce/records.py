@@ -23,7 +23,7 @@ import torch
 from unknot.core.errors import ConfigError, DataError
 from unknot.core.fields import choose, convert
 from unknot.core.jobs import Score
-from unknot.core.metrics import ACCURACY, METRICS, finite
+from unknot.core.metrics import ACCURACY, METRICS, Metric, finite
 from unknot.experiments.scenario import ALWAYS, Asked, LearningCurve, Rates
 from unknot.federation import History
 from unknot.reproduce.origin import UNKNOWN, Origin, origin
@@ -92,10 +92,11 @@ class Record:
 
     @staticmethod
     def from_dict(record: Mapping[str, Any]) -> Record:
-        fits(Record, {**UNKNOWN, **record})
+        fits(Record, {**UNKNOWN, **record}, endless=("extra",))
         values = {**record, **vars(Origin.of(record))}
         _check_config(values["config"])
         _check_trace(values["trace"])
+        _check_extra(values["extra"], METRICS[values["trace"].get("metric", ACCURACY.name)])
         values["trace"] = LearningCurve.from_dict(values["trace"])
         for name in ("rates", "plain"):
             values[name] = None if values[name] is None else Rates(**fits(Rates, values[name], f"{name}."))
@@ -213,6 +214,13 @@ def _check_trace(trace: Mapping[str, Any]) -> None:
         choose(dict.fromkeys(("erase", "join")), values["kind"], f"{where}kind")
         if not 0 <= values["place"] <= points:
             raise ConfigError(f"{where}place = {values['place']}, but there are {points} measurements")
+
+
+def _check_extra(extra: Mapping[str, float], main: type[Metric]) -> None:
+    """How it ended may be past all numbers, where the metric may."""
+    known = {n: v for n, v in extra.items() if main.share or n.endswith(" loss") or not n.startswith("final")}
+    if not _finite(known):
+        raise ConfigError("extra has what is not finite")
 
 
 def _is_number(value: object) -> bool:
