@@ -71,6 +71,13 @@ def test_a_request_at_a_time_is_served_at_that_time(seconds):
     assert "not configured: erase client 1 (round" in fault(asked(seconds, time=0.12))
 
 
+def test_a_request_that_a_last_visit_takes_time_for_is_served_after_it(tmp_path):
+    left = record_of(tmp_path, TIMED.replace('method = { name = "rfs" } }', 'method = { name = "pga" } }', 1))
+    assert left.trace.requests[0].time > 0.1
+    assert fault(left) is None
+    assert "not configured" in fault(asked(left, time=0.05))
+
+
 def test_a_run_that_may_stop_by_a_rule_of_its_own_may_stop_anywhere(rounds):
     goal = configured(rounds, federation={**rounds.config["federation"], "accuracy": 0.9})
     goal = replace(

@@ -42,10 +42,10 @@ def results(record: Record) -> tuple[object, ...]:
 
 def _requests(experiment: Experiment, trace: LearningCurve) -> str | None:
     """What was configured and not served, and what was served and not configured."""
-    left = list(experiment.requests)
+    left, waits = list(experiment.requests), trace.several or experiment.method.takes_leave
     strange = []
     for asked in trace.requests:
-        mine = next((r for r in left if _is(r, asked, experiment.requests, trace.several)), None)
+        mine = next((r for r in left if _is(r, asked, experiment.requests, trace.several, waits)), None)
         if mine is None:
             strange.append(f"{asked.kind} {_called(asked.clients)} (round {asked.round}, {asked.time:g} s)")
         else:
@@ -56,13 +56,18 @@ def _requests(experiment: Experiment, trace: LearningCurve) -> str | None:
     return "; ".join(f"{words} {_some(some)}" for some, words in said if some) or None
 
 
-def _is(request: Request | Named, asked: Asked, every: Sequence[Request | Named], several: bool) -> bool:
-    """Whether this was asked. Where there are several lanes, one may be further when it is served."""
+def _is(
+    request: Request | Named, asked: Asked, every: Sequence[Request | Named], several: bool, waits: bool
+) -> bool:
+    """Whether this was asked.
+
+    Where there are several lanes, one may be further when it is served; a last visit takes time, too.
+    """
     kind, clients = _named(request)
     if kind != asked.kind:
         return False
     if request.at.time is not None:
-        if not close(asked.time, request.at.time) and not (several and asked.time > request.at.time):
+        if not close(asked.time, request.at.time) and not (waits and asked.time > request.at.time):
             return False
     elif asked.round < (at := request.at.round or 0) or (asked.round > at and not several):
         return False

@@ -137,7 +137,7 @@ def replaced(
     file = records_file(plan, scale, out)
     if isinstance(plan, GameReproduction):
         plan = plan.changed(overrides)
-        draws, then = plan.draws_at(scale, seeds), read_draws(file)
+        draws, then = plan.draws_at(scale, seeds), read_draws(plan, file)
         there = found_draws(plan, file, draws)
         again = [draw for draw in draws if draw not in there and draw_key(draw) in then]
         why = [difference(then[draw_key(draw)].config, plan.config(draw)) for draw in again]
