@@ -20,7 +20,7 @@ def line(name, label, beside, level):
         "curve": {"at": [1, 2], "mean": [5, level], "low": [4, level - 1], "high": [6, level + 1]},
         "cells": [stat(5.04), stat(level, 12.3)],
         "mean": stat(level),
-        "settled": 2.5,
+        "settled": 1.5,
         "falls": 1,
         "rises": 3,
         "beside": beside,
@@ -69,10 +69,17 @@ def call(*args, code=0):
 def test_over_periods_a_table_says_how_often_the_game_is_above():
     (header, rows), (counts, against) = tables(found()["panels"][0])
     assert header == ["period", "1", "2", "all", "settled", "n"]
-    assert rows[0] == ["the game", "5.0 ± 1.0", "914 ± 12", "914 ± 1", "2.5", "4"]
+    assert rows[0] == ["the game", "5.0 ± 1.0", "914 ± 12", "914 ± 1", "1.5", "4"]
     assert rows[1][2] == "−141 ± 12"
     assert counts == ["the game against", "above", "level", "below"]
     assert against == [["greedy (a)", "1", "2", "1"]]
+
+
+def test_what_only_the_last_period_is_like_has_not_settled():
+    panel = found()["panels"][0]
+    panel["lines"][0]["settled"] = 2.0
+    (_, rows), _ = tables(panel)
+    assert [row[4] for row in rows] == ["not by 2", "1.5"]
 
 
 def test_over_rates_and_clients_a_table_says_how_often_it_falls_and_rises():

@@ -6,6 +6,7 @@ from reproduction_findings import FOUND, line, stat
 from unknot.report import plot_bars
 from unknot.report.canvas import load_matplotlib
 from unknot.report.colours import looks
+from unknot.reproduce.parts import MEASURES
 
 
 def test_dots_that_are_far_from_all_others_are_left_out_of_the_axis():
@@ -62,7 +63,7 @@ def test_bars_of_some_seeds_are_empty_and_say_of_how_many():
 
 def test_labels_of_many_panels_stand_upright_and_have_as_many_lines_as_there_is_room_for():
     labels = ["CIFAR-10", "Tiny Shakespeare, GPT-2 of distilled size from scratch"]
-    room = plot_bars._upright(labels, 3 * plot_bars.LINE)
+    room = plot_bars._upright(labels, 3.5 * plot_bars.LINE)
     assert plot_bars._lines(labels, room) == 3 < plot_bars._lines(labels, room - 1)
     assert plot_bars._upright(labels, 0.1) == len(labels[1])
 
@@ -79,3 +80,25 @@ def test_labels_stand_upright_only_where_they_would_meet_side_by_side(labels, tu
         axes = figure_of().subplots()
         plot_bars.bars_of(axes, [panel], "recovering", looks(labels))
     assert {label.get_rotation() for label in axes.get_xticklabels()} == {turned}
+
+
+def test_upright_labels_leave_half_a_line_to_the_next_ones():
+    labels = ["Fashion-MNIST, everybody trains", "CIFAR-10, everybody trains"]
+    assert plot_bars._lines(labels, plot_bars._upright(labels, 3.2 * plot_bars.LINE)) == 2
+
+
+@pytest.mark.parametrize(("before", "signs"), [((0.4, 0.4), 1), ((0.4, 0.6), 2)])
+def test_what_was_so_of_all_lines_before_the_request_has_one_sign(before, signs):
+    pytest.importorskip("matplotlib")
+    figure_of, style = load_matplotlib()
+    panel = copy.deepcopy(FOUND["panels"][0])
+    for found, value in zip(panel["lines"], before, strict=True):
+        found["measures"] = {"f1_after": stat(0.5, 0.0, 2), "f1_before": stat(value, 0.0, 2)}
+    with style:
+        axes = figure_of().subplots()
+        plot_bars.bars_of(axes, [panel], "f1_after", looks(["rfs", "mmt"]))
+    assert len([drawn for drawn in axes.lines if drawn.get_marker() == "D"]) == signs
+
+
+def test_each_measure_that_bars_may_be_of_has_a_title():
+    assert set(plot_bars.MEASURES) == set(MEASURES)

@@ -11,7 +11,7 @@ from unknot.core.keys import Key
 from unknot.incentive import READINGS, Crowd, compare, drawn
 from unknot.reproduce import GameReproduction, findings, load, names, overview, reproduce
 from unknot.reproduce.__main__ import main
-from unknot.reproduce.game_findings import _unique
+from unknot.reproduce.game_findings import _settled, _unique
 from unknot.reproduce.record_file import keep, kept
 
 FIGURES = ("incentive-fig4a", "incentive-fig4b", "incentive-fig4c")
@@ -201,6 +201,7 @@ def test_settling_and_trends_are_counted_draw_by_draw(tmp_path):
         ("falls", "greedy", 0),
     ]
     assert found.verdicts[0].detail == "median period 4"
+    assert _settled(np.array([[1.0, 9.0, 1.0, 9.0]] * 3), 2, "x") == ("x", [False] * 3, "not by 4")
     assert found.verdicts[1].detail == "at once"
     assert found.verdicts[2].detail.endswith("; falls throughout in 1, rises throughout in 0")
     assert found.verdicts[3].detail == "5.00, the same all along in every draw"

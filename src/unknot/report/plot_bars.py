@@ -14,9 +14,12 @@ MEASURES = {
     "before": "accuracy before a leave (%)",
     "recovering": "mean accuracy over the 20 rounds after a leave (%)",
     "recovered": "accuracy 20 rounds after a leave (%)",
+    "throughout": "mean accuracy after a leave (%)",
     "first": "accuracy in round 0 after a leave (%)",
     "end": "accuracy at the end of a phase after a leave (%)",
+    "drop": "accuracy lost at a leave (points)",
     "rise": "accuracy gained by the removal (points)",
+    "join_rise": "accuracy gained when a client joins (points)",
     "rounds": "rounds to the threshold",
     "ids": "models aggregated at a leave",
     "seconds": "simulated seconds from the leave to the threshold",
@@ -26,7 +29,7 @@ MEASURES = {
     "finished": "simulated seconds from the start until KNOT's stopping rule, after the leave",
     "earliest": "simulated seconds from the start to the threshold, before the leave or after",
     "aggregated": "accuracy of what is served when KNOT's stopping rule is met (%)",
-    "speedup": "times as fast as {baseline}, from the start to the threshold",
+    "speedup": "times as fast as {baseline}, from the start to the threshold, where both get there",
     "final": "test accuracy at the end (%)",
     "memory": "copies of the model that a client holds in training",
     "peak": "GiB of GPU memory",
@@ -47,7 +50,8 @@ MEASURES = {
     "p_before": "p of the model before the request among its controls",
     "p_after": "p of the model after the unlearning among its controls",
 }
-QUALITIES = ("before", "recovering", "recovered", "first", "end", "final", "aggregated")
+CHANGES = ("drop", "rise", "join_rise")
+QUALITIES = ("before", "recovering", "recovered", "throughout", "first", "end", "final", "aggregated")
 ARRIVALS = ("rounds", "seconds", "total", "kept", "stopped", "finished", "earliest")
 FARTHER = 8.0  # dots so many times as far off as all others lie apart would leave these a ninth of the axis
 LETTER, LINE = 0.055, 0.125  # inches that a letter of a tick's label is wide, and a line of it high
@@ -108,7 +112,7 @@ def bars_of(axes: Any, panels: Sequence[Shown], measure: str, looks: Mapping[str
     names = list(looks)
     width = 0.8 / len(names)
     for group, panel in enumerate(panels):
-        shares = in_percent(panel["metric"]) and measure in (*QUALITIES, "rise")
+        shares = in_percent(panel["metric"]) and measure in (*QUALITIES, *CHANGES)
         factor = 100.0 if shares else 1.0
         for line in panel["lines"]:
             stat = line["measures"].get(measure)
@@ -123,8 +127,6 @@ def bars_of(axes: Any, panels: Sequence[Shown], measure: str, looks: Mapping[str
                     signs.add(sign)
                 continue
             value, whisker = factor * stat["mean"], factor * (stat["std"] or 0.0)
-            if attacked:
-                _beside(axes, place, width, attack, line["measures"])
             if dots:
                 dotted.append((place, value, whisker, color))
             else:
@@ -137,6 +139,8 @@ def bars_of(axes: Any, panels: Sequence[Shown], measure: str, looks: Mapping[str
                 if once:
                     axes.plot(place, 0, color=color, clip_on=False, zorder=3, **AT_ONCE)
                 signs |= {name for name, there in {"some": some, "at once": once}.items() if there}
+        if attacked:
+            _beside(axes, group, panel["lines"], names, attack)
     far = _far([(value, whisker) for _, value, whisker, _ in dotted]) if measure in QUALITIES else {}
     for i, (place, value, whisker, color) in enumerate(dotted):
         if i not in far:
@@ -196,7 +200,7 @@ def _place(name: str, names: Sequence[str], width: float) -> float:
 
 def _upright(labels: Sequence[str], inches: float) -> int:
     """How many letters a line of labels has that stand upright, so far from one another."""
-    lines = max(1, int(inches / LINE))
+    lines = max(1, int(inches / LINE - 0.5))  # half of one is between them and the next label
     longest = max(map(len, labels))
     fitting = (room for room in range(12, longest) if _lines(labels, room) <= lines)
     return next(fitting, longest)
@@ -223,8 +227,17 @@ def _far(dots: Sequence[tuple[float, float]]) -> dict[int, str]:
     return dict.fromkeys(few, sign) if len(few) < len(many) and max(gaps) > FARTHER * max(span, least) else {}
 
 
-def _beside(axes: Any, place: float, width: float, attack: str, measures: Shown) -> None:
+def _beside(axes: Any, group: int, lines: Sequence[Shown], names: Sequence[str], attack: str) -> None:
+    """What the attack did before the request, and on controls; one sign where all lines have the same."""
+    width = 0.8 / len(names)
     for shift, (model, (look, _)) in zip((-0.25, 0.25), BESIDE.items(), strict=True):
-        if stat := measures.get(f"{attack}_{model}"):
-            x = place + shift * width
-            axes.plot(x, stat["mean"], markersize=5, zorder=3, **look)
+        found = {
+            line["name"]: stat["mean"]
+            for line in lines
+            if (stat := line["measures"].get(f"{attack}_{model}"))
+        }
+        places = {_place(name, names, width): value for name, value in found.items()}
+        if len(found) > 1 and len(set(found.values())) == 1:
+            places = {0.0: next(iter(found.values()))}
+        for place, value in places.items():
+            axes.plot(group + place + shift * width, value, markersize=5, zorder=3, **look)

@@ -30,11 +30,16 @@ def tables(panel: Shown) -> list[tuple[list[str], Rows]]:
     rows: Rows = []
     for line in panel["lines"]:
         if over_periods:
-            last = [_cell(line["mean"]), f"{line['settled']:g}"]
+            last = [_cell(line["mean"]), _settled(line["settled"], panel["places"][-1])]
         else:
             last = [str(line["falls"]), str(line["rises"])]
         rows.append([line["label"], *map(_cell, line["cells"]), *last, str(line["draws"])])
     return [(header, rows), *([_beside(panel)] if over_periods else [])]
+
+
+def _settled(period: float, last: float) -> str:
+    """A total that only its last period is like has not settled."""
+    return f"not by {last:g}" if period >= last else f"{period:g}"
 
 
 def _beside(panel: Shown) -> tuple[list[str], Rows]:

@@ -192,8 +192,9 @@ def _best(values: Values, best: str, group: Sequence[str], labels: Mapping[str, 
 
 def _settled(curves: Floats, period: int, label: str) -> Answer:
     when = [settling(curve) for curve in curves]
-    middle = statistics.median(when)
-    return label, [one <= period for one in when], "at once" if middle == 1 else f"median period {middle:g}"
+    middle, last = statistics.median(when), curves.shape[1]
+    told = "at once" if middle == 1 else f"not by {last}" if middle >= last else f"median period {middle:g}"
+    return label, [one <= period for one in when], told
 
 
 def _trend(curves: Floats, trend: str, label: str) -> Answer:
