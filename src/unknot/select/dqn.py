@@ -58,7 +58,10 @@ class DQNSettings:
     paper does not name its tar_acc.
     """
     sensitivity: float = 64.0
-    """The base of the reward, sensitivity ^ (accuracy − target) − 1; above 0, at most 1000."""
+    """The base of the reward, sensitivity ^ (accuracy − target) − 1; above 0, at most 1000.
+
+    The paper's ξ, which it does not name.
+    """
     discount: float = 0.9
     """What the next round's value counts; a share. The paper does not name it."""
     next: str = "double"
