@@ -174,3 +174,16 @@ def test_a_run_with_thresholds_shows_them(tmp_path):
     assert "0 rounds, 0.0 s" in output
     assert "not reached" in output
     assert '"scenario": {"split": "validation"' in call("run", str(file), "--json")
+
+
+def test_how_it_was_made_explains_what_the_page_has():
+    whole = markdown({**FOUND, "counted": True}, "c", None)
+    assert "*To 75 %*" in whole
+    assert "*Models*" in whole
+    panels = [{**panel, "thresholds": []} for panel in FOUND["panels"]]
+    plain = markdown({**FOUND, "counted": False, "panels": panels}, "c", None)
+    assert "*To 75 %*" not in plain
+    assert "*Models*" not in plain
+    ours = [{**item, "ours": True} for item in FOUND["verdicts"]]
+    assert "*(ours)*: the paper's text" in " ".join(markdown({**FOUND, "verdicts": ours}, "c", None).split())
+    assert "(ours)" not in whole

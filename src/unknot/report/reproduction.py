@@ -35,7 +35,7 @@ from unknot.report.cells import (
 from unknot.report.compared import Column, Part, short
 from unknot.report.comparison import GAP, LONGEST, column_width, packed
 from unknot.report.pictures import digest, drawn_from
-from unknot.report.verdicts import RULE, told, verdict, verdict_rows
+from unknot.report.verdicts import rule, told, verdict, verdict_rows
 
 COSTS = {
     "client_epochs": "client epochs",
@@ -44,14 +44,17 @@ COSTS = {
     "bytes_stored": "stored",
 }
 SUBTITLE = "Rounds to an accuracy, and accuracies in %: mean ± standard deviation over n seeds."
-MADE = (
-    "Mean ± sample standard deviation over n seeds; accuracies in per cent. *To 75 %*: rounds until the "
-    "served model first reached it after the request (*paper*: the paper's). *Round 0*: the model "
-    "right after the request. *Next 20*: mean accuracy over the following 20 rounds, or as many as there "
-    "are before the next request. *End*: the last accuracy before the next request. Costs are a round's, "
-    "over the whole run, as multiples of plain FedAvg's (RFS before its first request; the fewer clients "
-    f"remain, the less a round costs). *Models*: how many are aggregated when the client leaves. {REAL}"
+MADE = "Mean ± sample standard deviation over n seeds; accuracies in per cent. "
+ROUNDS = (
+    "*To 75 %*: rounds until the served model first reached it after the request (*paper*: the paper's). "
 )
+COLUMNS = (
+    "*Round 0*: the model right after the request. *Next 20*: mean accuracy over the following 20 rounds, or "
+    "as many as there are before the next request. *End*: the last accuracy before the next request. Costs are "
+    "a round's, over the whole run, as multiples of plain FedAvg's (RFS before its first request; the fewer "
+    "clients remain, the less a round costs). "
+)
+MODELS = "*Models*: how many are aggregated when the client leaves. "
 
 SUBTITLES = {"rounds": SUBTITLE, "time": times.SUBTITLE, "game": utilities.SUBTITLE}
 COLOURS = {"holds": "green", "does not hold": "red"}
@@ -352,7 +355,9 @@ def _beside(findings: Shown, out: str | Path, kind: str) -> Path:
 
 
 def _made(findings: Shown, command: str) -> list[str]:
-    texts = [MADE]
+    rounds = ROUNDS if any(panel.get("thresholds") for panel in findings["panels"]) else ""
+    models = MODELS if findings.get("counted") else ""
+    texts = [f"{MADE}{rounds}{COLUMNS}{models}{REAL}"]
     if findings["axis"] == "game":
         texts = [utilities.MADE]
     elif findings["axis"] == "time":
@@ -360,7 +365,7 @@ def _made(findings: Shown, command: str) -> list[str]:
     if findings["axis"] != "game" and any(exposure.exposed(panel) for panel in findings["panels"]):
         texts.append(exposure.MADE)
     if findings["verdicts"] and findings["axis"] != "game":
-        texts.append(RULE)
+        texts.append(rule(findings["verdicts"]))
     return [
         "## How it was made",
         "",

@@ -24,11 +24,17 @@ RULE = (
     "is a point or more above what guessing gives, in any seed, a claim is *at chance*; two lines of it that "
     "are so are level. That lines are *alike* holds where every interval lies within the bound, and does not "
     "where one lies beyond it; of others that is *undecided*. Of one seed there is no interval, and nothing "
-    "is decided. *(ours)*: the paper's text does not say it."
+    "is decided."
 )
+OURS = " *(ours)*: the paper's text does not say it."
 HEADER = ["claim", "where", "published", "ours", "verdict"]
 ORDER = ("holds", "holds in part", "not shown", "at chance", "does not hold")
 """In which verdicts stand at a glance; those of one seed, or of an earlier configuration, come last."""
+
+
+def rule(verdicts: Sequence[Shown]) -> str:
+    """By what verdicts are reached, and what their words mean."""
+    return f"{RULE}{OURS if any(item['ours'] for item in verdicts) else ''}"
 
 
 def outcome(item: Shown) -> str:
