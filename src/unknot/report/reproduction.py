@@ -50,9 +50,9 @@ ROUNDS = (
 )
 COLUMNS = (
     "*Round 0*: the model right after the request. *Next 20*: mean accuracy over the following 20 rounds, or "
-    "as many as there are before the next request. *End*: the last accuracy before the next request. Costs are "
-    "a round's, over the whole run, as multiples of plain FedAvg's (RFS before its first request; the fewer "
-    "clients remain, the less a round costs). "
+    "as many as there are before the next request. *End*: the last accuracy before the next request. "
+    "Costs are a round's, over the whole run, as multiples of plain FedAvg's (RFS before its first request; "
+    "the fewer clients remain, the less a round costs). "
 )
 MODELS = "*Models*: how many are aggregated when the client leaves. "
 
