@@ -7,6 +7,9 @@ from numbers import Integral, Real
 
 from unknot.core.errors import ConfigError
 
+LARGEST = 3.4e38
+"""What a weight in single precision can hold."""
+
 
 def positive(owner: object, **values: float) -> None:
     for name, value in _finite(owner, values).items():
@@ -53,4 +56,6 @@ def _finite(owner: object, values: dict[str, float]) -> dict[str, float]:
     for name, value in values.items():
         if not isinstance(value, Real) or not math.isfinite(value):
             raise ConfigError(f"{type(owner).__name__}: {name} must be a finite number, not {value!r}")
+        if abs(value) > LARGEST:
+            raise ConfigError(f"{type(owner).__name__}: {name} must be at most {LARGEST:g}, not {value!r}")
     return values
