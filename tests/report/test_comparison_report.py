@@ -6,11 +6,12 @@ import io
 import pytest
 from comparison_records import COMPARISON, stat
 from rich.console import Console
+from rich.measure import Measurement
 
 from unknot.core.errors import ConfigError
 from unknot.report import comparison_plot
-from unknot.report.compared import notes, parts, short, title, window, wrong
-from unknot.report.comparison import Tables
+from unknot.report.compared import Column, notes, parts, short, title, window, wrong
+from unknot.report.comparison import Tables, _table, column_width
 
 
 def column(comparison, head):
@@ -176,6 +177,16 @@ def test_what_cannot_be_drawn_is_said(tmp_path):
     with pytest.raises(ConfigError, match="nothing to draw"):
         comparison_plot.draw(failed, tmp_path / "x.svg")
     comparison_plot.draw(changed(erasures=0, requests=[]), tmp_path / "x.svg")
+
+
+def test_tables_are_as_wide_as_was_counted_when_they_were_packed():
+    """Else a table that should fit is squeezed, and the methods' names are broken."""
+    methods = Column("method", tuple(found["method"] for found in COMPARISON["methods"]), left=True)
+    chosen = parts(COMPARISON)
+    counted = column_width(methods) + sum(column_width(column) for part in chosen for column in part.columns)
+    table = _table(methods, chosen)
+    table.title = None
+    assert Measurement.get(Console(width=1000), Console(width=1000).options, table).maximum <= counted
 
 
 @pytest.mark.parametrize("width", [60, 120])

@@ -95,7 +95,7 @@ def _table(methods: Column, chosen: Sequence[Part]) -> Table:
         box=SIMPLE_HEAD,
         pad_edge=False,
         show_edge=False,
-        padding=(0, 1),
+        padding=(0, 1, 0, 0),
     )
     table.add_column(methods.head, max_width=LONGEST, overflow="fold", style="bold")
     columns = [column for part in chosen for column in part.columns]
