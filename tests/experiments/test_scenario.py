@@ -96,6 +96,7 @@ def test_the_window_bounds_the_mean():
     assert LearningCurve.of(ONE).outcomes(window=2)[0].recovering == pytest.approx(0.4)
     assert LearningCurve.of(ONE).outcomes(window=2)[0].recovered == 0.6
     assert LearningCurve.of(ONE).outcomes(window=2)[0].throughout == pytest.approx(0.5)  # of three rounds
+    assert [outcome.worst for outcome in LearningCurve.of(ONE).outcomes()] == [0.2, 0.9]
 
 
 def test_lanes_that_each_record_a_round_count_rounds_and_not_records():

@@ -10,7 +10,7 @@ from unknot.reproduce.measured import measured
 from unknot.reproduce.parts import MEASURES
 
 
-def outcome(kind, before, after, end):
+def outcome(kind, before, after, end, worst=None):
     return Outcome(
         request="x",
         kind=kind,
@@ -23,6 +23,7 @@ def outcome(kind, before, after, end):
         recovering=end,
         recovered=end,
         throughout=(after + end) / 2,
+        worst=end if worst is None else worst,
         end=end,
         reached=(),
     )
@@ -32,7 +33,11 @@ def test_leaves_and_joins_are_measured_apart():
     run = SimpleNamespace(key="a", seed=0)
     nothing = SimpleNamespace(final=None, of_metric=lambda metric, value, loss: value)
     record = SimpleNamespace(extra={}, trace=nothing)
-    told = [outcome("erase", 0.9, 0.2, 0.8), outcome("join", 0.8, 0.75, 0.9), outcome("erase", 0.9, 0.4, 0.8)]
+    told = [
+        outcome("erase", 0.9, 0.2, 0.8),
+        outcome("join", 0.8, 0.8, 0.9, worst=0.75),
+        outcome("erase", 0.9, 0.4, 0.8),
+    ]
     values = measured([(run, record)], {"a": told}, ACCURACY)
     assert set(values) == set(MEASURES) - {"speedup"}
     assert values["drop"]["a"] == pytest.approx((0.7 + 0.5) / 2)

@@ -101,8 +101,8 @@ class Outcome:
     """What became of the accuracy (or another metric) after one request.
 
     `recovering` is its mean over the next rounds (`WINDOW` of them at most), `recovered` the last of these,
-    `throughout` its mean until the next request, `end` the last one before that. `at` is where the request
-    lies on the curve: the round of the furthest lane.
+    `throughout` its mean until the next request, `worst` the worst and `end` the last one before that. `at`
+    is where the request lies on the curve: the round of the furthest lane.
     """
 
     request: str
@@ -116,6 +116,7 @@ class Outcome:
     recovering: float | None
     recovered: float | None
     throughout: float | None
+    worst: float | None
     end: float | None
     reached: tuple[Reached, ...]
 
@@ -263,6 +264,7 @@ class LearningCurve:
             recovering=sum(near) / len(near) if near else None,
             recovered=near[-1] if near else None,
             throughout=sum(value for _, value in measured) / len(measured) if measured else None,
+            worst=min((value for _, value in measured), key=metric.merit) if measured else None,
             end=measured[-1][1] if measured else None,
             reached=tuple(
                 Reached(

@@ -19,7 +19,7 @@ MEASURES = {
     "end": "accuracy at the end of a phase after a leave (%)",
     "drop": "accuracy lost at a leave (points)",
     "rise": "accuracy gained by the removal (points)",
-    "join_rise": "accuracy gained when a client joins (points)",
+    "join_rise": "accuracy gained at worst after a join (points)",
     "rounds": "rounds to the threshold",
     "ids": "models aggregated at a leave",
     "seconds": "simulated seconds from the leave to the threshold",

@@ -29,7 +29,7 @@ def measured(
         values["end"][run.key] = _mean([outcome.end for outcome in left])
         values["rise"][run.key] = _mean([_less(outcome.end, outcome.before) for outcome in left])
         joined = [outcome for outcome in outcomes[run.key] if outcome.kind == "join"]
-        values["join_rise"][run.key] = _mean([_less(outcome.after, outcome.before) for outcome in joined])
+        values["join_rise"][run.key] = _mean([_less(outcome.worst, outcome.before) for outcome in joined])
         first = left[0].reached[0] if left and left[0].reached else None
         for name in ("rounds", "seconds", "kept", "stopped", "aggregated"):
             values[name][run.key] = getattr(first, name, None)

@@ -25,7 +25,7 @@ MEASURES = {
     "end": "accuracy at the end of a phase after a client has left",
     "rounds": "rounds to the threshold after the first client has left",
     "rise": "accuracy at the end of a phase less that before the client left",
-    "join_rise": "accuracy in round 0 after a client has joined less that right before",
+    "join_rise": "worst accuracy in the rounds after a client has joined less that right before",
     "ids": "mean number of models that a departure makes the server aggregate",
     "seconds": "simulated seconds from the first leave until the threshold is first reached",
     "total": "simulated seconds from the start until the threshold is reached, from the first leave on",
