@@ -1,8 +1,14 @@
 """What --set may change: not what tells lines, panels and seeds apart."""
 
-import pytest
+import re
+import shlex
 
+import pytest
+from typer.testing import CliRunner
+
+from small_reproductions import RUNS
 from small_reproductions import runs as tiny
+from unknot.cli import app
 from unknot.core.errors import ConfigError
 from unknot.reproduce import findings, load, reproduce
 from unknot.reproduce.record_file import kept
@@ -45,7 +51,7 @@ def test_what_panels_differ_in_is_theirs(name, scale, change, tmp_path):
     told = refused(name, scale, change, tmp_path)
     key = change.split("=")[0]
     assert f"the panels of {name} differ in {key}, and their titles would be untrue" in told
-    assert "--only picks panels" in told
+    assert f'a file of your own, like = "{name}", may have others' in told
 
 
 def test_who_is_drawn_to_leave_is_not_set(tmp_path):
@@ -105,3 +111,19 @@ def test_records_of_other_settings_are_replaced_in_words(tmp_path):
     (text,) = told(game, seeds=[0, 1, 2], overrides=["game.phi=0.25"])
     assert text.startswith("2 draws replace records of other settings in ")
     assert "game.phi is" in text
+
+
+@pytest.mark.parametrize(
+    "change", ["model.activation='tanh'", 'model.activation="tanh"', "train.batch_size=5"]
+)
+def test_the_pages_command_is_one_that_can_be_typed_again(change, tmp_path):
+    file = tmp_path / "my figure.toml"
+    file.write_text(re.sub(r".*femnist.*\n", "", RUNS))
+    asked = ["--seeds", "0, 1", "--set", change, "--out", str(tmp_path)]
+    told = CliRunner().invoke(app, ["reproduce", str(file), *asked])
+    assert told.exit_code == 0, told.output
+    page = (tmp_path / "my figure-small.md").read_text()
+    (command,) = [line[2:] for line in page.splitlines() if line.startswith("$ ")]
+    assert shlex.split(command)[2:] == [str(file), "--scale", "small", "--seeds", "0,1", "--set", change]
+    checked = CliRunner().invoke(app, ["reproduce", str(file), "--check", str(tmp_path)])
+    assert checked.exit_code == 0, checked.output

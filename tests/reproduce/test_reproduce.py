@@ -5,11 +5,12 @@ import pytest
 
 from small_reproductions import GAMES
 from small_reproductions import runs as small_runs
-from unknot.core.errors import ConfigError, DataError
+from unknot.core.errors import ConfigError, DataError, RequestError
 from unknot.core.requests import erase, join
 from unknot.data.registry import catalogue
 from unknot.experiments.seeds import Stat
 from unknot.experiments.simulate import read
+from unknot.report.reproduction import markdown
 from unknot.reproduce import findings, load, made, names, overview, parse_seeds, reproduce
 from unknot.reproduce.__main__ import main
 from unknot.reproduce.findings import _not_yet
@@ -733,3 +734,31 @@ def test_figures_of_the_attack_take_the_runs_of_the_accuracies(name, scale):
     assert all(table in there for table in mine)
     assert all("audit" in table for table in mine)
     assert {f"incentive-fig5{letter}" for letter in "abc"} <= set(load(name).uses)
+
+
+def test_a_mistake_in_the_second_line_is_found_before_the_first_is_trained(tmp_path):
+    for section in ({"federation": {"per_round": 40}}, {"request": [{"erase": 40, "phase": 1}]}):
+        wrong = tiny(lambda t, section=section: t["line"][1].update(section))
+        with pytest.raises((ConfigError, RequestError), match=r"digits/slow: .*(40|client)"):
+            reproduce(wrong, out=tmp_path)
+        assert not list(tmp_path.iterdir())
+
+
+def test_a_line_without_a_method_is_refused(tmp_path):
+    nothing = tiny(lambda t: t["line"][1].pop("method"))
+    with pytest.raises(ConfigError, match="tiny/digits/slow has no method: name one in the line"):
+        reproduce(nothing, out=tmp_path)
+
+
+def test_a_claim_that_could_not_be_judged_is_named(tmp_path):
+    claims = [
+        {"says": "hidden", "measure": "f1_after", "below": 0.5, "lines": ["fast"]},
+        {"says": "shrinks", "gap": ["fast", "slow"]},
+        {"says": "sooner", "order": ["fast", "slow"]},
+    ]
+    plan = tiny(lambda t: t.update(claims=claims))
+    found = findings(plan, "small", reproduce(plan, out=tmp_path, seeds=[0]), [0])
+    assert found.not_judged == ("hidden", "shrinks")
+    assert "Not judged, since these runs did not measure it: hidden." in markdown(found.to_dict(), "c", None)
+    nothing = findings(plan, "small", tmp_path / "none.json.gz", [0])
+    assert nothing.not_judged == ()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -125,9 +126,10 @@ def reproduce(
         if shown:
             for title, reason in reproductions.left_out(plan, scale, only or (), changes).items():
                 warn(f"left out {title}: {reason}")
-        command = f"unknot reproduce {name} --scale {scale}"
-        command += "" if seeds is None else f" --seeds {seeds}"
-        for path in report.write(found, out, "".join([command, *(f" --set '{item}'" for item in changes)])):
+        words = ["unknot", "reproduce", name, "--scale", scale]
+        words += [] if seeds is None else ["--seeds", "".join(seeds.split())]
+        words += [word for item in changes for word in ("--set", item)]
+        for path in report.write(found, out, shlex.join(words)):
             console.print(f"written: {escape(str(path))}")
 
 

@@ -155,17 +155,16 @@ class Federation(View):
             assert self.history is not None
             return self._answered(self._go_on(self.history, started))
 
-    def begin(
-        self,
-        rounds: int | Length | None = None,
-        *,
-        requests: Request | Named | Iterable[Request | Named] = (),
-        **parts: Unpack[LengthParts],
-    ) -> None:
-        """Check what ``run`` is asked, and put it down: `step`, or `resume`, makes it happen."""
+    def check(self, length: int | Length, requests: Request | Named | Iterable[Request | Named] = ()) -> None:
+        """Raise what ``run`` would raise for this length and these requests; nothing is begun."""
+        self._asked(Length.of(length, {}), requests)
+
+    def _asked(
+        self, length: Length, requests: Request | Named | Iterable[Request | Named]
+    ) -> tuple[Length, list[Request], set[int]]:
+        """The length, the requests that are new, and who is there, where all of it can be."""
         self._check_whole()
         self._check_over()
-        length = Length.of(rounds, parts)
         asked = [requests] if isinstance(requests, Erase | Join | Named) else requests
         new = self.serving.inbox.unknown(resolved(asked, self.data, self.state.now / SECOND))
         members = self.state.members if self.history else self._first_members(new)
@@ -176,6 +175,17 @@ class Federation(View):
                 f"stopping at {'an accuracy' if length.goal is None else 'a goal'} needs validation data, "
                 "and evaluate_on with 'validation' in it"
             )
+        return length, new, members
+
+    def begin(
+        self,
+        rounds: int | Length | None = None,
+        *,
+        requests: Request | Named | Iterable[Request | Named] = (),
+        **parts: Unpack[LengthParts],
+    ) -> None:
+        """Check what ``run`` is asked, and put it down: `step`, or `resume`, makes it happen."""
+        length, new, members = self._asked(Length.of(rounds, parts), requests)
         limit = None if length.seconds is None else self.state.now + round(length.seconds * SECOND)
         history = self.history or self._open(members)
         history.experiment = dict(self.experiment)

@@ -29,6 +29,7 @@ NOT_DRAWN = (
     "paper",
     "claim",
     "verdicts",
+    "not_judged",
     "machines",
     "commits",
     "doubts",

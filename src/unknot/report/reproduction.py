@@ -71,6 +71,13 @@ def _earlier(panel: Shown) -> str:
     return f"**These runs are of an earlier configuration**, and wait to be run again: {panel['earlier']}."
 
 
+def _not_judged(findings: Shown) -> list[str]:
+    """Claims of which what they are about was not measured in these runs."""
+    return [
+        f"Not judged, since these runs did not measure it: {says}." for says in findings.get("not_judged", ())
+    ]
+
+
 def _remarks(panel: Shown, findings: Shown) -> list[str]:
     return times.remarks(panel) if findings["axis"] == "time" else []
 
@@ -162,6 +169,7 @@ def tables(findings: Shown) -> RenderableType:
         colour = COLOURS.get(item["outcome"], "yellow")
         text = f"[{colour}]{escape(verdict(item))}[/] | {escape(told(item))} [dim]({escape(item['panel'])}: "
         parts.append(Text.from_markup(f"{text}{escape(item['detail'])})[/]"))
+    parts += [Text(text, style="yellow") for text in _not_judged(findings)]
     return Padding(Group(*parts), (1, 0))
 
 
@@ -304,6 +312,7 @@ def markdown(findings: Shown, command: str, figure: str | None) -> str:
     if findings["verdicts"]:
         lines += ["## Did it hold?", ""]
         lines += markdown_table(*verdict_rows(findings["verdicts"]))
+    lines += [f"{text}\n" for text in _not_judged(findings)]
     for panel in findings["panels"]:
         lines += [f"## {panel['title']}", ""]
         lines += [text + "\n" for text in (panel["note"], panel["reason"], _earlier(panel)) if text]

@@ -9,8 +9,9 @@ from unknot.core.requests import Join, Moment, Named, Request
 from unknot.experiments.config import Experiment
 from unknot.experiments.scenario import Asked, LearningCurve, Point, Rates
 from unknot.federation import Length
+from unknot.federation.clustered import JOINT
 from unknot.federation.promise import Uncovered
-from unknot.reproduce.limits import ALIKE, beyond, close
+from unknot.reproduce.limits import ALIKE, beyond, close, has_lanes
 from unknot.reproduce.records import Record
 
 TAKEN = ("memory", "peak", "audit_seconds")  # single figures that are of the machine
@@ -42,26 +43,34 @@ def results(record: Record) -> tuple[object, ...]:
 
 def _requests(experiment: Experiment, trace: LearningCurve) -> str | None:
     """What was configured and not served, and what was served and not configured."""
-    left, waits = list(experiment.requests), trace.several or experiment.method.takes_leave
+    left, several = list(experiment.requests), has_lanes(experiment, trace)
+    waits = several or experiment.method.takes_leave
     strange = []
-    for asked in trace.requests:
-        mine = next((r for r in left if _is(r, asked, experiment.requests, trace.several, waits)), None)
+    for asked, gone in zip(trace.requests, _gone(experiment, trace), strict=True):
+        mine = next((r for r in left if _is(r, asked, experiment.requests, several, waits, gone)), None)
         if mine is None:
             strange.append(f"{asked.kind} {_called(asked.clients)} (round {asked.round}, {asked.time:g} s)")
         else:
             left.remove(mine)
-    comes = [] if _deserted(experiment, trace) else [r for r in left if _comes(r.at, experiment.length)]
+    over = _deserted(experiment, trace) or not trace.points  # a profile may outlast a run
+    comes = [] if over else [r for r in left if _comes(r.at, experiment.length)]
     lacking = [f"{r} ({r.at})" for r in comes]
     said = [(lacking, "it lacks the request"), (strange, "it has a request that is not configured:")]
     return "; ".join(f"{words} {_some(some)}" for some, words in said if some) or None
 
 
 def _is(
-    request: Request | Named, asked: Asked, every: Sequence[Request | Named], several: bool, waits: bool
+    request: Request | Named,
+    asked: Asked,
+    every: Sequence[Request | Named],
+    several: bool,
+    waits: bool,
+    gone: bool,
 ) -> bool:
     """Whether this was asked.
 
-    Where there are several lanes, one may be further when it is served; a last visit takes time, too.
+    Where there are several lanes, one may be further when it is served; a last visit takes time, too, and so
+    do profiles. Nobody waits for a round where everybody had gone before.
     """
     kind, clients = _named(request)
     if kind != asked.kind:
@@ -69,7 +78,7 @@ def _is(
     if request.at.time is not None:
         if not close(asked.time, request.at.time) and not (waits and asked.time > request.at.time):
             return False
-    elif asked.round < (at := request.at.round or 0) or (asked.round > at and not several):
+    elif (asked.round < (at := request.at.round or 0) and not gone) or (asked.round > at and not several):
         return False
     if any(isinstance(client, str) for client in clients):
         return len(asked.clients) <= len(clients)  # the data alone knows who is called so
@@ -112,7 +121,8 @@ def _length(experiment: Experiment, trace: LearningCurve) -> str | None:
     done, time = (max((getattr(point, name) for point in points), default=0) for name in ("round", "time"))
     if lost := sorted(set(range(1, done + 1)) - {point.round for point in points}):
         return f"it lacks {len(lost)} of its {done} rounds"
-    if length.seconds is not None and time > length.seconds * (1 + ALIKE):
+    joined = getattr(experiment.method, "served", "") == JOINT  # by rounds that come when a run is over
+    if length.seconds is not None and time > length.seconds * (1 + ALIKE) and not joined:
         return f"it goes on to {time:g} of {length.seconds:g} seconds"
     if length.rounds is None:
         return None
@@ -125,17 +135,36 @@ def _length(experiment: Experiment, trace: LearningCurve) -> str | None:
 
 
 def _deserted(experiment: Experiment, trace: LearningCurve) -> bool:
-    """Whether a request left nobody to train: a run ends then."""
+    """Whether a request left nobody to train, as a run ends then.
+
+    Where the data alone knows who was there: whether an erasure is the last that happened.
+    """
+    left = _left(experiment, trace)
+    if left is None:
+        last = trace.requests[-1:]
+        return any(asked.kind == "erase" and asked.place == len(trace.points) for asked in last)
+    return any(not some for some in left)
+
+
+def _gone(experiment: Experiment, trace: LearningCurve) -> list[bool]:
+    """Of each request, whether everybody had gone before it; True where nobody knows who was there."""
+    left = _left(experiment, trace)
+    if left is None:
+        return [True] * len(trace.requests)
+    return [not some for some in [{0}, *left][: len(trace.requests)]]
+
+
+def _left(experiment: Experiment, trace: LearningCurve) -> list[set[int]] | None:
+    """Who is there after each request; None where the data alone knows who was at the start."""
     clients = getattr(experiment.data.partition, "clients", None)
     if clients is None:
-        return False
+        return None
     late = {c for r in experiment.requests if isinstance(r, Join) for c in r.clients}
-    there = set(range(clients)) - late
+    there, found = set(range(clients)) - late, []
     for asked in trace.requests:
         there = there - set(asked.clients) if asked.kind == "erase" else there | set(asked.clients)
-        if not there:
-            return True
-    return False
+        found.append(there)
+    return found
 
 
 def _costs(record: Record) -> str | None:

@@ -14,7 +14,7 @@ from unknot.reproduce.game_findings import GameFindings, game_findings
 from unknot.reproduce.games import GameReproduction
 from unknot.reproduce.measures import PanelFindings, panel_findings
 from unknot.reproduce.page import Made, Page, foot, head
-from unknot.reproduce.parts import Panel
+from unknot.reproduce.parts import Claim, Panel
 from unknot.reproduce.reproduction import Reproduction, Run
 from unknot.reproduce.runner import needed, stores_of
 
@@ -30,6 +30,8 @@ class Findings(Page):
     counted: bool
     """Whether the number of models aggregated at a departure is of interest."""
     panels: tuple[PanelFindings, ...]
+    not_judged: tuple[str, ...]
+    """Claims whose lines were run, and of which what they are about was not measured."""
 
 
 def findings(
@@ -68,6 +70,7 @@ def findings(
         for panel, mine in shown
         if mine or not panel.off
     )
+    verdicts = {claim: judge(claim, panels) for claim in plan.claims}
     made = [Made(run.panel.title, run.line.label, record, run.seed) for run, record in pairs]
     return Findings(
         **head(plan, scale, overrides),
@@ -77,8 +80,20 @@ def findings(
         curves=plan.curves,
         counted=any(claim.measure == "ids" for claim in plan.claims),
         panels=panels,
-        verdicts=tuple(verdict for claim in plan.claims for verdict in judge(claim, panels)),
+        verdicts=tuple(verdict for judged in verdicts.values() for verdict in judged),
+        not_judged=tuple(
+            claim.says for claim, judged in verdicts.items() if not judged and _were_run(claim, panels)
+        ),
         **foot(made, _words),
+    )
+
+
+def _were_run(claim: Claim, panels: Iterable[PanelFindings]) -> bool:
+    """Whether all lines of a claim were, in a panel that it is about."""
+    return any(
+        claim.names <= {line.name for line in panel.lines}
+        for panel in panels
+        if not claim.panels or panel.name in claim.panels
     )
 
 

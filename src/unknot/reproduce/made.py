@@ -10,7 +10,7 @@ from functools import partial
 import torch
 
 from unknot.core.data import FederatedData
-from unknot.core.errors import ConfigError
+from unknot.core.errors import ConfigError, UnknotError
 from unknot.core.jobs import Engine
 from unknot.core.requests import Erase, Join
 from unknot.data.dataset import Dataset
@@ -74,6 +74,17 @@ class Made:
             history = ended.history if isinstance(ended, Watched) else ended
             extra = {**before_running(experiment), **found}
             yield Record.of(run, history, extra, together=len(group))
+
+    def check(self, runs: Sequence[Run]) -> None:
+        """Raise what the first run of a line of a panel would raise at its beginning; nothing is trained."""
+        first = {(run.panel.name, run.line.name): run for run in reversed(runs)}
+        for run in sorted(first.values(), key=runs.index) if len(first) > 1 else ():
+            experiment = self._placed(run.experiment)
+            try:
+                fed = assemble(experiment, self._sources.data(experiment))
+                fed.check(experiment.length, experiment.requests)
+            except UnknotError as error:
+                raise type(error)(f"{run.panel.name}/{run.line.name}: {error}") from error
 
     def _ended(
         self, group: Sequence[Run], placed: Sequence[Experiment]

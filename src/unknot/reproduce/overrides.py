@@ -42,16 +42,12 @@ def check_overrides(plan: Reproduction, scale: str, overrides: Sequence[str]) ->
 
 
 def _theirs(plan: Reproduction, path: str, what: str) -> ConfigError:
-    names = {
-        "lines": [line.name for line in plan.lines],
-        "panels": [panel.name for panel in plan.panels],
-    }
-    begin = f"--set {path}: the {what} of {plan.name} differ in {path}, and their"
-    if what not in names:
-        return ConfigError(f"{begin} mean would be untrue; leave it out")
+    told = f"--set {path}: the {what} of {plan.name} differ in {path}, and their"
+    if what == "cases":
+        return ConfigError(f"{told} mean would be untrue; leave it out")
     word = "labels" if what == "lines" else "titles"
     return ConfigError(
-        f"{begin} {word} would be untrue; --only picks {what}, such as --only {names[what][0]}"
+        f'{told} {word} would be untrue; a file of your own, like = "{plan.name}", may have others'
     )
 
 

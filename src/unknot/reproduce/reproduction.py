@@ -164,10 +164,15 @@ class Reproduction:
         for section, key in (setting.split(".", 1) for setting in (*panel.drops, *line.drops)):
             if section in merged:  # of some lines and panels, what is dropped is not there
                 merged[section] = {name: value for name, value in merged[section].items() if name != key}
-        table = resolve(merged, f"{self.name}/{panel.name}/{line.name}", seed)
+        where = f"{self.name}/{panel.name}/{line.name}"
+        if "name" not in merged.get("method", {}):
+            raise ConfigError(f"{where} has no method: name one in the line, as method = {{ name = 'rfs' }}")
+        table = resolve(merged, where, seed)
         if self.draws is None:
             yield Run(panel, line, seed, apply_overrides(table, overrides))
             return
+        if not any("erase" in item for item in table["request"]):
+            raise ConfigError(f"{where}: [draws] says who leaves, and no request erases anybody")
         for leaver, count in self.draws.leavers(seed).items():
             requests = [{**item, "erase": leaver} if "erase" in item else item for item in table["request"]]
             changed = apply_overrides({**table, "request": requests}, overrides)

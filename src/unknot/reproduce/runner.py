@@ -79,6 +79,7 @@ def reproduce(
     if other := _replacing(waiting, stores, file):
         tell(other)
     made = Made(device, threads, rows, observers)
+    made.check([run for run in waiting if not records.find(run, stores)])
     number = {run.key: f"{place} of {len(waiting)}" for place, run in enumerate(waiting, start=1)}
     for group in side_by_side([run for run in waiting if not records.find(run, stores)], together):
         # Read again before a run, as another process may have been faster.
