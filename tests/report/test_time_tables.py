@@ -279,7 +279,7 @@ def test_a_figure_with_lines_that_never_arrive(tmp_path, metric):
         assert draw(changed(metric=metric), *files)
     svg = files[1].read_text()
     assert files[0].read_bytes().startswith(b"\x89PNG")
-    assert svg.count(">never reached<") == 1
+    assert svg.count(">not reached within the run<") == 1
     for text in ("simulated time (s)", f"test {metric}", "worst to best cluster", "a client is erased"):
         assert text in svg
 

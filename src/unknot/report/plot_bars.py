@@ -62,7 +62,7 @@ FAR: Any = {"markersize": 8, "linestyle": "none"}
 DOWN, UP = "$↓$", "$↑$"
 ALONE: Any = {"marker": "_", "markersize": 7, "markeredgewidth": 1.8, "linestyle": "none"}
 SIGNS = {
-    "never": "never reached",
+    "never": "not reached within the run",
     "at once": "reached at once",
     "some": "reached in some of the seeds only",
     "alone": "reached, but in no seed in which the baseline was",

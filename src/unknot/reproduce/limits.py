@@ -125,8 +125,9 @@ def _requests(experiment: Experiment, trace: LearningCurve) -> Iterator[str]:
         if _is_single(trace) and not has_lanes(experiment, trace):
             if asked.place != asked.round:
                 yield f"{told} round = {asked.round}, which does not fit its place, {asked.place}"
-            # What the next round takes may have been there before: who goes on does so through an erasure.
-            if not _lies(asked.time, [p.time for p in before], []):
+            # Of one at a time, what the next round takes may have been there before it.
+            later = [] if any(request.at.time is not None for request in experiment.requests) else after
+            if not _lies(asked.time, *([p.time for p in some] for some in (before, later))):
                 yield f"{told} time = {asked.time:g}, which does not fit its place"
         for name, value in _measured_before(trace, number).items():
             if _differ(value, getattr(asked, name)):
