@@ -60,3 +60,9 @@ def test_nothing_to_draw_is_no_figure(tmp_path):
     empty["panels"] = empty["panels"][1:]
     (page,) = write(empty, tmp_path, "unknot reproduce exact-figx")
     assert "![" not in page.read_text()
+
+
+def test_a_panel_of_one_seed_says_so_beside_others_of_several():
+    panels = [{"title": name, "lines": [{"seeds": seeds}]} for name, seeds in (("a", [0, 1]), ("b", [0]))]
+    assert [panel["title"] for panel in plots._titled(panels)] == ["a", "b (one seed)"]
+    assert [panel["title"] for panel in plots._titled(panels[1:])] == ["b"]

@@ -115,7 +115,8 @@ def test_groups_have_one_seed_and_one_model():
     groups = [[run.key for run in group] for group in side_by_side(runs, 3)]
     assert [len(group) for group in groups] == [3, 2, 3, 2]
     assert all(len({key.split("/")[2] for key in group}) == 1 for group in groups)
-    other = lines('\n[[line]]\nname = "wide"\nlabel = "wide"\nmethod = { name = "rfs" }\nmodel = { name = "mlp", hidden = [8] }\n')
+    wide = 'method = { name = "rfs" }\nmodel = { name = "mlp", hidden = [8] }\n'
+    other = lines(f'\n[[line]]\nname = "wide"\nlabel = "wide"\n{wide}')
     apart = [[run.line.name for run in group] for group in side_by_side(other.runs("small", [0]), 9)]
     assert apart[-1] == ["wide"]
 

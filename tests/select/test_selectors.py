@@ -171,6 +171,8 @@ def test_what_a_first_state_comes_of_must_be_one_that_there_is():
         {"sensitivity": math.inf},
         {"sensitivity": math.nan},
         {"sensitivity": 0.0},
+        {"sensitivity": 1.0},
+        {"memory": 7},  # less than a batch
         {"sensitivity": 1e9},
         {"epsilon": math.nan},
         {"epsilon": 2.0},

@@ -43,7 +43,7 @@ DATA = {
 
 def draw(findings: Shown, *files: str | Path) -> bool:
     """Write the figure to files (the ending says how: .png, .svg); False where there is nothing to draw."""
-    panels = [panel for panel in findings["panels"] if panel["lines"]]
+    panels = _titled([panel for panel in findings["panels"] if panel["lines"]])
     if not panels:
         return False
     figure_of, style = load_matplotlib()
@@ -75,6 +75,17 @@ def draw(findings: Shown, *files: str | Path) -> bool:
         figure.set_figheight(figure.get_figheight() + 0.2 * (len(lines) - 1) + 0.17 * max(0, rows - 2))
         save(figure, files, digest(findings))
     return True
+
+
+def _titled(panels: Sequence[Shown]) -> list[Shown]:
+    """The panels; the title of one of a single seed, among others of several, says so."""
+    seeds = [max(len(line["seeds"]) for line in panel["lines"]) for panel in panels]
+    return [
+        {**panel, "title": f"{panel['title']} (one seed)"}
+        if one == 1 < max(seeds) and not panel.get("earlier")
+        else panel
+        for one, panel in zip(seeds, panels, strict=True)
+    ]
 
 
 def _trained(panels: Sequence[Shown]) -> str:

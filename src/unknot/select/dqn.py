@@ -109,6 +109,13 @@ class DQNSettings:
                     f"DQN: {name} must be above 0 and at most {most:g}, not {getattr(self, name)}"
                 )
 
+        if self.batch > self.memory:
+            raise ConfigError(
+                f"DQN: memory = {self.memory} never holds a batch of {self.batch}: nothing would be learned"
+            )
+        if self.sensitivity == 1:
+            raise ConfigError("DQN: sensitivity = 1 rewards everything with 0, and nothing is learned")
+
     def reward(self, merit: float) -> float:
         beyond = min(merit - self.target, MOST)
         if self.sensitivity < 1:  # then what falls short is what is large
