@@ -78,10 +78,13 @@ class Made:
     def check(self, runs: Sequence[Run]) -> None:
         """Raise what the first run of a line of a panel would raise at its beginning; nothing is trained."""
         first = {(run.panel.name, run.line.name): run for run in reversed(runs)}
+        engine, used = None, None  # of one model, what it is put to at the beginning is put to it once
         for run in sorted(first.values(), key=runs.index) if len(first) > 1 else ():
-            experiment = self._placed(run.experiment)
+            experiment, shared = self._placed(run.experiment), _shared(run)
             try:
-                fed = assemble(experiment, self._sources.data(experiment))
+                data = self._sources.data(experiment)
+                fed = assemble(experiment, data, engine=engine if shared == used else None)
+                engine, used = fed.engine, shared
                 fed.check(experiment.length, experiment.requests)
             except UnknotError as error:
                 raise type(error)(f"{run.panel.name}/{run.line.name}: {error}") from error
