@@ -194,44 +194,6 @@ def scenario_table(scenario: Shown) -> Table:
     return table
 
 
-def catalogue_list(entries: Sequence[Shown]) -> RenderableType:
-    """The reproductions there are, a line each."""
-    hint = "--long says which data each needs, whether that is here, and how long it takes."
-    return Group(_Lines(entries), Text(hint, style="dim"))
-
-
-class _Lines:
-    """A line an entry; a title that has no room ends after a word."""
-
-    def __init__(self, entries: Sequence[Shown]) -> None:
-        self.entries = entries
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        name, figure = (max(len(entry[key]) for entry in self.entries) for key in ("name", "figure"))
-        room = max(4, options.max_width - name - figure - 2 * GAP)
-        more = " ..." if options.ascii_only else " …"
-        for entry in self.entries:
-            title = textwrap.shorten(entry["title"], room, placeholder=more)
-            lead = (entry["name"].ljust(name + GAP), "bold"), entry["figure"].ljust(figure + GAP)
-            yield Text.assemble(*lead, title, no_wrap=True, overflow="crop")
-
-
-def catalogue_table(entries: Sequence[Shown]) -> RenderableType:
-    """The reproductions there are, and at each scale whether they can be run here."""
-    table = Table.grid(padding=(0, 2))
-    table.add_column(no_wrap=True, min_width=max(len(entry["name"]) for entry in entries))
-    for entry in entries:
-        table.add_row(Text(entry["name"], style="bold"), Text(f"{entry['figure']}: {entry['title']}"))
-        for scale in entry["scales"]:
-            data = [
-                (name, "green") if here else (f"{name} (not here)", "red")
-                for name, here in scale["data"].items()
-            ]
-            told = Text(", ").join(Text(*item) for item in data) if data else Text("no data", style="dim")
-            table.add_row(Text(f"  {scale['name']}"), Text.assemble(told, f"; {scale['takes']}"))
-    return table
-
-
 class _Fitting:
     """A table no wider than the screen: what has no room stands in further ones, and no number breaks."""
 

@@ -84,9 +84,9 @@ class _Panel(Values):
         if claim.never:
             return [self.never(line) for line in named]
         if claim.above is not None:
-            return [self.above(line, claim.above) for line in named]
+            return [self.beyond(line, claim.above, 1) for line in named]
         if claim.below is not None:
-            return [self.below(line, claim.below) for line in named]
+            return [self.beyond(line, claim.below, -1) for line in named]
         if claim.alike is not None:
             pairs = itertools.combinations(named, 2)
             return [self.alike(a, b, claim.alike) for a, b in pairs]
@@ -114,31 +114,18 @@ class _Panel(Values):
         )
         return self.matched(self.seeing(compared, better, worse), better, worse)
 
-    def above(self, line: LineFindings, bound: float) -> Comparison:
-        found = self.paired(lambda a: a - self.factor * bound, line)
+    def beyond(self, line: LineFindings, bound: float, side: int) -> Comparison:
+        """Whether a line is above a bound (`side` is 1) or below it (-1)."""
+        found = self.paired(lambda a: side * (a - self.factor * bound), line)
         shown = _signed(self.factor * bound)
+        least = f"({shown})" if bound < 0 else shown
         so = found.sign if found else 0
         compared = Comparison(
-            f"{line.label} − {f'({shown})' if bound < 0 else shown}",
+            f"{line.label} − {least}" if side > 0 else f"{shown} − {line.label}",
             found,
             # Who misses it may yet have come later; of who could not meet the rule nobody knows.
-            0 if (so < 0 and self.misses(line)) or self.too_brief(line) else so,
-            contrary=f"{line.label} below {shown}",
-            level=f"{line.label} level with {shown}",
-            word="level",
-            favour=found.mean if found else 0.0,
-        )
-        return self.matched(compared, line)
-
-    def below(self, line: LineFindings, bound: float) -> Comparison:
-        found = self.paired(lambda a: self.factor * bound - a, line)
-        shown = _signed(self.factor * bound)
-        so = found.sign if found else 0
-        compared = Comparison(
-            f"{shown} − {line.label}",
-            found,
-            0 if (so > 0 and self.misses(line)) or self.too_brief(line) else so,
-            contrary=f"{line.label} above {shown}",
+            0 if (side * so < 0 and self.misses(line)) or self.too_brief(line) else so,
+            contrary=f"{line.label} {'below' if side > 0 else 'above'} {shown}",
             level=f"{line.label} level with {shown}",
             word="level",
             favour=found.mean if found else 0.0,

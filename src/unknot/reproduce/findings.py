@@ -70,7 +70,7 @@ def findings(
         for panel, mine in shown
         if mine or not panel.off
     )
-    verdicts = {claim: judge(claim, panels) for claim in plan.claims}
+    verdicts = [(claim, judge(claim, panels)) for claim in plan.claims]
     made = [Made(run.panel.title, run.line.label, record, run.seed) for run, record in pairs]
     return Findings(
         **head(plan, scale, overrides),
@@ -80,10 +80,8 @@ def findings(
         curves=plan.curves,
         counted=any(claim.measure == "ids" for claim in plan.claims),
         panels=panels,
-        verdicts=tuple(verdict for judged in verdicts.values() for verdict in judged),
-        not_judged=tuple(
-            claim.says for claim, judged in verdicts.items() if not judged and _were_run(claim, panels)
-        ),
+        verdicts=tuple(verdict for _, judged in verdicts for verdict in judged),
+        not_judged=tuple(claim.says for claim, judged in verdicts if not judged and _were_run(claim, panels)),
         **foot(made, _words),
     )
 

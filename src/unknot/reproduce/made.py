@@ -77,9 +77,11 @@ class Made:
 
     def check(self, runs: Sequence[Run]) -> None:
         """Raise what the first run of a line of a panel would raise at its beginning; nothing is trained."""
-        first = {(run.panel.name, run.line.name): run for run in reversed(runs)}
+        first: dict[tuple[str, str], Run] = {}
+        for run in runs:
+            first.setdefault((run.panel.name, run.line.name), run)
         engine, used = None, None  # of one model, what it is put to at the beginning is put to it once
-        for run in sorted(first.values(), key=runs.index) if len(first) > 1 else ():
+        for run in first.values() if len(first) > 1 else ():
             experiment, shared = self._placed(run.experiment), _shared(run)
             try:
                 data = self._sources.data(experiment)

@@ -74,14 +74,15 @@ def reproduce(
         raise DataError(f"nothing that was asked for can be run: {_why_not(plan, scale, wanted, only)}")
     for name, reason in absent.items():
         tell(f"left out {name}: {reason}")
-    if not all(records.find(run, stores) for run in waiting):
+    still = [run for run in waiting if not records.find(run, stores)]
+    if still:
         check_folder(out, force=True)
-    if other := _replacing(waiting, stores, file):
+    if other := _replacing(still, stores, file):
         tell(other)
     made = Made(device, threads, rows, observers)
-    made.check([run for run in waiting if not records.find(run, stores)])
+    made.check(still)
     number = {run.key: f"{place} of {len(waiting)}" for place, run in enumerate(waiting, start=1)}
-    for group in side_by_side([run for run in waiting if not records.find(run, stores)], together):
+    for group in side_by_side(still, together):
         # Read again before a run, as another process may have been faster.
         stores[0] = records.read(file)
         if left := [run for run in group if not records.find(run, stores)]:
@@ -145,14 +146,15 @@ def replaced(
         return _replace_words(why, "draw", file)
     runs = select(plan, scale, plan.runs(scale, seeds, overrides), only)
     absent = missing_data(runs)
-    return _replacing(
-        [run for run in runs if run.panel.name not in absent], stores_of(plan, scale, file), file
-    )
+    stores = stores_of(plan, scale, file)
+    still = [run for run in runs if run.panel.name not in absent and not records.find(run, stores)]
+    return _replacing(still, stores, file)
 
 
-def _replacing(runs: Iterable[Run], stores: Sequence[Store], file: Path) -> str:
+def _replacing(still: Iterable[Run], stores: Sequence[Store], file: Path) -> str:
+    """Of runs that are still to be made, which have a record of other settings."""
     then = stores[0].records
-    again = [run for run in runs if run.key in then and not records.find(run, stores)]
+    again = [run for run in still if run.key in then]
     why = [difference(then[run.key].config, records.plain_json(run.table)) for run in again]
     return _replace_words(why, "run", file)
 
