@@ -27,7 +27,7 @@ _HOMES = {
     "unknot.core.saved": "load_model save_model",
     "unknot.core.training": "SGD Adagrad AdaHessian Adam AdamW Cosine Recipe RMSprop StepDecay WarmUp",
     "unknot.core.weights": "Weights",
-    "unknot.core.written": "plain_data",
+    "unknot.core.form": "plain_data",
     "unknot.data": (
         "ByOwner Dataset Dirichlet DominantClass Iid Labels MajorityClass clients federate folder load texts"
     ),
@@ -90,7 +90,7 @@ if TYPE_CHECKING:
         WarmUp,
     )
     from unknot.core.weights import Weights
-    from unknot.core.written import plain_data
+    from unknot.core.form import plain_data
     from unknot.data import (
         ByOwner,
         Dataset,

@@ -127,7 +127,7 @@ def _signals(keeper: Keeper) -> Iterator[None]:
 def plain_alone() -> Iterator[None]:
     """Within: what has no written form is refused with the way around."""
     from unknot.core.errors import ConfigError
-    from unknot.core.written import NotPlain
+    from unknot.core.form import NotPlain
 
     try:
         yield

@@ -183,18 +183,18 @@ def go_on(fed: Federation, rounds: int | None = None) -> History:
 
 def not_given(fed: Federation) -> None:
     """Say that nobody has what came of what was last asked: asked for again, it is not done again."""
-    if fed._stint is not None:
-        fed._stint.answered = False
+    if fed.stint is not None:
+        fed.stint.answered = False
 
 
 def owes(fed: Federation, rounds: int) -> bool:
     """Whether just so many more rounds were trained last, and nobody was given what came of them."""
-    return fed.over and fed._stint is not None and fed._stint.is_more_by(Length(rounds))
+    return fed.over and fed.stint is not None and fed.stint.is_more_by(Length(rounds))
 
 
 def last_round(fed: Federation, rounds: int | None = None) -> int | None:
     """The round that `go_on` ends at; None where rounds are not what it goes by."""
-    stint = fed._stint
+    stint = fed.stint
     if stint is None:
         return rounds
     if stint.stopped:

@@ -37,11 +37,11 @@ from unknot.federation.letterbox import Keeper, Letterbox
 from unknot.federation.loop import advance
 from unknot.federation.method import Method
 from unknot.federation.observers import Observer, Observers
-from unknot.federation.parts import parts_of
+from unknot.federation.parts import Unchanged, parts_of, settings_of
 from unknot.federation.scores import Scores
 from unknot.federation.serving import Serving
-from unknot.federation.settings import Settings, numbers_of
 from unknot.federation.setup import Setup, SetupParts
+from unknot.federation.snapshot import Snapshot, put, take
 from unknot.federation.state import State
 from unknot.federation.stint import Stint
 from unknot.federation.view import View
@@ -77,7 +77,7 @@ class Federation(View):
     ) -> None:
         setup = Setup.of(setup, recipe, parts)
         self.given = setup
-        self.settings = Settings(
+        self.unchanged = Unchanged(
             {
                 "method": method,
                 "pace": setup.pace,
@@ -113,7 +113,8 @@ class Federation(View):
         self.architecture = ""
         """How the model is made, as a digest, where that is known: shapes alone do not tell it."""
         self.experiment: Mapping[str, Any] = {}
-        self._stint: Stint | None = None
+        self.stint: Stint | None = None
+        """What it was last asked to do, and how far that is."""
         self._done: list[tuple[int, Served]] = []
         self._served: list[tuple[int, Served]] = []
         self._running = threading.Lock()
@@ -124,7 +125,7 @@ class Federation(View):
         self.keeper: Keeper | None = None
         self.steps = 0
         """How many there have been: see `step`."""
-        self.numbers = numbers_of(parts_of(self))
+        self.numbers = settings_of(parts_of(self))
         """What its parts were given, whatever they count since: to compare with those of another process."""
 
     def __repr__(self) -> str:
@@ -198,9 +199,18 @@ class Federation(View):
             goals = {name: lane.rounds - lane.ahead + length.rounds for name, lane in self.lanes.items()}
         for lane in self.lanes.values():
             lane.ahead = 0
-        before = self._stint
+        before = self.stint
         rule = length if before is None else before.rule
-        self._stint = Stint(length, rule, before is not None, limit, goals)
+        self.stint = Stint(length, rule, before is not None, limit, goals)
+
+    def snapshot(self) -> Snapshot:
+        """All that it remembers now, between two steps, as a value."""
+        self._check_whole()
+        return take(self)
+
+    def restore(self, snapshot: Snapshot) -> None:
+        """Be what another federation, built of the same data and settings, was."""
+        put(self, snapshot)
 
     def resume(self, rounds: int | None = None) -> History:
         """Go on with what the last ``run`` was asked to do, from where it was broken off.
@@ -214,15 +224,15 @@ class Federation(View):
         asked for.
         """
         with self._alone():
-            if self._stint is None or self.history is None:
+            if self.stint is None or self.history is None:
                 raise UnknotError("there is nothing to go on with: this federation has not been run")
             more = asked = None if rounds is None else Length(rounds)
             self.history.experiment = dict(self.experiment)
-            if more is not None and self.over and not self._stint.is_more_by(more):
+            if more is not None and self.over and not self.stint.is_more_by(more):
                 self.begin(more)
             else:
                 self._called_back(asked)
-            if self._stint.is_more_by(more):
+            if self.stint.is_more_by(more):
                 more = None
             history = self._go_on(self.history, time.perf_counter())
             if more is not None:
@@ -234,10 +244,10 @@ class Federation(View):
 
     def _answered(self, history: History) -> History:
         """Note that who asked gets this, just before: the same, asked for after that, is asked for anew."""
-        assert self._stint is not None
+        assert self.stint is not None
         if self.keeper is not None:
             self.keeper.ended(self, history)
-        self._stint.answered = True
+        self.stint.answered = True
         return history
 
     def _called_back(self, after: Length | None = None) -> bool:
@@ -250,10 +260,10 @@ class Federation(View):
         self._take_in()
         if not self.serving.inbox.called(self.state.now):
             return False
-        assert self._stint is not None
-        owed = after or self._stint.owed  # who asked for more, and was given nothing yet, may ask again
-        self.begin(self._stint.rule)
-        self._stint.more, self._stint.after = False, owed
+        assert self.stint is not None
+        owed = after or self.stint.owed  # who asked for more, and was given nothing yet, may ask again
+        self.begin(self.stint.rule)
+        self.stint.more, self.stint.after = False, owed
         return True
 
     def _check_over(self) -> None:
@@ -261,7 +271,7 @@ class Federation(View):
 
         The same script, started again after a crash, would train for longer, depending on when it died.
         """
-        stint = self._stint
+        stint = self.stint
         if self.keeper is None or stint is None or stint.stopped:
             return
         done = max((lane.rounds for lane in self.lanes.values()), default=0)
@@ -311,23 +321,23 @@ class Federation(View):
     @property
     def over(self) -> bool:
         """Whether there is nothing left to do of what ``run`` was last asked."""
-        return self._stint is None or bool(self._stint.stopped)
+        return self.stint is None or bool(self.stint.stopped)
 
     @property
     def length(self) -> Length:
         """How long the last ``run`` was to go on."""
-        if self._stint is None:
+        if self.stint is None:
             raise UnknotError("this federation has not been run")
-        return self._stint.length
+        return self.stint.length
 
     def _go_on(self, history: History, started: float) -> History:
-        assert self._stint is not None
+        assert self.stint is not None
         self._since = started
         try:
             with self.work.observers.during(history):
                 with between_steps() as check:
-                    while not self._stint.stopped:
-                        self._step(self._stint, history)
+                    while not self.stint.stopped:
+                        self._step(self.stint, history)
                         self._end_if(check)
                 self._finish(history)
         finally:
@@ -349,7 +359,7 @@ class Federation(View):
         The last step of a run happens to nobody: it is found that the run is over, and why.
         """
         self._check_whole()
-        stint, history = self._stint, self.history
+        stint, history = self.stint, self.history
         if stint is None or history is None or stint.stopped:
             raise UnknotError("there is nothing to go on with: call run, and steps come of it")
         with self._alone():

@@ -6,10 +6,8 @@ import copy
 from collections.abc import Iterator, Mapping, MutableMapping
 from typing import Any
 
-from unknot.core.written import NotPlain, Writer
+from unknot.core.form import NotPlain, at, structure
 
-PART = "notes"
-"""What is in the notes of all lanes is one part: nothing that can be changed is in two of them."""
 INSTEAD = (
     "notes hold structure, and no erasure clears them of numbers. Keep weights in desk.archive, or, of an "
     "approximate method, in desk.keepsakes: erasures purge those"
@@ -36,10 +34,9 @@ class Notes(MutableMapping[str, Any]):
 
     def __setitem__(self, name: str, value: Any) -> None:
         if type(name) is not str:
-            raise NotPlain(f"lane {self._lane!r}: a note goes by a text, not by {name!r}")
-        out = Writer()
-        with out.at(f"lane {self._lane!r} notes[{name!r}]"), out.part(PART), out.structure(INSTEAD):
-            out.put(value)
+            raise NotPlain(f"goes by a text, not by {name!r}", f"a note of lane {self._lane!r}")
+        with at(f"lane {self._lane!r} notes[{name!r}]"):
+            structure(value, INSTEAD)
         self._held[name] = value
 
     def __delitem__(self, name: str) -> None:
@@ -60,7 +57,7 @@ class Notes(MutableMapping[str, Any]):
         other._held = copy.deepcopy(self._held)
         return other
 
-    def write(self, out: Writer) -> None:
-        """Write them, as they are now."""
-        with out.at(" notes"), out.part(PART), out.structure(INSTEAD):
-            out.put(dict(self._held))
+    def check(self) -> None:
+        """Raise for what was changed, since it was put in, into what has no written form."""
+        with at(" notes"):
+            structure(self._held, INSTEAD)

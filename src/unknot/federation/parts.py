@@ -1,26 +1,35 @@
-"""What the parts of a federation that may be of somebody's own remember, in written form.
+"""What the parts of a federation that may be of somebody's own remember, and what they were given.
 
-Of a selector or an aggregator that is what of its attributes is not as it was given; one whose attributes are
-more than plain data says what it remembers itself (`remembered`), and takes it back (`recall`). Of all parts,
-the numbers that they were given: another one at a resumption is found.
+A selector and an aggregator remember in their attributes, or say themselves what they remember (`remembered`),
+and take it back (`recall`). A method remembers in `lane.notes` and `desk.archive`, and has settings alone, as
+a pace and a clock have: these parts are built anew when a run is resumed, and must not have changed.
 """
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import is_dataclass
-from functools import partial
+import functools
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, fields, is_dataclass
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
-from weakref import WeakKeyDictionary
 
+from unknot.core.form import NotPlain, Unreadable, at, attributes_of, look, plain_data, write
 from unknot.core.registry import options_of
-from unknot.core.written import NotPlain, Reader, Unreadable, Writer, attributes_of
-from unknot.federation.aggregators import Aggregate, new_aggregator
-from unknot.federation.settings import alike
 
 if TYPE_CHECKING:
     from unknot.federation.federation import Federation
+
+SAY = (
+    "; or have it say itself what it remembers, as plain data: remembered() gives that, recall(remembered) "
+    "takes it back"
+)
+_INSTEAD = {
+    "method": "what a method remembers belongs into lane.notes (structure) or desk.archive (weights)",
+    "pace": "a pace has settings alone: let it go by what it is asked",
+    "slowness": "it has settings alone: let it go by what it is asked",
+    "aggregator": "every node has one of its own: keep its state in attributes that fresh() gives anew",
+    "selector": "every lane has a copy of it: keep its state in attributes, which copies do not share",
+}
 
 
 @runtime_checkable
@@ -32,132 +41,92 @@ class Remembers(Protocol):
     def recall(self, remembered: Any) -> None: ...
 
 
-def put_part(out: Writer, fed: Federation, part: object, like: object) -> None:
-    """What of a part is not as it was given."""
-    if type(part) is not type(like):
-        raise NotPlain(f"a {type(part).__name__} in the place of a {type(like).__name__} cannot be written")
+@plain_data
+@dataclass(frozen=True)
+class Memory:
+    """What a selector or an aggregator holds that is not as it was given, by attribute; or what it says."""
+
+    attributes: dict[str, Any] = field(default_factory=dict)
+    gone: tuple[str, ...] = ()
+    """Attributes that it was given and has no more."""
+    said: Any = None
+
+
+NOTHING = Memory()
+
+
+def memory_of(part: Any, given: Any) -> Memory:
+    """What a part remembers that was made of `given`; raises `NotPlain` for what cannot be written."""
+    if type(part) is not type(given):
+        raise NotPlain(f"is a {type(part).__name__} in the place of a {type(given).__name__}")
     if isinstance(part, Remembers):
-        with out.at(f"{type(part).__name__}.remembered()"):
-            remembered = part.remembered()
-            prove(out, fed, type(part), remembered, partial(_recalled, like))
-            out.put(remembered)
-        return
-    told: dict[str, object] = {}
-    given, held = attributes_of(like), attributes_of(part)
-    if not given and not held:  # thousands of models, with an aggregator each that has no state
-        out.put(None)
-        out.put(told)
-        return
-    with out.at(type(part).__name__), out.part(f"part {id(part)}"):
-        seen = _TOLD.setdefault(fed, set())
-        for name, value in held.items():
-            like_it, about = given.get(name, _NOTHING), (type(part), name)
-            if value is like_it and about in seen:
-                continue
-            with out.at(f".{name}"):
-                if _as_given(out, value, like_it, about in seen):
-                    seen.add(about)
-                else:
-                    told[name] = value
-        prove(out, fed, type(part), told)
-        out.put([name for name in given if name not in held] or None)
-        out.put(told)
+        return _said(part, given)
+    before, now = attributes_of(given), attributes_of(part)
+    if not before and not now:  # thousands of models, with an aggregator each that has no state
+        return NOTHING
+    changed = {}
+    for name, value in now.items():
+        if name in before and (value is before[name] or look(value) == look(before[name])):
+            continue
+        with at(f".{name}"):
+            try:
+                write(value)
+            except NotPlain as error:
+                raise NotPlain(error.why + SAY, error.place) from None
+        changed[name] = value
+    return Memory(changed, tuple(name for name in before if name not in now))
 
 
-def _as_given(out: Writer, value: object, given: object, seen: bool) -> bool:
-    """Whether an attribute need not be written: one built anew has it.
-
-    Parts are copied here and there, so that what has no written form goes by what it holds. Where that cannot
-    be told of a copy, it is refused at once, and not only by a process that has one: `NotPlain`.
-    """
-    try:
-        out.trial().put(value)
-    except NotPlain as error:
-        if alike(value, given) and (seen or _like_its_copy(given)):
-            return True
-        raise NotPlain(
-            f"{error}; or have it say itself what it remembers, as plain data: remembered() gives that, "
-            "recall(remembered) takes it back"
-        ) from None
-    return value is given
+def _said(part: Remembers, given: Any) -> Memory:
+    """What it says; somebody's own must say the same once it was told that."""
+    said = part.remembered()
+    if not type(part).__module__.startswith("unknot."):
+        twin = copy.deepcopy(given)
+        twin.recall(copy.deepcopy(said))
+        if write(twin.remembered()).content != write(said).content:
+            raise NotPlain("is not the same once it was recalled", ".remembered()")
+    else:
+        with at(".remembered()"):
+            write(said)
+    return Memory(said=said)
 
 
-_NOTHING = object()
-
-
-def _like_its_copy(given: object) -> bool:
-    try:
-        return alike(given, copy.deepcopy(given))
-    except Exception:  # there is none of it
-        return False
-
-
-def _recalled(like: Any, remembered: object) -> object:
-    """What one that was built anew remembers, once it is told."""
-    part = copy.deepcopy(like)
-    part.recall(remembered)
-    return part.remembered()
-
-
-def prove(
-    out: Writer,
-    fed: Federation,
-    about: object,
-    value: object,
-    taken: Callable[[object], object] = lambda read: read,
-) -> None:
-    """See that what is written here is the same when it is read, before a run relies on it.
-
-    That is seen once in a process, and again when there is more of it: under names that were not there.
-    """
-    names = frozenset(value) if isinstance(value, dict) else frozenset()
-    seen = _PROVED.setdefault(fed, set())
-    if (about, names) in seen:
-        return
-    first, second = out.trial(), out.trial()
-    first.put(value)
-    written = first.written()
-    read = Reader(written.content, lambda d: written.tensors[d].load().clone(), out.known, home=out.home)
-    try:
-        second.put(taken(read.read()))
-        same = second.written().content == written.content
-    except Unreadable as error:
-        raise NotPlain(f"{out.place} could not be read again: {error}") from None
-    if not same:
-        raise NotPlain(f"{out.place} would not be the same once it was written and read again")
-    seen.add((about, names))
-
-
-_TOLD: WeakKeyDictionary[Federation, set[tuple[type, str]]] = WeakKeyDictionary()
-_PROVED: WeakKeyDictionary[Federation, set[tuple[object, frozenset[str]]]] = WeakKeyDictionary()
-
-
-def take_part(read: Reader, part: Any) -> Any:
-    """A part that was built anew, as the one was that was written."""
-    remembered = read.read()
+def recalled(part: Any, memory: Memory) -> Any:
+    """A part that was built anew, as the one was that remembered this."""
     if isinstance(part, Remembers):
-        part.recall(remembered)
-        return part
-    told = read.read()
-    for name in [*(remembered or ()), *told]:
-        if not isinstance(name, str) or name.startswith("__"):
-            raise Unreadable("an attribute without a name, or one of Python's own")
-    for name in remembered or ():
+        part.recall(memory.said)
+    for name in memory.gone:
         object.__delattr__(part, name)
-    for name, value in told.items():
+    for name, value in memory.attributes.items():
         object.__setattr__(part, name, value)
     return part
 
 
-def put_aggregate(out: Writer, fed: Federation, aggregate: Aggregate | None) -> None:
-    out.put(aggregate is not None)
-    if aggregate is not None:
-        with out.at(" aggregator "):
-            put_part(out, fed, aggregate, new_aggregator(fed.state.aggregate))
+class Unchanged:
+    """Parts that have settings alone, so that they can be looked at again."""
+
+    def __init__(self, parts: Mapping[str, object]) -> None:
+        self._parts = dict(parts)
+        self._before = {name: _looks(part) for name, part in self._parts.items()}
+
+    def check(self) -> None:
+        """Raise `NotPlain`, by its name, if one of them is not what it was."""
+        for name, part in self._parts.items():
+            before, now = self._before[name], _looks(part)
+            for attribute in {**before, **now}:
+                if before.get(attribute) != now.get(attribute):
+                    raise NotPlain(
+                        "is not what it was when the federation was built, and would be lost when the run is "
+                        f"resumed: {_INSTEAD[name]}",
+                        f"the {name}'s {type(part).__name__}.{attribute}",
+                    )
 
 
-def take_aggregate(read: Reader, fed: Federation) -> Any:
-    return take_part(read, new_aggregator(fed.state.aggregate)) if read.read() else None
+def _looks(part: object) -> dict[str, bytes]:
+    return {name: look(value) for name, value in attributes_of(part).items()}
+
+
+# What parts were given ---------------------------------------------------------------------------------
 
 
 def parts_of(fed: Federation) -> dict[str, object]:
@@ -177,6 +146,39 @@ def parts_of(fed: Federation) -> dict[str, object]:
     }
 
 
+def settings_of(parts: Mapping[str, object]) -> dict[str, Any]:
+    """The numbers and truth values that parts were given, by place: to compare with those of another process.
+
+    Texts are left out: one may be a client's name. So are the fields of dataclasses, which the record has,
+    but for what was learned, of which there is a digest: it is no setting, and another gives other bits.
+    """
+    found: dict[str, Any] = {}
+    for name, part in parts.items():
+        held = dict(part.keywords) if isinstance(part, functools.partial) else attributes_of(part)
+        known = {field.name for field in fields(part)} if is_dataclass(part) else set()
+        for attribute, value in held.items():
+            place = f"{name} {type(part).__name__}.{attribute}"
+            if attribute in known and hasattr(value, "lineage") and not hasattr(value, "fresh"):
+                found[place] = _digest(value)
+            elif attribute not in known and not attribute.startswith("_"):
+                found |= {place: value} if type(value) in (bool, int, float, type(None)) else {}
+    return found
+
+
+def _digest(learned: Any) -> str:
+    """Of the numbers of something that was learned."""
+    held = learned.remembered() if isinstance(learned, Remembers) else attributes_of(learned)
+    return look({name: value for name, value in held.items() if name != "lineage"}).hex()
+
+
+def check_settings(before: Mapping[str, object], now: Mapping[str, object]) -> None:
+    """Raise `Unreadable` for a setting that was another one when a run was begun."""
+    for place in {**before, **now}:
+        told = [repr(numbers.get(place, "nothing")) for numbers in (before, now)]
+        if told[0] != told[1]:
+            raise Unreadable(f"the run was begun with {place} {told[0]}, and this federation has {told[1]}")
+
+
 def of_each_client(fed: Federation) -> list[str]:
     """The settings of a federation's parts that have a value for each client (`EACH`), by part and name."""
     return [place for name, part in parts_of(fed).items() for place in _of_each(part, name)]
@@ -188,11 +190,3 @@ def _of_each(part: object, where: str) -> Iterator[str]:
         if option.each and value:
             yield place
         yield from _of_each(value, place)
-
-
-def check_numbers(before: Mapping[str, object], now: Mapping[str, object]) -> None:
-    """Raise `Unreadable` for a setting that was another one when this was written."""
-    for place in {**before, **now}:
-        told = [repr(numbers.get(place, "nothing")) for numbers in (before, now)]
-        if told[0] != told[1]:
-            raise Unreadable(f"the run was begun with {place} {told[0]}, and this federation has {told[1]}")

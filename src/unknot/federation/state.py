@@ -106,6 +106,11 @@ class State:
             raise UnknotError("an exact method keeps nothing that erased data had a part in")
         return self._kept
 
+    @property
+    def keepsakes_if_any(self) -> Keepsakes | None:
+        """The same, where the method is approximate."""
+        return self._kept
+
     def allow_keepsakes(self) -> None:
         self._kept = Keepsakes(self.ledger)
 

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from unknot.core.written import plain_data
 from unknot.federation.length import Length
 
 
-@plain_data
 @dataclass
 class Stint:
     """What a federation was last asked to do, and how far that is."""

@@ -31,7 +31,7 @@ from unknot.core.metrics import Metric
 from unknot.core.saved import clients_of, read_tensors, write_tensors
 from unknot.core.selection import Ids
 from unknot.core.weights import Weights
-from unknot.core.written import plain_data
+from unknot.core.form import plain_data
 
 _KIND = "policy"
 NEXT = ("double", "max")

@@ -28,7 +28,7 @@ from unknot.core.lineage import NOBODY, Lineage
 from unknot.core.saved import clients_of
 from unknot.core.selection import Ids
 from unknot.core.weights import Weights
-from unknot.core.written import plain_data
+from unknot.core.form import plain_data
 from unknot.select.products import products
 
 Floats = NDArray[np.float64]

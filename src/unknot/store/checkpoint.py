@@ -15,7 +15,7 @@ from unknot.core.digests import raw
 from unknot.core.errors import StoreError
 from unknot.core.ids import MOST_CLIENTS
 from unknot.core.lineage import BLOCK, WITHIN, Lineage
-from unknot.core.written import Reader, Unreadable, Writer, plain_data
+from unknot.core.form import Unreadable, pack, plain_data, read
 from unknot.store.files import inside, read_whole, write_whole
 from unknot.store.rows import is_count
 
@@ -92,9 +92,7 @@ class Checkpoint:
 
     def write(self, folder: Path) -> str:
         """Put it into its place, durably; its digest."""
-        out = Writer()
-        out.put([self.content, dict(self.tensors), self.ids, self.server, self.head, self.serves])
-        raw = out.written().content
+        raw = pack([self.content, dict(self.tensors), self.ids, self.server, self.head, self.serves])
         digest = hashlib.sha256(raw).hexdigest()
         write_whole(inside(folder / STATE, f"{digest}.state"), raw)
         return digest
@@ -107,7 +105,7 @@ class Checkpoint:
         if hashlib.sha256(raw).hexdigest() != digest:
             raise StoreError(f"{path} is damaged: its bytes are not those that were written")
         try:
-            content, tensors, ids, server, head, serves = Reader(raw).read()
+            content, tensors, ids, server, head, serves = read(raw)
             known = _digests(tensors) and _numbers(ids) and _server(server) and _head(head)
             if not isinstance(content, bytes) or not isinstance(serves, Serves) or not known:
                 raise Unreadable("other parts")

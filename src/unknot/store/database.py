@@ -29,7 +29,7 @@ KINDS = ("erase", "join", "pause", "stop", "go")
 """What may be asked for."""
 _SOON = 1.0  # seconds that readers are waited for where it can be done without
 _PAGE = 256  # entries that are read at a time
-_BEGINNING = 128  # bytes of an entry that say what it is
+_BEGINNING = 256  # bytes of an entry that say what it is
 
 
 class Database(Access):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from unknot.core.errors import StoreError
 from unknot.core.ids import MOST_CLIENTS
 from unknot.core.jobs import Score
-from unknot.core.written import Reader, Unreadable, Writer, plain_data
+from unknot.core.form import Unreadable, pack, plain_data, read
 from unknot.federation.events import Event, Round, Served
 from unknot.store.checkpoint import Named
 from unknot.store.rows import REFUSED, Asked, Entry, is_count
@@ -36,14 +36,12 @@ class At:
 
 def plain(value: object) -> bytes:
     """Plain data as an entry of the log."""
-    out = Writer()
-    out.put(value)
-    return out.written().content
+    return pack(value)
 
 
 def read_plain(content: bytes) -> Any:
     try:
-        found = Reader(content).read()
+        found = read(content)
     except Unreadable as error:
         raise StoreError(f"an entry of the log cannot be read: {error}") from None
     _check_numbers(found)
@@ -70,7 +68,7 @@ def read_named(content: bytes) -> Named:
 def read_event(content: bytes) -> Event | None:
     """An event of the log: a round, or a request that was served. None where it cannot be read here."""
     try:
-        event = Reader(content).read()
+        event = read(content)
     except (Unreadable, ValueError):
         return None
     if (
@@ -87,7 +85,7 @@ def read_event(content: bytes) -> Event | None:
 def read_at(outcome: bytes) -> At | None:
     """When a request was served, also where that is all that is left; None where it cannot be read."""
     try:
-        found = Reader(outcome).read() if outcome else None
+        found = read(outcome) if outcome else None
     except (Unreadable, ValueError):
         return None
     if isinstance(found, Served):

@@ -14,7 +14,7 @@ from unknot.core.commands import command
 from unknot.core.data import FederatedData
 from unknot.core.errors import RequestError, StoreError
 from unknot.core.requests import Erase, Join, Label, Moment, Named, Request, Target, numbered
-from unknot.core.written import Reader, Unreadable, Writer
+from unknot.core.form import Unreadable, pack, read
 from unknot.federation.events import Served
 from unknot.federation.letterbox import Letter, Letterbox, Ticket
 from unknot.store.database import Database
@@ -108,9 +108,7 @@ def request_for(kind: str, numbers: Iterable[int], samples: list[int] | None) ->
 
 def body_of(told: Hidden, sealed: bytes) -> bytes:
     """Whom a request names, and its sealed reason, as the inbox keeps them."""
-    out = Writer()
-    out.put([told, sealed])
-    return out.written().content
+    return pack([told, sealed])
 
 
 def asker() -> str:
@@ -132,7 +130,7 @@ def hidden_of(asked: Asked) -> tuple[Hidden, bytes]:
     if not asked.body:
         return [], b""
     try:
-        told, sealed = Reader(asked.body).read()
+        told, sealed = read(asked.body)
         for client, samples in count(told):
             Target(client, samples)
         if not isinstance(sealed, bytes):
@@ -265,7 +263,7 @@ def outcome_of(asked: Asked) -> Served | None:
     if not asked.outcome:
         return None
     try:
-        found = Reader(asked.outcome).read()
+        found = read(asked.outcome)
     except Unreadable as error:
         raise StoreError(f"what came of request {asked.number} cannot be read: {error}") from None
     return found if isinstance(found, Served) else None

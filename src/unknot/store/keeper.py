@@ -10,13 +10,14 @@ from __future__ import annotations
 import time
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import ExitStack, suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from unknot.core.errors import StoreError
+from unknot.core.form import pack, write
 from unknot.core.requests import Erase, numbered
-from unknot.federation import form
 from unknot.federation.clock import SECOND
 from unknot.federation.events import Event, Served
 from unknot.federation.history import History
@@ -159,8 +160,8 @@ class RunKeeper:
         for kind, parts in ((MARKS, marks_of(fed.data)), (PLACES, places)):
             sealed.keep(self.db, self.keyring, kind, {c: (c, part) for c, part in parts.items()})
         self._attach(fed)
-        if fed._stint is not None:
-            self._stint = fed._stint
+        if fed.stint is not None:
+            self._stint = fed.stint
             self.checkpoint(fed)
 
     @staticmethod
@@ -242,14 +243,14 @@ class RunKeeper:
         self._rest = not emptied(self.db)
         self._empty_rest(erasing.PATIENCE)
         found = restore(self.place, fed)
-        if fed._stint is not None and ended_in(self.db):  # who asked was given it, though it may be lost
-            fed._stint.answered = True
+        if fed.stint is not None and ended_in(self.db):  # who asked was given it, though it may be lost
+            fed.stint.answered = True
         self.unkept.go_on(fed, found)
         pending = [waiting.asked for waiting in fed.serving.inbox.waiting]
         self.post.go_on(found.named, found.until, pending, fed.over)
         if hurried:
             self.post.hurry(fed.steps)
-        self._open, self._stint = [(found.named, frozenset(found.kept.tensors))], fed._stint
+        self._open, self._stint = [(found.named, frozenset(found.kept.tensors))], fed.stint
         self.said += found.said
         if fed.over and not found.newest.stopped:
             self.said.append(
@@ -287,9 +288,9 @@ class RunKeeper:
             self._settle(fed)
         if self._unfinished:
             self._finish_scrubbing()
-        if fed._stint is not self._stint:  # what run(...) was asked must not be lost
+        if fed.stint is not self._stint:  # what run(...) was asked must not be lost
             self.checkpoint(fed)
-            self._stint = fed._stint
+            self._stint = fed.stint
         return self.post.take(fed.steps, partial(self.checkpoint, fed))
 
     def goes(self, fed: Federation) -> None:
@@ -346,7 +347,7 @@ class RunKeeper:
         self._settle(fed)
 
     def _settle(self, fed: Federation) -> None:
-        over = fed._stint is not None and bool(fed._stint.stopped)
+        over = fed.stint is not None and bool(fed.stint.stopped)
         if self.unkept.erased or over or time.monotonic() >= self._due:
             self.checkpoint(fed)
             return
@@ -359,7 +360,7 @@ class RunKeeper:
     def _note_done(self, fed: Federation) -> None:
         """What was asked was done; where something was erased, it counts as served once the disk is clean."""
         for number, record in self.unkept.done:
-            outcome = form.write_event(fed, record)
+            outcome = pack(record)
             if self.unkept.erased:
                 self.db.hold(number, outcome)
             else:
@@ -402,16 +403,15 @@ class RunKeeper:
         self._look_back()
         self.unkept.note(fed)
         serves = _serves(fed)
-        written = form.write(fed)
-        for lasting in (True, False):  # apart: what lasts is not written again with what does not
-            items = {
-                digest: Item(kept.load(), kept.owner, tuple(sorted(kept.clients)))
-                for digest, kept in written.tensors.items()
-                if kept.lasting is lasting and not self.vault.keeps(digest, kept.owner)
-            }
-            self.vault.put(items)
+        written = write(replace(fed.snapshot(), events=()), fed.built.vector.device)
+        items = {
+            digest: Item(kept.tensor, kept.owner, tuple(sorted(kept.clients)))
+            for digest, kept in written.tensors.items()
+            if not self.vault.keeps(digest, kept.owner)
+        }
+        self.vault.put(items)
         owners = {digest: kept.owner for digest, kept in written.tensors.items()}
-        ids = self.unkept.note_ids(fed)
+        ids = self.unkept.note_private(written.private)
         found = Checkpoint(written.content, owners, ids, self.unkept.server, self.db.head(), serves)
         self.check()  # what came before may have taken long
         state = found.write(self.folder)
@@ -453,7 +453,7 @@ class RunKeeper:
             self._tried = None
 
     def _named(self, fed: Federation, state: str) -> Named:
-        stint, history = fed._stint, fed.history
+        stint, history = fed.stint, fed.history
         assert stint is not None
         assert history is not None
         rounds, served = len(history.rounds), len(history.served)

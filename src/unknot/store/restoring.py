@@ -3,26 +3,25 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from unknot.core.errors import StoreError
-from unknot.core.written import Unreadable
-from unknot.federation import form
-from unknot.federation.asked import Ids
+from unknot.core.form import Unreadable, read
 from unknot.federation.describe import describe
+from unknot.federation.snapshot import Snapshot
 from unknot.store import sealed
 from unknot.store.checkpoint import KEPT, STATE, Checkpoint, Named, check_marks
 from unknot.store.compare import check_model, check_setup, differences, lost_end, lost_requests
 from unknot.store.database import Database
-from unknot.store.entries import events_in, read_named, until_in
+from unknot.store.entries import events_in, read_event, read_named, until_in
 from unknot.store.files import inside
 from unknot.store.folder import RunFolder, nothing_kept
 from unknot.store.inbox import told_of
 from unknot.store.noted import DATABASE, removed_in
 from unknot.store.rows import TAKEN, WAITING
-from unknot.store.sealed import IDS, MARKS, unpack_ids
+from unknot.store.sealed import IDS, MARKS
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -31,13 +30,11 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class KeptIds:
-    """The ids of samples that a checkpoint knows."""
+class Private:
+    """What is one client's alone in a checkpoint, as far as there are keys for it."""
 
-    known: list[tuple[int, tuple[int, ...] | None]]
-    """In its order, with whose they are; of who was erased since, none."""
-    numbers: dict[Ids, int] = field(default_factory=dict)
-    """Those that can be read, with the numbers under which they lie."""
+    numbers: dict[tuple[int, bytes], int] = field(default_factory=dict)
+    """By client and content, the numbers under which it lies."""
     highest: int = 0
     """Of all numbers that were ever given."""
 
@@ -55,7 +52,7 @@ class Restored:
     until: int
     """The step that the run had come to: those before it are taken again as they were."""
     kept: Checkpoint
-    ids: KeptIds
+    private: Private
     said: list[str]
     """What could not be read, is lost, or is other than it was, in words."""
 
@@ -86,8 +83,16 @@ def restore(place: RunFolder, fed: Federation) -> Restored:
         check_model(setups[0], built, place.path)
 
     try:
-        ids = _ids_of(place, found)
-        form.restore(fed, found.content, _each_its_own(tensors), bodies, ids.known, check_first)
+        private = _private(place, found)
+        initial = fed.built
+        told = read(
+            found.content, tensors.__getitem__, dict(private.numbers), initial.vector.device, initial.layout
+        )
+        if not isinstance(told, Snapshot):
+            raise Unreadable("it is no snapshot of a federation")
+        check_first(told.record["setup"])
+        events = tuple(event for body in bodies if (event := read_event(body)) is not None)
+        fed.restore(replace(told, events=events))
         check_rest()
     except (KeyError, Unreadable) as error:
         if setups:  # what is of other data, or another model, does not fit: that is told better
@@ -99,7 +104,7 @@ def restore(place: RunFolder, fed: Federation) -> Restored:
             "computed again, as it was"
         )
     until = until_in(place.db, after)
-    return Restored(named, number, checkpoints[-1], until, found, ids, [*troubles, *said])
+    return Restored(named, number, checkpoints[-1], until, found, private, [*troubles, *said])
 
 
 def _last_whole(
@@ -129,30 +134,10 @@ def _asked_and_partly(db: Database) -> tuple[set[int], set[int]]:
     return asked, {client for entry in db.entries(kind="erased") for client in removed_in(entry)["parts"]}
 
 
-def _ids_of(place: RunFolder, kept: Checkpoint) -> KeptIds:
-    """The ids of samples that a checkpoint knows."""
+def _private(place: RunFolder, kept: Checkpoint) -> Private:
+    """The parts of a checkpoint that are one client's alone."""
     parts = sealed.opened(place.db, place.keyring, IDS)
     if not parts.keys() >= set(kept.ids):
         raise StoreError(f"{place.path}: ids of samples are missing: take {DATABASE} from a backup")
-    found = KeptIds([], highest=max(parts, default=0))
-    for number in kept.ids:
-        client, part = parts[number]
-        ids = None if part is None else unpack_ids(part)
-        found.known.append((client, ids))
-        if ids is not None:
-            found.numbers[client, ids] = number
-    return found
-
-
-def _each_its_own(tensors: Mapping[str, Tensor]) -> Callable[[str], Tensor]:
-    """Tensors by digest: two that were equal, but not one, are two again, and may change apart."""
-    given: set[str] = set()
-
-    def get(digest: str) -> Tensor:
-        found = tensors[digest]
-        if digest in given:
-            return found.clone()
-        given.add(digest)
-        return found
-
-    return get
+    found = {(parts[n][0], part): n for n in kept.ids if (part := parts[n][1]) is not None}
+    return Private(found, max(parts, default=0))

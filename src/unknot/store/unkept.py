@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from unknot.federation import form
-from unknot.federation.asked import Ids
+from unknot.core.form import pack
 from unknot.federation.events import Event, Served
 from unknot.store import sealed
 from unknot.store.checkpoint import mark_of, server_marks
 from unknot.store.database import Database
 from unknot.store.keyring import Keyring
 from unknot.store.restoring import Restored
-from unknot.store.sealed import IDS, MARKS, pack_ids
+from unknot.store.sealed import IDS, MARKS
 
 if TYPE_CHECKING:
     from unknot.federation import Federation
@@ -30,7 +30,7 @@ class Unkept:
         """A digest of each part of the server's data, as it is: see `server_marks`."""
         self._left = 0  # how many clients had been erased when that was noted
         self._less: dict[int, int] = {}  # how many samples clients had lost when they were marked
-        self._ids: dict[Ids, int] = {}  # of samples, which the last checkpoint knows, and their numbers
+        self._parts: dict[tuple[int, bytes], int] = {}  # private ones that the last checkpoint has, by number
         self._highest = 0  # of those numbers, ever
         self._sealed: dict[str, dict[int, tuple[int, bytes]]] = {MARKS: {}, IDS: {}}
         self._events: list[bytes] = []
@@ -44,7 +44,7 @@ class Unkept:
         """The federation is what its folder says."""
         self.server, self._left = dict(restored.kept.server), len(fed.data.erased)
         self._less = {client: len(ids) for client, ids in fed.data.reduced.items()}
-        self._ids, self._highest = dict(restored.ids.numbers), restored.ids.highest
+        self._parts, self._highest = dict(restored.private.numbers), restored.private.highest
         self._rounds, self._served = restored.named.rounds, restored.named.served
 
     @property
@@ -57,7 +57,7 @@ class Unkept:
         history = fed.history
         assert history is not None
         new: list[Event] = [*history.served[self._served :], *history.rounds[self._rounds :]]
-        self._events += [form.write_event(fed, event) for event in new]
+        self._events += [pack(event) for event in new]
         self._served = max(self._served, len(history.served))
         self._rounds = max(self._rounds, len(history.rounds))
         if len(fed.data.erased) != self._left:
@@ -73,16 +73,15 @@ class Unkept:
                 self._sealed[MARKS][client] = (client, mark_of(fed.data, client))
                 self._less[client] = len(ids)
 
-    def note_ids(self, fed: Federation) -> tuple[int, ...]:
-        """The numbers under which the ids of samples are kept that the federation knows."""
-        known, before = form.ids_of(fed), self._ids
-        self._ids = {}
-        for one in known:
-            if (number := self._ids.get(one) or before.get(one)) is None:
+    def note_private(self, parts: Mapping[int, bytes]) -> tuple[int, ...]:
+        """The numbers under which lies what is one client's alone; a part that is as it was keeps its own."""
+        before, self._parts = self._parts, {}
+        for part in parts.items():
+            if (number := before.get(part)) is None:
                 self._highest = number = self._highest + 1
-                self._sealed[IDS][number] = (one[0], pack_ids(one[1]))
-            self._ids[one] = number
-        return tuple(self._ids[one] for one in known)
+                self._sealed[IDS][number] = part
+            self._parts[part] = number
+        return tuple(self._parts.values())
 
     def seal(self, db: Database, keyring: Keyring) -> None:
         """Keep what is one client's alone, under its key."""

@@ -21,9 +21,9 @@ from unknot.core.jobs import Engine, Job, Update
 from unknot.core.requests import Erase, Request, Target, erase, join
 from unknot.core.training import Recipe
 from unknot.core.weights import Weights
-from unknot.core.written import NotPlain, Writer
+from unknot.core.form import NotPlain, look
 from unknot.experiments import simulate
-from unknot.federation import Federation, Guarantee, History, Lane, Method, form
+from unknot.federation import Federation, Guarantee, History, Lane, Method
 from unknot.select import Balanced
 from unknot.testing.interrupted import goes_on
 from unknot.testing.reach import reached
@@ -459,12 +459,7 @@ def _apart(one: Federation, other: Federation) -> float:
 
 def _differ(one: object, other: object) -> bool:
     """Whether two notes are not the same, in their written form."""
-    contents = []
-    for note in (one, other):
-        out = Writer()
-        out.put(note)
-        contents.append(out.written().content)
-    return contents[0] != contents[1]
+    return look(one) != look(other)
 
 
 def _layout(fed: Federation) -> dict[tuple[str, str], set[int]]:

@@ -15,7 +15,7 @@ from numbers import Real
 from operator import index
 
 from unknot.core.errors import ConfigError
-from unknot.core.written import plain_data
+from unknot.core.form import plain_data
 from unknot.topology.probabilities import distinct, listed, weigh
 
 
