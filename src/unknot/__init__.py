@@ -66,6 +66,7 @@ if TYPE_CHECKING:
         StoreError,
         UnknotError,
     )
+    from unknot.core.form import plain_data
     from unknot.core.loss import (
         BinaryCrossEntropy,
         CrossEntropy,
@@ -90,7 +91,6 @@ if TYPE_CHECKING:
         WarmUp,
     )
     from unknot.core.weights import Weights
-    from unknot.core.form import plain_data
     from unknot.data import (
         ByOwner,
         Dataset,

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from unknot.core.errors import UnknotError
-from unknot.core.written import Reader
+from unknot.core.form import read
 from unknot.store import Database
 from unknot.store.entries import plain, read_named
 from unknot.store.rows import START, Asked, entry_hash
@@ -101,7 +101,7 @@ def reworded(body: bytes, draw: random.Random) -> bytes:
     """What bytes in a written form say, but for something; or the bytes themselves spoilt."""
     if draw.random() < 0.7:
         try:
-            return plain(jumbled(Reader(body).read(), draw))
+            return plain(jumbled(read(body), draw))
         except (UnknotError, ValueError):
             pass
     return spoilt_bytes(body, draw)
@@ -274,7 +274,7 @@ def state(folder: Path, draw: random.Random) -> str:
         named = copy.copy(read_named(rows[last][2]))
         content = (folder / "state" / f"{named.state}.state").read_bytes()
         if draw.random() < 0.6:
-            parts = Reader(content).read()
+            parts = read(content)
             place = draw.choice((0, 0, 0, 1, 2))
             parts[place] = spoilt_bytes(parts[0], draw) if not place else jumbled(parts[place], draw)
             try:

@@ -7,9 +7,9 @@ import pytest
 
 from support import ToyEngine, small_data, toy_federation, toy_weights
 from unknot.core.errors import RequestError, RunStopped, StoreError
+from unknot.core.form import pack
 from unknot.core.lineage import Lineage, Unit
 from unknot.core.requests import erase, join
-from unknot.core.written import Writer
 from unknot.federation import Federation
 from unknot.store import inbox
 from unknot.store import keeper as keeping
@@ -143,10 +143,8 @@ def test_an_erasure_says_how_much_was_removed(tmp_path):
 
 
 def test_a_request_whose_reason_is_a_number_is_refused_and_not_made_room_for():
-    out = Writer()
-    out.put([[(1, None)], 2**62])
     with pytest.raises(StoreError, match="cannot be read"):
-        told_of(Asked(1, "erase", out.written().content, "x", "then"))
+        told_of(Asked(1, "erase", pack([[(1, None)], 2**62]), "x", "then"))
 
 
 @pytest.mark.parametrize(

@@ -12,15 +12,16 @@ from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
 
+import msgspec
 import pytest
 from kept_runs import REQUESTS, ROUNDS, build, fast_folder, go, remove_tree
 from rich.console import Console
 
 from unknot.core.errors import StoreError, UnknotError
+from unknot.core.form import FORMAT, pack
 from unknot.core.lineage import NOBODY, Lineage, Unit
 from unknot.core.registry import imports
 from unknot.core.requests import erase
-from unknot.core.written import MAGIC, Writer
 from unknot.experiments import kept
 from unknot.report.runs import sheet
 from unknot.store import Database, Keyring
@@ -167,34 +168,24 @@ def test_whatever_it_says_it_is_refused_in_words_or_read(run, kind, cases):
         assert refused > cases // 4
 
 
-def written(*parts: bytes) -> bytes:
-    return MAGIC + b"".join(parts)
+def written(told) -> bytes:
+    return msgspec.msgpack.encode([FORMAT, told])
 
 
-def counted(number: int) -> bytes:
-    return struct.pack("<Q", number)
-
-
-def text(word: str) -> bytes:
-    return counted(len(word)) + word.encode()
+def nested(depth: int) -> list:
+    return ["l", nested(depth - 1)] if depth else ["l"]
 
 
 HOSTILE = {
-    "an unknown class": written(b"O", text("os:system"), counted(0)),
-    "a class of Python's": written(b"O", text("builtins:eval"), counted(0)),
-    "very many": written(b"Cl", counted(2**63)),
-    "as many as there are bytes, and in each again": written(*[b"Cl" + counted(30)] * 40),
-    "deep": written(*[b"Cl" + counted(1)] * 5000, b"N"),
-    "a reference to nothing": written(b"R", counted(7)),
-    "a reference to itself": written(
-        b"O", text("unknot.core.requests:Moment"), counted(1), text("round"), b"R", counted(0)
-    ),
-    "an array of objects": written(b"A", text("|O"), counted(1), counted(1), counted(8), bytes(8)),
-    "an array too large": written(b"A", text("<f8"), counted(2), counted(30), counted(30), counted(0)),
-    "no device": written(b"X", bytes(32), text("elsewhere")),
-    "a list as a key": written(b"M", counted(1), b"Cl", counted(0), b"N"),
-    "not ours": b"PK\3\4",
-    "a pickle": b"\x80\x04\x95cposix\nsystem\n",
+    "an unknown class": written(["o", ["os:system"]]),
+    "a class of Python's": written(["o", ["builtins:eval"]]),
+    "deep": written(nested(500)),
+    "a reference to nothing": written(["R", 7]),
+    "a reference to itself": written(["o", ["unknot.core.requests:Moment", "round", "time"], ["R", 0], None]),
+    "an array of objects": written(["n", "|O", [1], bytes(8)]),
+    "an array too large": written(["n", "<f8", [2**30, 2**30], b""]),
+    "another format": msgspec.msgpack.encode([FORMAT + 1, None]),
+    "no format": msgspec.msgpack.encode("x"),
     "nothing": b"",
 }
 
@@ -220,9 +211,7 @@ def test_hostile_states_are_refused(run, content):
     folder = run.parent / "hostile"
     log = log_of(run)
     place = max(i for i, (what, _) in enumerate(log) if what == "checkpoint")
-    out = Writer()
-    out.put([content, {}, {}])
-    for state in (content, out.written().content):
+    for state in (content, pack([content, {}, {}])):
         named = copy.copy(read_named(log[place][1]))
         object.__setattr__(named, "state", hashlib.sha256(state).hexdigest())
         forge(run, folder, [*but_for_checkpoints(log), ("checkpoint", plain(named))], [state])
@@ -406,9 +395,7 @@ def test_numbers_that_no_run_counts_to_are_refused_where_they_are_read(run, kind
         odd += [{**first, "clients": made} for made in (-5, 2**62)] if kind == "begun" else []
     assert odd
     for value in odd:
-        out = Writer()
-        out.put(value)
-        body = out.written().content
+        body = pack(value)
         forge(run, folder, [(what, body if what == kind else old) for what, old in log])
         console = Console(file=io.StringIO())
         if kind == "event":
@@ -437,9 +424,7 @@ def changed(thing, **fields):
 
 def looked_at_with(run, folder, serves):
     """A run whose last checkpoint says that it would serve this, looked at."""
-    out = Writer()
-    out.put([b"", {}, (), {}, (0, b""), serves])
-    state = out.written().content
+    state = pack([b"", {}, (), {}, (0, b""), serves])
     log = [entry for entry in log_of(run) if entry[0] != "ended"]
     named = next(read_named(body) for kind, body in reversed(log) if kind == "checkpoint")
     told = replace(named, state=hashlib.sha256(state).hexdigest(), stopped="")

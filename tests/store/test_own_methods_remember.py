@@ -5,8 +5,8 @@ import torch
 
 from support import small_data, toy_federation
 from unknot.core.digests import raw
+from unknot.core.form import NotPlain
 from unknot.core.requests import erase
-from unknot.core.written import NotPlain
 from unknot.federation import Guarantee, Method, Synchronous
 from unknot.store.keeper import RunKeeper
 

@@ -84,7 +84,7 @@ class Kept:
         self._entries.clear()
         self.nbytes = 0
 
-    def _keep(self, name: object, entry: Entry) -> None:
+    def keep(self, name: object, entry: Entry) -> None:
         """Keep it in place of what has its name; where there is no room, nothing is changed."""
         if entry.vector.untyped_storage().nbytes() > entry.vector.nbytes:  # a row of a stack keeps all of it
             entry.vector = entry.vector.clone()
@@ -136,7 +136,7 @@ class Archive(Kept):
         """Keep again what `entries` gave."""
         entry = Entry(vector, lineage, layout, beside)
         self._ledger.check(entry, f"store {name!r}")
-        self._keep(name, entry)
+        self.keep(name, entry)
 
     def purge(self) -> list[object]:
         """Drop everything that carries a forbidden unit; the names that went."""
@@ -176,7 +176,7 @@ class Memo(Kept):
 
     def restore(self, name: object, vector: Tensor, unit: Unit, start: Lineage, loss: float) -> None:
         """Keep again what `entries` gave."""
-        self._keep(name, Entry(vector, start, unit=unit, loss=loss))
+        self.keep(name, Entry(vector, start, unit=unit, loss=loss))
 
     @contextmanager
     def unrecorded(self) -> Iterator[None]:
@@ -230,7 +230,7 @@ class Keepsakes(Kept):
         self._waived |= waived
 
     def put(self, name: object, unit: Unit | None, weights: Weights) -> None:
-        self._keep(name, Entry(weights.vector, weights.lineage, weights.layout, unit=unit))
+        self.keep(name, Entry(weights.vector, weights.lineage, weights.layout, unit=unit))
 
     def get(self, name: object) -> Weights | None:
         if name not in self._entries:

@@ -1,8 +1,8 @@
 """The written form of what a run remembers: msgpack (by msgspec), with tensors and private parts aside.
 
-What is read again in another process is the same to the bit, and one object where it was one: a list that two
+What is read again in another process is the same to the bit, and one object where it was one: what two
 things share is shared again. Only data is ever made of bytes: a class is written if it was declared
-(`plain_data`), and its objects are made of their fields alone. What MessagePack has no word for is a list that
+(`plain_data`), and its objects are made of their fields alone. What msgpack has no word for is a list that
 begins with a letter.
 """
 
@@ -25,12 +25,14 @@ from torch import Tensor
 from unknot.core.digests import DTYPES, digest_of
 from unknot.core.errors import StoreError, UnknotError
 from unknot.core.lineage import NOBODY, Clients, ClientsInOrder, Lineage
-from unknot.core.weights import Layout, Weights
+from unknot.core.weights import Weights
 
 FORMAT = 4
 """The number of this form; bytes of another one are refused."""
 CPU = torch.device("cpu")
+NOTHING: Mapping[Any, Any] = types.MappingProxyType({})
 T = TypeVar("T")
+_MORE = (int, float, complex, str, bytes, bytearray, list, tuple, dict, set, frozenset)
 
 
 class NotPlain(UnknotError):
@@ -62,7 +64,7 @@ def at(place: str) -> Iterator[None]:
 class Of:
     """A value that is this client's alone: sealed under its key.
 
-    Tensors may be nobody's (None: under no key at all), or those of the one client that shaped them (`ANYBODY`).
+    Tensors may be nobody's (None: under no key at all), or of the one client that shaped them (`ANYBODY`).
     """
 
     client: int | None
@@ -112,16 +114,19 @@ def plain_data(cls: type[T]) -> type[T]:
     names = tuple(field.name for field in fields(cls))
     if others := set(_slots_of(cls)) - set(names):
         raise TypeError(f"{cls.__qualname__} has a slot {sorted(others)[0]!r} that is no field")
-    if issubclass(cls, int | float | str | bytes | list | tuple | dict | set | frozenset | np.ndarray | Tensor):
+    if issubclass(cls, (*_MORE, np.ndarray, Tensor)):
         raise TypeError(f"{cls.__qualname__} holds more than fields: only these would be written")
     name = f"{cls.__module__}:{cls.__qualname__}"
     _CLASSES[name], _NAMES[cls] = cls, (name, *names)
     return cls
 
 
-def write(value: object, home: torch.device = CPU) -> Written:
-    """A value in written form; raises `NotPlain` for what has none. Tensors of the device `home` go back there."""
-    out = _Writer(home)
+def write(value: object, home: torch.device = CPU, known: Mapping[str, object] = NOTHING) -> Written:
+    """A value in written form; raises `NotPlain` for what has none.
+
+    Tensors of the device `home` go back there. What is `known` to whoever reads it is written as a name.
+    """
+    out = _Writer(home, known=known)
     content = _packed(out.plain(value))
     return Written(content, out.tensors, {client: _packed(parts) for client, parts in out.private.items()})
 
@@ -129,15 +134,15 @@ def write(value: object, home: torch.device = CPU) -> Written:
 def read(
     content: bytes,
     get: Callable[[str], Tensor] | None = None,
-    private: Mapping[int, bytes] = types.MappingProxyType({}),
+    private: Mapping[int, bytes] = NOTHING,
     home: torch.device = CPU,
-    layout: Layout | None = None,
+    known: Mapping[str, Any] = NOTHING,
 ) -> Any:
     """The value again. `get` gives tensors by digest, `private` what each client's key opened.
 
-    What is in neither is `LOST`. A layout that is equal to `layout` is that one. Raises `Unreadable`.
+    What is not in `private` is `LOST`. Raises `Unreadable`.
     """
-    source = _Reader(get, private, home, layout)
+    source = _Reader(get, private, home, known)
     try:
         return source.value(_unpacked(content))
     except (Unreadable, NotPlain):
@@ -155,7 +160,7 @@ def pack(value: object) -> bytes:
 
 
 def structure(value: object, instead: str) -> None:
-    """Raise `NotPlain` unless a value is plain data without numbers made of data: arrays, tensors, weights."""
+    """Raise `NotPlain` unless a value is plain data, without arrays, tensors and weights."""
     _Writer(CPU, instead).plain(value)
 
 
@@ -167,9 +172,12 @@ def attributes_of(thing: object) -> dict[str, Any]:
     return {**found, **{name: value for name, value in held.items() if name not in aside}}
 
 
-def look(thing: object) -> bytes:
-    """All that a thing holds, as a digest. What does not show what it holds is like itself alone."""
-    return hashlib.sha256(_packed(_Looker(CPU).plain(thing))).digest()
+def look(thing: object, strict: bool = False) -> bytes:
+    """All that a thing holds, as a digest. What does not show that is like itself, or if `strict` refused."""
+    try:
+        return hashlib.sha256(_packed(_Looker(CPU, strict=strict).plain(thing))).digest()
+    except _Hidden as error:
+        raise NotPlain(f"is, or holds, a {error}, which does not show what it holds") from None
 
 
 def _packed(told: Any) -> bytes:
@@ -212,14 +220,18 @@ _ARRAYS = "biuf"
 class _Writer:
     """Values as lists for msgspec; an object whose identity counts is a reference the second time."""
 
-    def __init__(self, home: torch.device, structure: str = "") -> None:
+    def __init__(
+        self, home: torch.device, structure: str = "", known: Mapping[str, object] = NOTHING
+    ) -> None:
         self.tensors: dict[str, Numbers] = {}
         self.private: dict[int, list[Any]] = {}
         self._home, self._structure = home, structure
+        self._known = {id(value): name for name, value in known.items()}
         self._places: dict[int, int] = {}
         self._held: list[object] = []  # its id must not be given to another one meanwhile
         self._classes: dict[type, int] = {}
         self._masks: dict[int, int] = {}
+        self._storages: dict[int, Tensor] = {}
 
     def plain(self, value: Any) -> Any:
         kind = type(value)
@@ -231,6 +243,8 @@ class _Writer:
             return ["t" if kind is tuple else "c", *self._each(value)]
         if (place := self._places.get(id(value))) is not None:
             return ["R", place]
+        if (name := self._known.get(id(value))) is not None:
+            return ["K", name]
         if kind is Of:
             return self._of(value)
         if kind in _SETS:
@@ -255,8 +269,7 @@ class _Writer:
         if kind is np.ndarray:
             return self._array(value)
         if kind is Tensor:
-            self._check_tensor(value)
-            return ["X", *self._tensor(value, None, NOBODY)]
+            return self._bare(value)
         if kind in _NAMES:
             return self._fields(kind, value)
         self._refuse(kind)
@@ -291,7 +304,9 @@ class _Writer:
         """An object of a declared class: its class and field names the first time, then a number."""
         name, *names = _NAMES[kind]
         if beside := getattr(value, "__dict__", {}).keys() - set(names) - _found_anew(kind):
-            raise NotPlain(f"is a {kind.__name__} with an attribute {min(beside)!r} that is no field: make it one")
+            raise NotPlain(
+                f"is a {kind.__name__} with an attribute {min(beside)!r} that is no field: make it one"
+            )
         if (number := self._classes.get(kind)) is None:
             self._classes[kind] = len(self._classes)
         told = ["o", [name, *names] if number is None else number]
@@ -332,17 +347,28 @@ class _Writer:
         if owner == ANYBODY:
             owner = next(iter(clients)) if len(clients) == 1 else None
         if (known := self.tensors.get(digest)) is not None:
-            owner = owner if known.owner == owner else None  # the same numbers in two hands are no one's alone
+            owner = (
+                owner if known.owner == owner else None
+            )  # the same numbers in two hands are no one's alone
             clients |= known.clients
         self.tensors[digest] = Numbers(tensor, owner, clients)
         return [digest, tensor.device == self._home]
 
-    def _check_tensor(self, tensor: Tensor) -> None:
+    def _bare(self, tensor: Tensor) -> list[Any]:
+        """A tensor by itself, in the order in which it lies in memory: sums go by that."""
         self._refuse_numbers("is a tensor")
         if tensor.layout != torch.strided or tensor.dtype not in DTYPES.values():
             raise NotPlain(f"is a tensor of {tensor.dtype} and {tensor.layout}: keep a plain one")
-        if tensor.requires_grad or not tensor.is_contiguous():
+        order = sorted(range(tensor.dim()), key=lambda axis: -tensor.stride()[axis])
+        turned = tensor if tensor.is_contiguous() else tensor.permute(order)
+        if tensor.requires_grad or not turned.is_contiguous():
             raise NotPlain("is a tensor with a gradient or gaps: keep tensor.detach().contiguous() of it")
+        memory = tensor.untyped_storage().data_ptr()
+        if tensor.numel() and self._storages.setdefault(memory, tensor) is not tensor:
+            raise NotPlain(
+                "shares its numbers with another tensor, and would not when it is read: keep a copy"
+            )
+        return ["Y", order if turned is not tensor else None, *self._tensor(turned, None, NOBODY)]
 
     def _array(self, value: Any) -> list[Any]:
         self._refuse_numbers("is an array")
@@ -363,8 +389,16 @@ class _Writer:
             raise NotPlain(f"{what}: {self._structure}")
 
 
+class _Hidden(Exception):
+    """Something does not show what it holds."""
+
+
 class _Looker(_Writer):
     """Shows what things hold that have no written form, too: to tell whether they are what they were."""
+
+    def __init__(self, home: torch.device, strict: bool) -> None:
+        super().__init__(home)
+        self._strict = strict
 
     def _object(self, kind: type, value: Any) -> Any:
         try:
@@ -381,19 +415,25 @@ class _Looker(_Writer):
             dense = value.detach().to_dense() if value.layout != torch.strided else value.detach()
             numbers = (torch.view_as_real(dense) if dense.is_complex() else dense).contiguous()
             return [str(value.layout), value.requires_grad, list(value.stride()), digest_of(numbers)]
-        if _shows_all(kind):
+        if _shows_all(kind) and (hasattr(value, "__dict__") or _slots_of(kind)):
             return self.plain(attributes_of(value))
         try:
             made = value.__reduce_ex__(4)
         except Exception:  # it does not say what it holds
+            if self._strict:
+                raise _Hidden(kind.__name__) from None
             return id(value)
         return [self.plain([*part] if isinstance(part, Iterator) else part) for part in made]
 
 
 def _shows_all(kind: type) -> bool:
     """Whether attributes are all that objects of a class hold."""
-    tells = any({"__reduce__", "__reduce_ex__", "__getstate__"} & vars(base).keys() for base in kind.__mro__[:-1])
-    return not tells and hasattr(kind, "__dict__")
+    if issubclass(kind, _MORE):
+        return False
+    tells = any(
+        {"__reduce__", "__reduce_ex__", "__getstate__"} & vars(base).keys() for base in kind.__mro__[:-1]
+    )
+    return not tells
 
 
 def _in_order(values: Any) -> list[Any]:
@@ -411,9 +451,9 @@ class _Reader:
         get: Callable[[str], Tensor] | None,
         private: Mapping[int, bytes],
         home: torch.device,
-        layout: Layout | None,
+        known: Mapping[str, Any],
     ) -> None:
-        self._get, self._private, self._home, self._layout = get, private, home, layout
+        self._get, self._private, self._home, self._known = get, private, home, known
         self._made: list[Any] = []
         self._classes: list[tuple[Any, list[str]]] = []
         self._masks: list[int] = []
@@ -463,11 +503,10 @@ class _Reader:
         if [*_NAMES[cls][1:]] != names:
             raise Unreadable(f"{cls.__qualname__} was written with the fields {names}: it has others here")
         found = self._hold(object.__new__(cls))
-        place = len(self._made) - 1
         for name, value in zip(names, self._each(told, 2), strict=True):
             object.__setattr__(found, name, value)
-        if isinstance(found, Layout) and found == self._layout:
-            self._made[place] = found = self._layout
+        if cls.__module__.startswith("unknot.") and hasattr(found, "__post_init__"):
+            found.__post_init__()  # our own checks of what somebody may have changed
         return found
 
     def _lineage(self, told: Any) -> Lineage:
@@ -497,11 +536,17 @@ class _Reader:
         self._given.add(digest)
         return found
 
+    def _bare(self, told: Any) -> Tensor:
+        found = self._tensor(told[2:])
+        if told[1] is not None:
+            found = found.permute(*map(told[1].index, range(len(told[1]))))
+        return self._hold(found)
+
     def _private_part(self, told: Any) -> Any:
         _, client, place = told
         if client not in self._private:
             return LOST
-        return Of(client, _Reader(None, {}, self._home, None).value(_unpacked(self._private[client])[place]))
+        return Of(client, _Reader(None, {}, self._home, {}).value(_unpacked(self._private[client])[place]))
 
     def _array(self, told: Any) -> Any:
         _, dtype, shape, content = told
@@ -510,7 +555,6 @@ class _Reader:
     def _scalar(self, told: Any) -> Any:
         (found,) = np.frombuffer(told[2], dtype=np.dtype(told[1]))
         return found
-
 
 
 _READ: dict[str, Callable[[_Reader, Any], Any]] = {
@@ -525,9 +569,11 @@ _READ: dict[str, Callable[[_Reader, Any], Any]] = {
     "L": _Reader._lineage,
     "W": _Reader._weights,
     "X": lambda read, told: read._hold(read._tensor(told[1:])),
+    "Y": _Reader._bare,
     "S": _Reader._private_part,
     "n": _Reader._array,
     "g": _Reader._scalar,
     "i": lambda read, told: int(told[1], 16),
+    "K": lambda read, told: read._known[told[1]],
     "R": lambda read, told: read._made[told[1]],
 }

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import reduce
 from operator import or_
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -308,6 +308,10 @@ class Traced(Protocol):
     def lineage(self) -> Lineage: ...
 
 
+Entries = tuple[dict[int, int], dict[int, int], dict[int, dict[Unit, frozenset[int]]], Lineage]
+"""All that is in a ledger."""
+
+
 class Ledger:
     """The units that exist and those that are forbidden. It only ever forbids more.
 
@@ -374,11 +378,11 @@ class Ledger:
         self._revision[client] = self._fresh(client)
         return unit
 
-    def entries(self) -> list[object]:
-        """All that is in it, as plain data."""
-        return [self._revision, self._next, self._draws, self._forbidden]
+    def entries(self) -> Entries:
+        """All that is in it: revisions, the next numbers, draws with their samples, what is forbidden."""
+        return self._revision, self._next, self._draws, self._forbidden
 
-    def restore(self, entries: list[Any]) -> None:
+    def restore(self, entries: Entries) -> None:
         """The inverse of `entries`."""
         self._revision, self._next, self._draws, self._forbidden = entries
 

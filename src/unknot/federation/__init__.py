@@ -1,7 +1,6 @@
 """The federation: one loop over a simulated clock, in which requests are events."""
 
 from unknot.core import registry
-from unknot.federation import form  # declares what of ours is plain data: a method may note it
 from unknot.federation.aggregators import (
     Aggregate,
     FedAdagrad,
@@ -25,6 +24,7 @@ from unknot.federation.observers import Begun, Ended, Observer
 from unknot.federation.pace import Buffered, Pace, Synchronous
 from unknot.federation.recovery import Recovery
 from unknot.federation.setup import Setup, SetupParts
+from unknot.federation.snapshot import Snapshot
 
 PACES = registry.paces.open({"synchronous": Synchronous, "buffered": Buffered}, Pace)
 AGGREGATES = registry.aggregators.open(
@@ -82,10 +82,10 @@ __all__ = [
     "Setup",
     "SetupParts",
     "Slowness",
+    "Snapshot",
     "Synchronous",
     "Trace",
     "TrimmedMean",
     "Trip",
     "Uniform",
-    "form",
 ]

@@ -1,7 +1,7 @@
 """What the parts of a federation that may be of somebody's own remember, and what they were given.
 
-A selector and an aggregator remember in their attributes, or say themselves what they remember (`remembered`),
-and take it back (`recall`). A method remembers in `lane.notes` and `desk.archive`, and has settings alone, as
+A selector and an aggregator remember in their attributes, or say what they remember (`remembered`) and take
+it back (`recall`). A method remembers in `lane.notes` and `desk.archive`, and has settings alone, as
 a pace and a clock have: these parts are built anew when a run is resumed, and must not have changed.
 """
 
@@ -64,17 +64,17 @@ def memory_of(part: Any, given: Any) -> Memory:
     before, now = attributes_of(given), attributes_of(part)
     if not before and not now:  # thousands of models, with an aggregator each that has no state
         return NOTHING
-    changed = {}
-    for name, value in now.items():
-        if name in before and (value is before[name] or look(value) == look(before[name])):
-            continue
-        with at(f".{name}"):
-            try:
-                write(value)
-            except NotPlain as error:
-                raise NotPlain(error.why + SAY, error.place) from None
-        changed[name] = value
+    try:
+        changed = {n: value for n, value in now.items() if n not in before or not _alike(value, before[n])}
+        write(changed)
+    except NotPlain as error:
+        raise NotPlain(error.why + SAY, type(part).__name__ + error.place) from None
     return Memory(changed, tuple(name for name in before if name not in now))
+
+
+def _alike(value: object, given: object) -> bool:
+    """Whether two things hold the same, in every process; raises `NotPlain` where that cannot be told."""
+    return look(value, strict=True) == look(given, strict=True)
 
 
 def _said(part: Remembers, given: Any) -> Memory:
@@ -84,9 +84,9 @@ def _said(part: Remembers, given: Any) -> Memory:
         twin = copy.deepcopy(given)
         twin.recall(copy.deepcopy(said))
         if write(twin.remembered()).content != write(said).content:
-            raise NotPlain("is not the same once it was recalled", ".remembered()")
+            raise NotPlain("is not the same once it was recalled", f"{type(part).__name__}.remembered()")
     else:
-        with at(".remembered()"):
+        with at(f"{type(part).__name__}.remembered()"):
             write(said)
     return Memory(said=said)
 
@@ -167,7 +167,7 @@ def settings_of(parts: Mapping[str, object]) -> dict[str, Any]:
 
 def _digest(learned: Any) -> str:
     """Of the numbers of something that was learned."""
-    held = learned.remembered() if isinstance(learned, Remembers) else attributes_of(learned)
+    held: Any = learned.remembered() if isinstance(learned, Remembers) else attributes_of(learned)
     return look({name: value for name, value in held.items() if name != "lineage"}).hex()
 
 

@@ -8,13 +8,16 @@ with the federation, and has copies of the rest. What is one client's alone is m
 from __future__ import annotations
 
 import copy
-from dataclasses import dataclass, fields, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
+
+from torch import Tensor
 
 from unknot.core.archive import Entry, Keepsakes, Kept
 from unknot.core.base import Base
 from unknot.core.errors import ConfigError
-from unknot.core.form import ANYBODY, LOST, Of, Unreadable, at, plain_data
+from unknot.core.form import ANYBODY, LOST, Of, Unreadable, Written, at, plain_data, read, write
 from unknot.core.jobs import Job, Score
 from unknot.core.keys import Key
 from unknot.core.lineage import ClientsInOrder, Lineage, Unit
@@ -51,7 +54,7 @@ if TYPE_CHECKING:
 
 for _value in (
     *(Base, Layout, Unit, Key, Score, SetAside, Length, Uncovered, Stint, Costs, Trip, Round, Served),
-    *(SGD, Adagrad, AdaHessian, Adam, AdamW, RMSprop, ConstantRate, Cosine, StepDecay, WarmUp),
+    *(Recipe, SGD, Adagrad, AdaHessian, Adam, AdamW, RMSprop, ConstantRate, Cosine, StepDecay, WarmUp),
     *(Synchronous, Buffered, Target, Moment, Erase, Join),
 ):
     plain_data(_value)
@@ -77,8 +80,7 @@ class JobState:
     unit: Unit
     start: Weights
     key: Key
-    recipe: dict[str, Any]
-    """What of it is not as the federation was given it."""
+    recipe: Recipe
     node: str
     version: int
     batches: Any
@@ -100,9 +102,8 @@ class FlightState:
 class LaneState:
     name: str
     members: tuple[int, ...]
-    recipe: dict[str, Any]
-    pace: Pace | None
-    """None: the one that the federation was given."""
+    recipe: Recipe
+    pace: Pace
     selector: Memory | None
     """None: clients are drawn at random here."""
     knows: Lineage
@@ -181,6 +182,35 @@ class Snapshot:
     settings: dict[str, Any]
 
 
+def written(fed: Federation, events: bool = True) -> Written:
+    """A snapshot in written form, with its `events` or, where a log has them, without."""
+    taken = fed.snapshot()
+    return write(taken if events else replace(taken, events=()), fed.built.vector.device, _known(fed))
+
+
+def unwritten(
+    fed: Federation, content: bytes, get: Callable[[str], Tensor], private: Mapping[int, bytes]
+) -> Snapshot:
+    """The snapshot again, for a federation that was built anew; see `unknot.core.form.read`."""
+    found = read(content, get, private, fed.built.vector.device, _known(fed))
+    if not isinstance(found, Snapshot):
+        raise Unreadable("it is no snapshot of a federation")
+    return found
+
+
+def _known(fed: Federation) -> dict[str, object]:
+    """What whoever restores a snapshot has as well, and need not be written."""
+    recipe = fed.given.recipe
+    return {
+        "recipe": recipe,
+        "optimizer": recipe.optimizer,
+        "schedule": recipe.schedule,
+        "loss": recipe.loss,
+        "pace": fed.given.pace,
+        "layout": fed.built.layout,
+    }
+
+
 def take(fed: Federation) -> Snapshot:
     """What a federation is now, between two steps; raises `NotPlain` for what could not be written."""
     state, history, stint = fed.state, fed.history, fed.stint
@@ -205,7 +235,9 @@ def take(fed: Federation) -> Snapshot:
         stint=copies(stint),
         uncovered=replace(fed.serving.uncovered),
         erased=tuple(sorted(state.data.erased)),
-        reduced={client: Of(client, tuple(sorted(ids))) for client, ids in sorted(state.data.reduced.items())},
+        reduced={
+            client: Of(client, tuple(sorted(ids))) for client, ids in sorted(state.data.reduced.items())
+        },
         revisions=(dict(revision), dict(following)),
         draws={client: _draws(client, held) for client, held in draws.items() if held},
         forbidden=forbidden,
@@ -229,7 +261,8 @@ def put(fed: Federation, snapshot: Snapshot) -> None:
     state.members, state.forgotten = set(snapshot.members), set(snapshot.forgotten)
     state.restarted = list(snapshot.restarted)
     _close(fed, snapshot)
-    state.ledger.restore([*map(dict, snapshot.revisions), _drawn(snapshot), snapshot.forbidden])
+    revision, following = map(dict, snapshot.revisions)
+    state.ledger.restore((revision, following, _drawn(snapshot), snapshot.forbidden))
     state.initial, state.select_knows = snapshot.initial, snapshot.select_knows
     state.select = recalled(copy.deepcopy(fed.given.select), copies(snapshot.select))
     _put_kept(fed, copies, state.archive, snapshot.archive)
@@ -299,7 +332,9 @@ def _opened(part: Any, otherwise: Any) -> Any:
 
 
 def _draws(client: int, held: dict[Unit, frozenset[int]]) -> tuple[tuple[int, ...], Of]:
-    return tuple(unit.revision for unit in held), Of(client, tuple(tuple(sorted(ids)) for ids in held.values()))
+    return tuple(unit.revision for unit in held), Of(
+        client, tuple(tuple(sorted(ids)) for ids in held.values())
+    )
 
 
 def _drawn(snapshot: Snapshot) -> dict[int, dict[Unit, frozenset[int]]]:
@@ -318,7 +353,9 @@ def _kept(fed: Federation, copies: _Copies, kept: Kept) -> KeptState:
     found = []
     for name, entry in kept.entries():
         with at(f"what is kept as {name!r}"):
-            beside = None if entry.beside is None else memory_of(entry.beside, new_aggregator(fed.state.aggregate))
+            beside = (
+                None if entry.beside is None else memory_of(entry.beside, new_aggregator(fed.state.aggregate))
+            )
         owner = entry.unit.client if entry.unit else None if isinstance(kept, Keepsakes) else ANYBODY
         vector = Of(owner, entry.vector, entry.lineage)
         found.append(
@@ -341,12 +378,6 @@ def _put_kept(fed: Federation, copies: _Copies, kept: Kept, told: KeptState) -> 
 # Lanes and requests ------------------------------------------------------------------------------------
 
 
-def _recipe(fed: Federation, recipe: Recipe) -> dict[str, Any]:
-    given = fed.given.recipe
-    held = ((part.name, getattr(recipe, part.name)) for part in fields(recipe))
-    return {name: value for name, value in held if value is not getattr(given, name)}
-
-
 def _lane(fed: Federation, copies: _Copies, lane: Lane) -> LaneState:
     like, given = new_aggregator(fed.state.aggregate), fed.given
     drawn = type(lane.selector) is AtRandom and type(given.select) is not AtRandom
@@ -362,29 +393,27 @@ def _lane(fed: Federation, copies: _Copies, lane: Lane) -> LaneState:
     return LaneState(
         lane.name,
         tuple(lane.members),
-        _recipe(fed, lane.recipe),
-        None if lane.pace is given.pace else lane.pace,
+        lane.recipe,
+        lane.pace,
         copies(selector),
         lane.knows,
         copies({name: getattr(lane, name) for name in NUMBERS}),
         tuple(lane.sent),
         copies(dict(lane.notes)),
-        tuple(_flight(fed, flight) for flight in lane.flights),
+        tuple(_flight(flight) for flight in lane.flights),
         tuple(nodes),
     )
 
 
 def _put_lane(fed: Federation, copies: _Copies, told: LaneState) -> None:
-    given = fed.given
     selector: Any = AtRandom()
     if told.selector is not None:
-        selector = recalled(copy.deepcopy(given.select), copies(told.selector))
-    recipe, pace = replace(given.recipe, **told.recipe), told.pace or given.pace
-    lane = Lane(told.name, set(told.members), recipe, pace, selector, knows=told.knows)
+        selector = recalled(copy.deepcopy(fed.given.select), copies(told.selector))
+    lane = Lane(told.name, set(told.members), told.recipe, told.pace, selector, knows=told.knows)
     for name, value in copies(told.numbers).items():
         setattr(lane, name, value)
     lane.sent, lane.notes = set(told.sent), Notes(told.name, copies(told.notes))
-    lane.flights = [_flies(fed, flight) for flight in told.flights]
+    lane.flights = [_flies(flight) for flight in told.flights]
     fed.state.lanes[told.name] = lane
     for one in told.nodes:
         node = fed.state.add_node(lane, one.name, one.members, one.weights)
@@ -392,10 +421,10 @@ def _put_lane(fed: Federation, copies: _Copies, told: LaneState) -> None:
         lane.nodes[one.place] = lane.nodes.pop(one.name)
 
 
-def _flight(fed: Federation, flight: Flight) -> FlightState:
+def _flight(flight: Flight) -> FlightState:
     jobs = (
         JobState(
-            *(job.unit, job.start, job.key, _recipe(fed, job.recipe), job.node, job.version),
+            *(job.unit, job.start, job.key, job.recipe, job.node, job.version),
             None if job.batches is None else Of(job.client, job.batches),
             job.others,
         )
@@ -404,10 +433,10 @@ def _flight(fed: Federation, flight: Flight) -> FlightState:
     return FlightState(flight.client, tuple(jobs), flight.version, flight.launched, flight.due)
 
 
-def _flies(fed: Federation, told: FlightState) -> Flight:
+def _flies(told: FlightState) -> Flight:
     jobs = (
         Job(
-            *(one.unit, one.start, one.key, replace(fed.given.recipe, **one.recipe), one.node, one.version),
+            *(one.unit, one.start, one.key, one.recipe, one.node, one.version),
             None if one.batches is None else _opened(one.batches, ()),
             one.others,
         )
@@ -434,7 +463,9 @@ def _hidden(request: Request) -> RequestState:
     if not isinstance(request, Erase):
         return RequestState(request, ())
     ids = (one.samples and Of(one.client, one.samples) for one in request.targets)
-    counted = (replace(one, samples=one.samples and tuple(range(len(one.samples)))) for one in request.targets)
+    counted = (
+        replace(one, samples=one.samples and tuple(range(len(one.samples)))) for one in request.targets
+    )
     return RequestState(replace(request, targets=tuple(counted)), tuple(ids))
 
 

@@ -24,6 +24,7 @@ from torch import Tensor, nn
 
 from unknot.core.errors import ConfigError, nearest
 from unknot.core.fields import convert, field_names, refuse_unknown
+from unknot.core.form import plain_data
 from unknot.core.jobs import Update
 from unknot.core.keys import Key
 from unknot.core.lineage import NOBODY, Lineage
@@ -31,7 +32,6 @@ from unknot.core.metrics import Metric
 from unknot.core.saved import clients_of, read_tensors, write_tensors
 from unknot.core.selection import Ids
 from unknot.core.weights import Weights
-from unknot.core.form import plain_data
 
 _KIND = "policy"
 NEXT = ("double", "max")

@@ -22,13 +22,13 @@ from numpy.typing import NDArray
 
 from unknot.core.errors import ConfigError
 from unknot.core.fields import convert
+from unknot.core.form import plain_data
 from unknot.core.jobs import Update
 from unknot.core.keys import Key
 from unknot.core.lineage import NOBODY, Lineage
 from unknot.core.saved import clients_of
 from unknot.core.selection import Ids
 from unknot.core.weights import Weights
-from unknot.core.form import plain_data
 from unknot.select.products import products
 
 Floats = NDArray[np.float64]

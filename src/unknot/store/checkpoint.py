@@ -13,9 +13,9 @@ import torch
 from unknot.core.data import NOBODYS, FederatedData
 from unknot.core.digests import raw
 from unknot.core.errors import StoreError
+from unknot.core.form import Unreadable, pack, plain_data, read
 from unknot.core.ids import MOST_CLIENTS
 from unknot.core.lineage import BLOCK, WITHIN, Lineage
-from unknot.core.form import Unreadable, pack, plain_data, read
 from unknot.store.files import inside, read_whole, write_whole
 from unknot.store.rows import is_count
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from unknot.core.errors import StoreError
+from unknot.core.form import Unreadable, pack, plain_data, read
 from unknot.core.ids import MOST_CLIENTS
 from unknot.core.jobs import Score
-from unknot.core.form import Unreadable, pack, plain_data, read
 from unknot.federation.events import Event, Round, Served
 from unknot.store.checkpoint import Named
 from unknot.store.rows import REFUSED, Asked, Entry, is_count

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from unknot.core.by_number import Numbers, texts_in
 from unknot.core.errors import StoreError
-from unknot.core.requests import Label, numbered
 from unknot.core.form import plain_data
+from unknot.core.requests import Label, numbered
 from unknot.federation.events import Served
 from unknot.federation.promise import BUT_FOR, SO_IS
 from unknot.store import sealed

@@ -13,8 +13,8 @@ from pathlib import Path
 from unknot.core.commands import command
 from unknot.core.data import FederatedData
 from unknot.core.errors import RequestError, StoreError
-from unknot.core.requests import Erase, Join, Label, Moment, Named, Request, Target, numbered
 from unknot.core.form import Unreadable, pack, read
+from unknot.core.requests import Erase, Join, Label, Moment, Named, Request, Target, numbered
 from unknot.federation.events import Served
 from unknot.federation.letterbox import Letter, Letterbox, Ticket
 from unknot.store.database import Database

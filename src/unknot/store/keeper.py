@@ -10,14 +10,14 @@ from __future__ import annotations
 import time
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from unknot.core.errors import StoreError
-from unknot.core.form import pack, write
+from unknot.core.form import pack
 from unknot.core.requests import Erase, numbered
+from unknot.federation import snapshot
 from unknot.federation.clock import SECOND
 from unknot.federation.events import Event, Served
 from unknot.federation.history import History
@@ -403,7 +403,7 @@ class RunKeeper:
         self._look_back()
         self.unkept.note(fed)
         serves = _serves(fed)
-        written = write(replace(fed.snapshot(), events=()), fed.built.vector.device)
+        written = snapshot.written(fed, events=False)
         items = {
             digest: Item(kept.tensor, kept.owner, tuple(sorted(kept.clients)))
             for digest, kept in written.tensors.items()

@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from unknot.core.errors import StoreError
-from unknot.core.form import Unreadable, read
+from unknot.core.errors import ConfigError, StoreError
+from unknot.core.form import NotPlain
 from unknot.federation.describe import describe
-from unknot.federation.snapshot import Snapshot
+from unknot.federation.snapshot import unwritten
 from unknot.store import sealed
 from unknot.store.checkpoint import KEPT, STATE, Checkpoint, Named, check_marks
 from unknot.store.compare import check_model, check_setup, differences, lost_end, lost_requests
@@ -84,17 +84,14 @@ def restore(place: RunFolder, fed: Federation) -> Restored:
 
     try:
         private = _private(place, found)
-        initial = fed.built
-        told = read(
-            found.content, tensors.__getitem__, dict(private.numbers), initial.vector.device, initial.layout
-        )
-        if not isinstance(told, Snapshot):
-            raise Unreadable("it is no snapshot of a federation")
+        told = unwritten(fed, found.content, tensors.__getitem__, dict(iter(private.numbers)))
         check_first(told.record["setup"])
         events = tuple(event for body in bodies if (event := read_event(body)) is not None)
         fed.restore(replace(told, events=events))
         check_rest()
-    except (KeyError, Unreadable) as error:
+    except (ConfigError, StoreError, NotPlain):
+        raise
+    except Exception as error:  # Unreadable, or whatever comes of what somebody made up
         if setups:  # what is of other data, or another model, does not fit: that is told better
             check_rest()
         raise StoreError(f"{place.path}: {error}; was the federation set up as it was?") from None

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from torch import Tensor
 
 from unknot.audit import gap
+from unknot.core.form import Numbers
 from unknot.core.requests import Request
-from unknot.federation import Federation, form
+from unknot.federation import Federation
+from unknot.federation.snapshot import unwritten, written
 from unknot.testing.report import Checks
 
 Build = Callable[[], Federation]
@@ -17,25 +19,19 @@ SAID = "a run that is written and read again at every step goes on as it would h
 
 def interrupted(build: Build, rounds: int, requests: Sequence[Request]) -> Federation:
     """The run, written after every step and gone on with by another federation."""
-    vault: dict[str, Tensor] = {}
-
-    def get(digest: str) -> Tensor:
-        return vault[digest].clone()
-
     fed = build()
     fed.begin(rounds, requests=requests)
     while not fed.over:
         fed.step()
-        written = form.write(fed)
-        for digest, kept in written.tensors.items():
-            vault.setdefault(digest, kept.load().clone())
-        assert fed.history is not None
-        events = [form.write_event(fed, event) for event in fed.history.events]
-        ids = form.ids_of(fed)
+        content, tensors, private = written(fed)
         fed = build()
-        form.restore(fed, written.content, get, events, ids)
+        fed.restore(unwritten(fed, content, _copies(tensors), private))
     fed.resume()
     return fed
+
+
+def _copies(tensors: Mapping[str, Numbers]) -> Callable[[str], Tensor]:
+    return lambda digest: tensors[digest].tensor.clone()
 
 
 def goes_on(checks: Checks, about: str, build: Build, rounds: int, requests: Sequence[Request]) -> None:

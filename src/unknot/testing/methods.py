@@ -17,13 +17,14 @@ from unknot.audit import gap, variants
 from unknot.core.data import FederatedData
 from unknot.core.ensemble import Model
 from unknot.core.errors import ConfigError, ErasedDataError, UnknotError
+from unknot.core.form import NotPlain, look
 from unknot.core.jobs import Engine, Job, Update
 from unknot.core.requests import Erase, Request, Target, erase, join
 from unknot.core.training import Recipe
 from unknot.core.weights import Weights
-from unknot.core.form import NotPlain, look
 from unknot.experiments import simulate
 from unknot.federation import Federation, Guarantee, History, Lane, Method
+from unknot.federation.snapshot import written
 from unknot.select import Balanced
 from unknot.testing.interrupted import goes_on
 from unknot.testing.reach import reached
@@ -286,9 +287,8 @@ class _Trial:
         history = fed.history
         assert history is not None
         history.seconds = dict.fromkeys(history.seconds, 0.0)
-        written = form.write(fed)
-        events = [form.write_event(fed, event) for event in history.events]
-        return written.content, set(written.tensors), events
+        content, tensors, _ = written(fed)
+        return content, set(tensors)
 
     def with_other_parts(self) -> None:
         """The same with a selector that knows clients, and with an aggregator that has a state."""
