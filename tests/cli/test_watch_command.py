@@ -67,7 +67,7 @@ def test_a_request_that_is_served_is_told_with_its_event_once(tmp_path):
             fed.inbox.put(erase(1))
         lines += telling.lines(*watching.look()) if step else []
         fed.step()
-        if fed._stint.stopped:
+        if fed.stint.stopped:
             break
     keeper.close()
     lines += telling.lines(*watching.look())

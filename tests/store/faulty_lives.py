@@ -313,7 +313,7 @@ class Life:
 
     def _call(self) -> None:
         scenario = self.world.scenario
-        if self.fed._stint is None:
+        if self.fed.stint is None:
             self.fed.run(scenario.rounds, requests=scenario.requests)
         else:
             self.fed.resume(self._rounds())
@@ -328,7 +328,7 @@ class Life:
 
     def _note_what_was_answered(self) -> None:
         """A call counts as returned once the log says so, though its process may have died just then."""
-        if not self.fed.over or self.fed._stint is None or not self.fed._stint.answered:
+        if not self.fed.over or self.fed.stint is None or not self.fed.stint.answered:
             return
         with self._aside():
             ended = self.world.ended()

@@ -106,7 +106,7 @@ def go(fed: Federation, folder: Path, every: float = 0.0, requests=REQUESTS, rou
     else:
         keeper = RunKeeper.create(fed, folder, every=every)
     try:
-        return story(fed.run(rounds, requests=requests) if fed._stint is None else fed.resume())
+        return story(fed.run(rounds, requests=requests) if fed.stint is None else fed.resume())
     finally:
         keeper.close()
 

@@ -77,8 +77,8 @@ def go_twice(case: Case, folder: Path, watch: Watch | None = None) -> dict:
     take = RunKeeper.go_on if is_kept(folder) else RunKeeper.create
     keeper = take(fed, folder, every=0.0)
     try:
-        history = fed.run(ROUNDS, requests=REQUESTS) if fed._stint is None else fed.resume()
-        if fed._stint.length.rounds != MORE:
+        history = fed.run(ROUNDS, requests=REQUESTS) if fed.stint is None else fed.resume()
+        if fed.stint.length.rounds != MORE:
             if watch is not None:
                 watch.second = True
             history = fed.run(MORE, requests=AGAIN)

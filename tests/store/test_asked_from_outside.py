@@ -145,7 +145,7 @@ def test_each_is_served_once_in_order_as_if_it_had_been_known_when_it_came(each,
         assert [told["request"] for told in found["requests"]] == [str(wanted[row.number]) for row in rows]
         memory = many()
         memory.begin(rounds)
-        while not memory._stint.stopped:
+        while not memory.stint.stopped:
             for row in rows:
                 if row.step == memory.steps:
                     memory.inbox.put(wanted[row.number])

@@ -182,7 +182,7 @@ def test_an_error_at_any_write_is_told_and_the_run_goes_on_from_it(stride):
             finally:
                 files.hook = None
             assert "room" in told or "full" in told or "space" in told
-            if fed.keeper is not None and fed._stint is not None and moment % 2:
+            if fed.keeper is not None and fed.stint is not None and moment % 2:
                 assert story(fed.resume()) == expected
                 with Database.open(folder / "run.db") as db:
                     assert db.last("erased").number > db.last("scrubbing").number

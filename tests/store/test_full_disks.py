@@ -52,7 +52,7 @@ def broken_off(folder) -> str:
     keeper = None
     try:
         keeper = (RunKeeper.go_on if is_kept(folder) else RunKeeper.create)(fed, folder, every=0.0)
-        fed.resume() if fed._stint is not None else fed.run(ROUNDS, requests=REQUESTS)
+        fed.resume() if fed.stint is not None else fed.run(ROUNDS, requests=REQUESTS)
     except StoreError as error:
         return str(error)
     finally:

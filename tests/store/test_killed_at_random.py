@@ -35,9 +35,9 @@ def go(method, folder, step=None):
     fed = build(method)
     keeper = (RunKeeper.go_on if is_kept(folder) else RunKeeper.create)(fed, folder, every=EVERY)
     try:
-        if fed._stint is None:
+        if fed.stint is None:
             fed.begin(ROUNDS, requests=REQUESTS)
-        while not fed._stint.stopped:
+        while not fed.stint.stopped:
             if fed.steps == step and not keeper.db.asked():
                 ask(folder)
             fed.step()

@@ -65,7 +65,7 @@ def erased(case, folder: Path, engine: Marking) -> dict:
     fed = federation(case, engine)
     keeper = RunKeeper.go_on(fed, folder, every=0.0)
     try:
-        if fed._stint.length.rounds == 2:
+        if fed.stint.length.rounds == 2:
             return story(fed.resume())
         if not keeper.db.asked():
             leave(keeper.db, erase(LEAVER), keeper.keyring, "he asked us to")

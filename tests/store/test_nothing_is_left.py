@@ -151,7 +151,7 @@ def second_half(name: str, folder: Path, how: str, engine=None):
     )
     keeper = RunKeeper.go_on(fed, folder, every=0.0)
     try:
-        if fed._stint.length.rounds == 2:
+        if fed.stint.length.rounds == 2:
             return story(fed.resume())
         if how == "inbox" and not keeper.db.asked():
             leave(keeper.db, erase(LEAVER), keeper.keyring, "he asked us to")
