@@ -42,6 +42,11 @@ def between_steps() -> Iterator[Callable[[], None]]:
 _asked: list[int] = []  # signals reach the main thread alone: there is one
 
 
+def pressed() -> bool:
+    """Whether somebody has pressed Ctrl-C, and is about to be heard."""
+    return bool(_asked)
+
+
 def check_now() -> None:
     """Nothing is under way: who pressed Ctrl-C is heard."""
     if _asked and threading.current_thread() is threading.main_thread():
