@@ -5,6 +5,7 @@ import pytest
 from support import ToyEngine, small_data, toy_federation
 from unknot.core.errors import ConfigError, RunStopped
 from unknot.core.requests import erase, join
+from unknot.federation.watcher import Watcher
 from unknot.store import keeper as keeping
 from unknot.store.database import Database
 from unknot.store.folder import is_kept
@@ -156,16 +157,14 @@ def test_rounds_that_are_asked_for_take_the_place_of_those_of_the_rule(tmp_path)
 
 def breaks_at(fed, rounds):
     """The process is gone once there are so many rounds; what it kept last is all of them."""
-    step = fed._step
 
-    def stepped(*args):
-        found = step(*args)
-        if len(fed.history.rounds) >= rounds:
-            keeper_of(fed).checkpoint(fed)
-            raise Gone
-        return found
+    class Breaks(Watcher):
+        def stepped(self, fed, events, done):
+            if len(fed.history.rounds) >= rounds:
+                keeper_of(fed).checkpoint(fed)
+                raise Gone
 
-    fed._step = stepped
+    fed.watchers.append(Breaks())
 
 
 def resumed(folder, rounds, until=None):
@@ -198,15 +197,14 @@ def test_the_same_command_after_a_crash_ends_where_it_would_have_ended(tmp_path,
 
 def asked_as_it_ends(fed):
     """Somebody asks for an erasure once, just as what was asked for ends."""
-    end, left = fed._go_on, [1]
+    left = [1]
 
-    def asked(*given):
-        history = end(*given)
-        if left:
-            fed.inbox.put(erase(left.pop()))
-        return history
+    class Asks(Watcher):
+        def stepped(self, fed, events, done):
+            if fed.over and left:
+                fed.inbox.put(erase(left.pop()))
 
-    fed._go_on = asked
+    fed.watch(Asks())
 
 
 def test_more_rounds_that_led_to_what_is_under_way_are_not_added_again(tmp_path):

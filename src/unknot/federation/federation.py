@@ -25,12 +25,13 @@ from unknot.core.training import Recipe
 from unknot.core.weights import Weights
 from unknot.federation.aggregators import FedAvg
 from unknot.federation.clock import SECOND
+from unknot.federation.cohort import Running, run_alone
 from unknot.federation.describe import describe, members_of, nodes_of
 from unknot.federation.environment import environment
 from unknot.federation.events import Event, Served
 from unknot.federation.history import History
 from unknot.federation.inbox import Waiting, concerned_by
-from unknot.federation.interrupts import between_steps
+from unknot.federation.interrupts import between_steps, check_now
 from unknot.federation.length import Length, LengthParts
 from unknot.federation.letterbox import Letterbox
 from unknot.federation.loop import advance
@@ -153,11 +154,21 @@ class Federation(View):
         training starts; one whose moment does not come waits for the next run. A run that is kept and was
         broken off is finished first: by ``resume``.
         """
+        return run_alone(self.running(rounds, requests=requests, **parts))
+
+    def running(
+        self,
+        rounds: int | Length | None = None,
+        *,
+        requests: Request | Named | Iterable[Request | Named] = (),
+        **parts: Unpack[LengthParts],
+    ) -> Running[History]:
+        """``run`` as a generator, which waits where something is to be trained: for `run_together`."""
         with self._alone():
             started = time.perf_counter()
             self.begin(rounds, requests=requests, **parts)
             assert self.history is not None
-            return self._answered(self._go_on(self.history, started))
+            return self._answered((yield from self._go_on(self.history, started)))
 
     def check(self, length: int | Length, requests: Request | Named | Iterable[Request | Named] = ()) -> None:
         """Raise what ``run`` would raise for this length and these requests; nothing is begun."""
@@ -236,6 +247,9 @@ class Federation(View):
         returned, that is ended, and nothing added: who says the same again after a crash gets what was first
         asked for.
         """
+        return run_alone(self._resuming(rounds))
+
+    def _resuming(self, rounds: int | None) -> Running[History]:
         with self._alone():
             if self.stint is None or self.history is None:
                 raise UnknotError("there is nothing to go on with: this federation has not been run")
@@ -247,12 +261,12 @@ class Federation(View):
                 self._called_back(asked)
             if self.stint.is_more_by(more):
                 more = None
-            history = self._go_on(self.history, time.perf_counter())
+            history = yield from self._go_on(self.history, time.perf_counter())
             if more is not None:
                 self.begin(more)
-                history = self._go_on(history, time.perf_counter())
+                yield from self._go_on(history, time.perf_counter())
             while self._called_back(asked):
-                history = self._go_on(history, time.perf_counter())
+                yield from self._go_on(history, time.perf_counter())
             return self._answered(history)
 
     def _answered(self, history: History) -> History:
@@ -325,15 +339,15 @@ class Federation(View):
             raise UnknotError("this federation has not been run")
         return self.stint.length
 
-    def _go_on(self, history: History, started: float) -> History:
+    def _go_on(self, history: History, started: float) -> Running[History]:
         assert self.stint is not None
         self._since = started
         try:
             with self.work.observers.during(history):
-                with between_steps() as check:
+                with between_steps():
                     while not self.stint.stopped:
-                        self._step(self.stint, history)
-                        check()  # who pressed Ctrl-C in the last step is heard
+                        yield from self._step(self.stint, history)
+                        check_now()  # who pressed Ctrl-C in the last step is heard
                 self._finish(history)
         finally:
             self._since = None
@@ -349,20 +363,20 @@ class Federation(View):
         if stint is None or history is None or stint.stopped:
             raise UnknotError("there is nothing to go on with: call run, and steps come of it")
         with self._alone():
-            events = self._step(stint, history)
+            events = run_alone(self._step(stint, history))
             if stint.stopped:
                 for watcher in self.watchers:
                     watcher.stops(self, over=True)
         return events
 
-    def _step(self, stint: Stint, history: History) -> tuple[Event, ...]:
+    def _step(self, stint: Stint, history: History) -> Running[tuple[Event, ...]]:
         started = time.perf_counter() if self._since is None else self._since
         self._take_in()
         rounds, served = len(history.rounds), len(history.served)
         self.state.whole = True  # a method may have caught what failed in the last one
         try:
             with no_garbage_search():
-                stint.stopped = self._turn(history, stint)
+                stint.stopped = yield from self._turn(history, stint)
             if stint.stopped:
                 self._conclude(history, stint)
                 stint.answered |= self._since is None  # who makes the steps sees that it was the last
@@ -440,7 +454,7 @@ class Federation(View):
         if failed is not None:
             raise failed
 
-    def _turn(self, history: History, stint: Stint) -> str:
+    def _turn(self, history: History, stint: Stint) -> Running[str]:
         """Serve what is due, or let the loop go on; why, if that is the end."""
         due = self.serving.inbox.next_due(self.state, stint.goals)
         if due is not None and isinstance(request := due[0].request, Erase):
@@ -451,7 +465,7 @@ class Federation(View):
                 self.work.launched.clear()
                 self._serve_due(*due, history)
                 return ""
-            stopped = advance(self.work, self.serving.inbox, stint, history)
+            stopped = yield from advance(self.work, self.serving.inbox, stint, history)
             self.work.launched.clear()
             return stopped
 

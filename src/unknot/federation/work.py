@@ -25,6 +25,7 @@ from unknot.core.threads import one_thread
 from unknot.core.training import Recipe
 from unknot.core.weights import Weights
 from unknot.federation.clock import SECOND
+from unknot.federation.cohort import Call, Running, run_alone
 from unknot.federation.distil import distilled
 from unknot.federation.events import Round, Trip
 from unknot.federation.history import History
@@ -186,7 +187,7 @@ class Work(View):
             unit = self.ledger.unit(client)
             self._send(lane, client, [Job(unit, model, key, recipe, "meet", lane.version)])
 
-    def absorb(self, lanes: Sequence[Lane], history: History) -> None:
+    def absorb(self, lanes: Sequence[Lane], history: History) -> Running[None]:
         """Train what is due, in one call for all lanes, and put it into the models."""
         now = self.state.now
         landed = {lane.name: [f for f in lane.flights if f.due <= now] for lane in lanes}
@@ -194,7 +195,10 @@ class Work(View):
         for job in jobs:
             self.state.check_clean(job, "train")
         started = time.perf_counter()
-        updates = self.engine.train(jobs, self.data) if jobs else []
+        updates: list[Update] = []
+        if jobs:
+            yield (call := Call(self.engine, jobs, self.data))
+            updates = call.answer.result()
         history.seconds["train"] += time.perf_counter() - started
         with self.state.midst():
             self._take_in(lanes, landed, jobs, updates, history)
@@ -320,7 +324,7 @@ class Work(View):
             if not lane.flights:
                 break
             self.state.now = lane.ready
-            self.absorb([lane], self.history)
+            run_alone(self.absorb([lane], self.history))
         self.state.cancel(lane, lane.flights)
 
     def _validate(self, models: Sequence[Weights]) -> list[float]:
