@@ -112,7 +112,7 @@ def test_no_method_imports_another():
 
 
 def test_unknot_imports_without_the_command_line():
-    """As on a machine that has torch and numpy alone."""
+    """As on a machine that has torch, numpy and msgspec alone."""
     code = (
         "import sys\n"
         "class No:\n"
