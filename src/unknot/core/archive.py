@@ -1,143 +1,154 @@
-"""What a method keeps of the past: weights by name, and the results of jobs."""
+"""What a method keeps of the past, in memory and within a limit: weights by name, and the results of jobs."""
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from unknot.core.data import FederatedData
+from unknot.core.digests import digest_of
 from unknot.core.errors import StoreFullError
 from unknot.core.jobs import Job, Update
 from unknot.core.lineage import NOBODY, Ledger, Lineage, Unit
-from unknot.core.store import MIB, Shelf
 from unknot.core.weights import Layout, Weights
 
+MIB = 2**20
 
-@dataclass(frozen=True)
+
+@dataclass
 class Entry:
-    """Something that is kept, for its written form: its numbers by digest, and how to get them."""
+    """Something that is kept: its numbers, whose data shaped them, and what else is known of them."""
 
-    digest: str
-    load: Callable[[], Tensor]
-    device: torch.device
+    vector: Tensor
     lineage: Lineage
     layout: Layout | None = None
     beside: Any = None
     unit: Unit | None = None
     loss: float = 0.0
 
+    @property
+    def weights(self) -> Weights:
+        assert self.layout is not None
+        return Weights(self.vector, self.layout, self.lineage)
 
-class Archive:
-    """Weights by name: checked when they are put in and when they are read.
+    @property
+    def digest(self) -> str:
+        """That of its numbers, found when it is first asked for."""
+        return digest_of(self.vector)
 
-    An erasure purges it: whatever carries a forbidden unit is dropped, not hidden. `memory` and
-    `disk` are the bytes that it may take; without them it takes what it needs, in memory.
+    @property
+    def device(self) -> torch.device:
+        return self.vector.device
+
+    def load(self) -> Tensor:
+        return self.vector
+
+    def is_of(self, units: Lineage) -> bool:
+        """Whether it belongs to one of them."""
+        return self.unit is not None and self.unit in units
+
+
+class Kept:
+    """Entries by name, in the order in which the names came, that take `limit` bytes at most; None: any.
+
+    They lie in memory, on the device that they are from.
     """
 
-    def __init__(self, ledger: Ledger, memory: int | None = None, disk: int = 0) -> None:
+    def __init__(self, ledger: Ledger, limit: int | None = None) -> None:
         self._ledger = ledger
-        self._shelf = Shelf(memory, disk)
-        self._about: dict[object, tuple[Layout, Lineage]] = {}
-        self._beside: dict[object, Any] = {}
+        self.limit = limit
+        self.nbytes = 0
+        self._entries: dict[object, Entry] = {}
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._entries
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __bool__(self) -> bool:
+        return True  # with nothing in it, too: what was let pass stays on record
+
+    def entries(self) -> Iterator[tuple[object, Entry]]:
+        """All that is kept, in order, as it is: whoever reads it is not asked, and nothing is given out."""
+        return iter(self._entries.items())
+
+    def drop(self, *start: object) -> None:
+        """Keep no longer what is kept under names that begin so: ``("profile", 3)``."""
+        self._remove(n for n in list(self._entries) if isinstance(n, tuple) and n[: len(start)] == start)
+
+    def clear(self) -> None:
+        self._entries.clear()
+        self.nbytes = 0
+
+    def _keep(self, name: object, entry: Entry) -> None:
+        """Keep it in place of what has its name; where there is no room, nothing is changed."""
+        if entry.vector.untyped_storage().nbytes() > entry.vector.nbytes:  # a row of a stack keeps all of it
+            entry.vector = entry.vector.clone()
+        old = self._entries.get(name)
+        needed = self.nbytes + entry.vector.nbytes - (old.vector.nbytes if old else 0)
+        if self.limit is not None and needed > self.limit:
+            raise StoreFullError(needed, self.limit)
+        self._entries[name] = entry
+        self.nbytes = needed
+
+    def _remove(self, names: Iterable[object]) -> int:
+        """How many went."""
+        gone = [self._entries.pop(name).vector.nbytes for name in names]
+        self.nbytes -= sum(gone)
+        return len(gone)
+
+
+class Archive(Kept):
+    """Weights by name: checked when they are put in and when they are read.
+
+    An erasure purges it: whatever carries a forbidden unit is dropped, not hidden.
+    """
 
     def __setitem__(self, name: object, weights: Weights) -> None:
         self.put(name, weights)
 
     def put(self, name: object, weights: Weights, beside: Any = None) -> None:
         """Keep weights, and a copy of something that has seen no more than they have: it goes with them."""
-        self._ledger.check(weights, f"store {name!r}")
-        self._shelf[name] = weights.vector
-        self._about[name] = (weights.layout, weights.lineage)
-        self._beside.pop(name, None)
-        if beside is not None:
-            self._beside[name] = copy.deepcopy(beside)
+        self.restore(name, weights.vector, weights.layout, weights.lineage, copy.deepcopy(beside))
 
     def beside(self, name: object) -> Any:
         """A copy of what was put beside these weights; None where nothing was."""
         self._ledger.read(self[name])
-        return copy.deepcopy(self._beside.get(name))
+        return copy.deepcopy(self._entries[name].beside)
 
     def __getitem__(self, name: object) -> Weights:
-        weights = Weights(self._shelf[name], *self._about[name])
+        weights = self._entries[name].weights
         self._ledger.check(weights, f"read {name!r} from the store")
         self._ledger.read(weights)
         return weights
 
     def __delitem__(self, name: object) -> None:
-        del self._shelf[name], self._about[name]
-        self._beside.pop(name, None)
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._about
+        self._remove([name])
 
     def __iter__(self) -> Iterator[object]:
-        return iter(list(self._about))
-
-    def __len__(self) -> int:
-        return len(self._about)
-
-    @property
-    def nbytes(self) -> int:
-        return self._shelf.nbytes
-
-    @property
-    def room(self) -> tuple[int | None, int]:
-        """How many bytes it may take in memory, and on disk."""
-        return self._shelf.room
-
-    def entries(self) -> Iterator[tuple[object, Entry]]:
-        """All that is kept, in order, as it is: whoever reads it is not asked."""
-        for name, (layout, lineage) in self._about.items():
-            entry = Entry(
-                self._shelf.digest(name),
-                partial(self._shelf.__getitem__, name),
-                self._shelf.device(name),
-                lineage,
-                layout,
-                self._beside.get(name),
-            )
-            yield name, entry
-
-    def clear(self, room: tuple[int | None, int] | None = None) -> None:
-        """Keep nothing; with so much room from now on, or as much as before."""
-        self._shelf = Shelf(*(self.room if room is None else room))
-        self._about.clear()
-        self._beside.clear()
+        return iter(list(self._entries))
 
     def restore(self, name: object, vector: Tensor, layout: Layout, lineage: Lineage, beside: Any) -> None:
         """Keep again what `entries` gave."""
-        self.put(name, Weights(vector, layout, lineage))
-        if beside is not None:
-            self._beside[name] = beside
-
-    def drop(self, kind: str) -> None:
-        """Drop what is kept under names that begin so: ``("profile", 3)``."""
-        for name in [name for name in self._about if isinstance(name, tuple) and name[0] == kind]:
-            del self[name]
+        entry = Entry(vector, lineage, layout, beside)
+        self._ledger.check(entry, f"store {name!r}")
+        self._keep(name, entry)
 
     def purge(self) -> list[object]:
         """Drop everything that carries a forbidden unit; the names that went."""
-        gone = [name for name, (_, lineage) in self._about.items() if lineage & self._ledger.forbidden]
-        for name in gone:
-            del self[name]
+        gone = [name for name, kept in self._entries.items() if kept.lineage & self._ledger.forbidden]
+        self._remove(gone)
         return gone
 
 
-@dataclass
-class _Result:
-    unit: Unit
-    start: Lineage
-    loss: float
-
-
-class Memo:
+class Memo(Kept):
     """Results of jobs, to be looked up instead of trained again.
 
     A job's result is a function of the bits that it starts from, the samples that it reads, its key
@@ -146,105 +157,62 @@ class Memo:
     the same bits come about without that data. Only jobs that name their batches are kept: what
     they read is known. What nobody asks for with a clean start while a request is served is dropped
     with the request.
-    """
 
-    def __init__(self, ledger: Ledger, memory: int | None = None, disk: int = 0) -> None:
-        self._ledger = ledger
-        self._shelf = Shelf(memory, disk)
-        self._results: dict[object, _Result] = {}
+    An entry's lineage is that of the start for which it was last asked; its unit is the client's.
+    """
 
     def put(self, update: Update) -> None:
         job = update.job
         self._ledger.check(update, f"remember what client {job.client} sent")
-        name = _question(job)
-        self._shelf[name] = update.weights.vector
-        self._results[name] = _Result(job.unit, job.start.lineage, update.loss)
+        self.restore(_question(job), update.weights.vector, job.unit, job.start.lineage, update.loss)
 
     def get(self, job: Job, data: FederatedData) -> Update | None:
         """The update that training this job would give, if it is known."""
-        name = _question(job)
-        found = self._results.get(name)
-        if found is None or found.unit in self._ledger.forbidden:
+        found = self._entries.get(_question(job))
+        if found is None or found.unit is None or found.unit in self._ledger.forbidden:
             return None
         known = replace(job, unit=found.unit)
         self._ledger.check(known, f"look up a job of client {job.client}")
-        found.start = job.start.lineage
+        found.lineage = job.start.lineage
         self._ledger.read(known)
-        return known.done(self._shelf[name], len(job.shard(data)), found.loss)
-
-    def __len__(self) -> int:
-        return len(self._results)
-
-    @property
-    def room(self) -> tuple[int | None, int]:
-        """How many bytes it may take in memory, and on disk."""
-        return self._shelf.room
-
-    def entries(self) -> Iterator[tuple[object, Entry]]:
-        """All that is kept, in order, as it is."""
-        for name, result in self._results.items():
-            entry = Entry(
-                self._shelf.digest(name),
-                partial(self._shelf.__getitem__, name),
-                self._shelf.device(name),
-                result.start,
-                unit=result.unit,
-                loss=result.loss,
-            )
-            yield name, entry
-
-    def clear(self, room: tuple[int | None, int] | None = None) -> None:
-        """Keep nothing; with so much room from now on, or as much as before."""
-        for name in list(self._results):
-            del self._results[name], self._shelf[name]
-        if room is not None:
-            self._shelf = Shelf(*room)
+        return known.done(found.vector, len(job.shard(data)), found.loss)
 
     def restore(self, name: object, vector: Tensor, unit: Unit, start: Lineage, loss: float) -> None:
         """Keep again what `entries` gave."""
-        self._shelf[name] = vector
-        self._results[name] = _Result(unit, start, loss)
+        self._keep(name, Entry(vector, start, unit=unit, loss=loss))
 
     @contextmanager
     def unrecorded(self) -> Iterator[None]:
         """Within: who asks for a result does not keep it from being dropped."""
-        starts = [(result, result.start) for result in self._results.values()]
+        starts = [(result, result.lineage) for result in self._entries.values()]
         try:
             yield
         finally:
             for result, start in starts:
-                result.start = start
-
-    @property
-    def nbytes(self) -> int:
-        return self._shelf.nbytes
+                result.lineage = start
 
     def purge(self) -> int:
         """Drop every result that a forbidden unit had a part in; how many went."""
         forbidden = self._ledger.forbidden
-        gone = [
-            name
-            for name, result in self._results.items()
-            if result.start & forbidden or result.unit in forbidden
-        ]
-        for name in gone:
-            del self._results[name], self._shelf[name]
-        return len(gone)
+        return self._remove(
+            [
+                name
+                for name, kept in self._entries.items()
+                if kept.lineage & forbidden or kept.is_of(forbidden)
+            ]
+        )
 
 
-class Keepsakes:
+class Keepsakes(Kept):
     """What an approximate method keeps although erased data had a part in it, on record.
 
     Each belongs to the unit that it was made from, and goes when that is erased; or to nobody in
     particular (None: the whole model, a mean), and stays. What stays is given out without the forbidden
-    part of its lineage: `waived` says what was let pass. They take `limit` bytes at most.
+    part of its lineage: `waived` says what was let pass.
     """
 
     def __init__(self, ledger: Ledger) -> None:
-        self._ledger = ledger
-        self.limit: int | None = None
-        self._items: dict[object, tuple[Unit | None, Weights]] = {}
-        self.nbytes = 0
+        super().__init__(ledger)
         self._waived = NOBODY
 
     @property
@@ -256,34 +224,21 @@ class Keepsakes:
     def tainted(self) -> Lineage:
         """The erased units that had a part in what is kept, given out or not."""
         found = NOBODY
-        for _, weights in self._items.values():
-            found |= self._ledger.taint(weights)
+        for kept in self._entries.values():
+            found |= self._ledger.taint(kept)
         return found
-
-    def entries(self) -> list[tuple[object, Unit | None, Weights]]:
-        """All that is kept, in order, as it is: nothing is given out."""
-        return [(name, unit, weights) for name, (unit, weights) in self._items.items()]
 
     def let_pass(self, waived: Lineage) -> None:
         """Put on record what was let pass before."""
         self._waived |= waived
 
     def put(self, name: object, unit: Unit | None, weights: Weights) -> None:
-        self._drop(name)
-        if weights.vector.untyped_storage().nbytes() > weights.nbytes:  # a row of a stack keeps all of it
-            weights = replace(weights, vector=weights.vector.clone())
-        if self.limit is not None and self.nbytes + weights.nbytes > self.limit:
-            raise StoreFullError(
-                f"the history is full: {self.limit / MIB:g} MiB. Allow the method more memory (in MiB), "
-                "keep fewer rounds (a greater interval), or train for fewer"
-            )
-        self._items[name] = (unit, weights)
-        self.nbytes += weights.nbytes
+        self._keep(name, Entry(weights.vector, weights.lineage, weights.layout, unit=unit))
 
     def get(self, name: object) -> Weights | None:
-        if name not in self._items:
+        if name not in self._entries:
             return None
-        _, weights = self._items[name]
+        weights = self._entries[name].weights
         taint = self._ledger.taint(weights)
         self._waived |= taint
         allowed = weights.lineage
@@ -294,26 +249,21 @@ class Keepsakes:
         self._ledger.read(kept)
         return kept
 
-    def drop(self, *start: object) -> None:
-        """Keep no longer what is kept under names that begin so: ``("sum", "global", 3)``."""
-        names = [name for name in self._items if isinstance(name, tuple) and name[: len(start)] == start]
-        for name in names:
-            self._drop(name)
-
     def take(self, name: object) -> Weights | None:
         """Give it out, and keep it no longer."""
         found = self.get(name)
-        self._drop(name)
+        if found is not None:
+            self._remove([name])
         return found
 
     @contextmanager
     def attempt(self) -> Iterator[None]:
         """Within: should anything fail, what is kept is what was kept before."""
-        items, nbytes = dict(self._items), self.nbytes
+        entries, nbytes = dict(self._entries), self.nbytes
         try:
             yield
         except BaseException:
-            self._items, self.nbytes = items, nbytes
+            self._entries, self.nbytes = entries, nbytes
             raise
 
     @contextmanager
@@ -328,18 +278,7 @@ class Keepsakes:
     def purge(self) -> int:
         """Drop what belongs to forbidden units; how many went."""
         forbidden = self._ledger.forbidden
-        gone = [name for name, (unit, _) in self._items.items() if unit is not None and unit in forbidden]
-        for name in gone:
-            self._drop(name)
-        return len(gone)
-
-    def clear(self) -> None:
-        self._items.clear()
-        self.nbytes = 0
-
-    def _drop(self, name: object) -> None:
-        if name in self._items:
-            self.nbytes -= self._items.pop(name)[1].nbytes
+        return self._remove([name for name, kept in self._entries.items() if kept.is_of(forbidden)])
 
 
 def _question(job: Job) -> object:

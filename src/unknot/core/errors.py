@@ -34,7 +34,16 @@ class ErasedDataError(UnknotError):
 
 
 class StoreFullError(UnknotError):
-    """A method's history needs more room than it was allowed."""
+    """A method's history takes more memory than it was allowed: bytes, by the `setting` of its method."""
+
+    setting = "memory"
+
+    def __init__(self, needed: int, limit: int) -> None:
+        self.needed, self.limit = needed, limit
+        super().__init__(
+            f"the method's history takes {needed / 2**20:.4g} MiB by now, and {self.setting} allows it "
+            f"{limit / 2**20:.4g} MiB. Allow it more ({self.setting}, in MiB), or train for fewer rounds"
+        )
 
 
 class RunStopped(UnknotError):

@@ -117,9 +117,9 @@ class Desk:
         """For approximate methods alone: what is kept although erased data had a part in it."""
         return self.__state.keepsakes
 
-    def limit_history(self, memory: float, disk: float) -> None:
-        """Let what is kept take so many MiB in memory and on disk, and no more."""
-        self.__state.limit_history(memory, disk)
+    def limit_history(self, memory: float) -> None:
+        """Let the archive, and the answers to jobs, take so many MiB each, and no more."""
+        self.__state.limit_history(memory)
 
     def remember(self, update: Update) -> None:
         """Keep the answer to a job that names its batches, by the bits that it starts from."""

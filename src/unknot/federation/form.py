@@ -65,7 +65,7 @@ for _plain in (
 for _event in (Costs, Trip, Round, Served):
     plain_data_of("unknot.federation.history", _event)
 
-FORMAT = 3
+FORMAT = 4
 LASTING = ("method", "seed", "setup", "members", "nodes", "seconds", "stopped")
 """What of a history is written; rounds and requests are events, the rest is found anew, names with it."""
 
@@ -178,7 +178,7 @@ def _known(fed: Federation) -> dict[str, object]:
 
 def _put_archive(out: Writer, fed: Federation) -> None:
     archive = fed.state.archive
-    out.put([archive.room, len(archive)])
+    out.put([archive.limit, len(archive)])
     for name, kept in archive.entries():
         out.put([name, kept.layout, kept.lineage])
         out.named(kept.digest, kept.load, kept.device, kept.lineage, lasting=True)
@@ -187,7 +187,7 @@ def _put_archive(out: Writer, fed: Federation) -> None:
 
 def _put_memo(out: Writer, fed: Federation) -> None:
     memo = fed.state.memo
-    out.put([memo.room, len(memo)])
+    out.put([memo.limit, len(memo)])
     for name, kept in memo.entries():
         out.put([name, kept.unit, kept.lineage, kept.loss])
         assert kept.unit is not None
@@ -200,24 +200,23 @@ def _put_keepsakes(out: Writer, fed: Federation) -> None:
     out.put(kept is not None)
     if kept is None:
         return
-    entries = kept.entries()
-    out.put([kept.limit, kept.waived, len(entries)])
-    for name, unit, weights in entries:
-        out.put([name, unit])
-        with out.of_nobody() if unit is None else out.of(unit.client):
-            out.put(weights)
+    out.put([kept.limit, kept.waived, len(kept)])
+    for name, one in kept.entries():
+        out.put([name, one.unit])
+        with out.of_nobody() if one.unit is None else out.of(one.unit.client):
+            out.put(one.weights)
 
 
 def _take_kept(read: Reader, fed: Federation) -> None:
     state = fed.state
-    room, count = read.read()
-    state.archive.clear(room)
+    state.archive.clear()
+    state.archive.limit, count = read.read()
     for _ in range(count):
         name, layout, lineage = read.read()
         vector = read.read()
         state.archive.restore(name, vector, layout, lineage, take_aggregate(read, fed))
-    room, count = read.read()
-    state.memo.clear(room)
+    state.memo.clear()
+    state.memo.limit, count = read.read()
     for _ in range(count):
         name, unit, lineage, loss = read.read()
         state.memo.restore(name, read.read(), unit, lineage, loss)

@@ -7,14 +7,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 
-from unknot.core.archive import Archive, Keepsakes, Memo
+from unknot.core.archive import MIB, Archive, Keepsakes, Memo
 from unknot.core.data import FederatedData
 from unknot.core.errors import ConfigError, UnknotError
 from unknot.core.jobs import Job, Update
 from unknot.core.keys import Key
 from unknot.core.lineage import NOBODY, Ledger, LedgerView, Lineage, Unit
 from unknot.core.selection import AtRandom
-from unknot.core.store import MIB
 from unknot.core.training import Recipe
 from unknot.core.weights import Weights, weighted_sum
 from unknot.federation.aggregators import Additive, check_aggregator, new_aggregator
@@ -137,12 +136,11 @@ class State:
         finally:
             self.costs, self.now = costs, now
 
-    def limit_history(self, memory: float, disk: float) -> None:
-        """Let the archive and the memo take so many MiB each in memory and on disk, and no more."""
-        if not (memory >= 0 and disk >= 0):
-            raise ConfigError(f"a history's memory and disk are MiB, not {memory} and {disk}")
-        room = (int(memory * MIB), int(disk * MIB))
-        self.archive, self.memo = Archive(self.ledger, *room), Memo(self.ledger, *room)
+    def limit_history(self, memory: float) -> None:
+        """Let the archive and the memo take so many MiB each, and no more."""
+        if not memory >= 0:
+            raise ConfigError(f"a history's memory is MiB, not {memory}")
+        self.archive.limit = self.memo.limit = int(memory * MIB)
 
     def purge(self) -> int:
         """Drop what is kept and carries a forbidden unit, before the method repairs the rest."""

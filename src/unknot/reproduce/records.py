@@ -95,6 +95,7 @@ class Record:
         fits(Record, {**UNKNOWN, **record}, endless=("extra",))
         values = {**record, **vars(Origin.of(record))}
         _check_config(values["config"])
+        values["config"] = _without_files(values["config"])
         _check_trace(values["trace"])
         _check_extra(values["extra"], METRICS[values["trace"].get("metric", ACCURACY.name)])
         values["trace"] = LearningCurve.from_dict(values["trace"])
@@ -184,6 +185,14 @@ def _check_config(config: Mapping[str, Any]) -> None:
     for section in ("data", "method"):
         convert(config.get(section, {}), Mapping[str, Any], f"config.{section}")
     convert(config.get("request", []), list[Mapping[str, Any]], "config.request")
+
+
+def _without_files(config: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Some were run when a history could lie in files (`disk`), which changed nothing of what came of it."""
+    method = config.get("method", {})
+    if method.get("name") not in ("exact-fun", "fats"):
+        return config
+    return {**config, "method": {name: value for name, value in method.items() if name != "disk"}}
 
 
 def _check_trace(trace: Mapping[str, Any]) -> None:

@@ -33,10 +33,8 @@ class ExactFun(Method):
 
     alpha: float = 0.01
     """The step of the quantisation, above 0: the coarser, the fewer requests show."""
-    memory: float = 64.0
-    """MiB of memory for what clients answered."""
-    disk: float = 4096.0
-    """MiB of files, once memory is full."""
+    memory: float = 4096.0
+    """MiB for what clients answered; beyond that, training stops with an error."""
 
     name = "exact-fun"
     selects = False
@@ -55,7 +53,7 @@ class ExactFun(Method):
     def open(self, desk: Desk) -> None:
         if not isinstance(desk.pace, Synchronous):
             raise ConfigError("Exact-Fun goes through rounds again: it needs the synchronous pace")
-        desk.limit_history(self.memory, self.disk)
+        desk.limit_history(self.memory)
         lane = desk.add_lane("global", desk.members)
         desk.add_node(lane, "global", desk.members, self._quantised(desk.initial))
         desk.add_node(lane, "exact", [])  # w, of which clients see q(w) alone

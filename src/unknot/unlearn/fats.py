@@ -40,10 +40,8 @@ class FATS(Method):
     """The M of the formulas, declared: what is erased must not set the pace. 0: the first members' number."""
     samples: int = 0
     """The N of the formulas, a client's samples, declared as well; 0: the batch size of [train] is b."""
-    memory: float = 64.0
-    """MiB of memory for the models of all rounds."""
-    disk: float = 4096.0
-    """MiB of files, once memory is full."""
+    memory: float = 4096.0
+    """MiB for the models of all rounds; beyond that, training stops with an error."""
 
     name = "fats"
     selects = False
@@ -69,7 +67,7 @@ class FATS(Method):
     def open(self, desk: Desk) -> None:
         if not isinstance(desk.pace, Synchronous):
             raise ConfigError("FATS goes back to a round: it needs the synchronous pace")
-        desk.limit_history(self.memory, self.disk)
+        desk.limit_history(self.memory)
         lane = desk.add_lane("global", desk.members)
         lane.recipe = replace(desk.recipe, batch_size=self.per_step()) if self.samples else desk.recipe
         lane.notes.update(slots=self.per_round(self.clients or len(desk.members)), drawn={}, units={})

@@ -20,10 +20,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from unknot.core.archive import MIB
 from unknot.core.errors import ConfigError, nearest
 from unknot.core.jobs import Job, Update
 from unknot.core.requests import Erase
-from unknot.core.store import MIB
 from unknot.core.weights import Layout, Weights, weighted_sum
 from unknot.federation import Desk, Guarantee, Lane, Method
 from unknot.federation.course import course
