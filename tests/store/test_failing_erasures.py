@@ -1,6 +1,5 @@
 """A method that fails in the middle of an erasure: the run comes back to it, from its folder."""
 
-
 import msgspec
 import pytest
 from kept_runs import REQUESTS, ROUNDS, build, go
