@@ -32,7 +32,6 @@ from unknot.federation import (
     form,
 )
 from unknot.select import DQN, Balanced, DQNSettings, KCenter
-from unknot.select.learned import Learned
 from unknot.unlearn import (
     BMT,
     FATS,
@@ -79,7 +78,6 @@ SELECTORS = {
     "dqn": lambda: DQN(DQNSettings(batch=2, renew=2, hidden=(8,))),
     "dqn in a round": lambda: DQN(DQNSettings(batch=2, meeting="round", next="max", components=2)),
     "balanced": Balanced,
-    "learned": Learned,
 }
 REQUESTS = [
     erase({3: [1, 2]}, round=2),
