@@ -95,6 +95,12 @@ def test_pairs_are_merged_in_the_order_in_which_they_were_learned(made: dict[str
     assert made["json"].encode("hel") == [WORDS["he"], WORDS["l"]]
 
 
+def test_llama_3_takes_a_word_that_is_a_token_whole(tmp_path: Path) -> None:
+    for pre, wanted in (("llama-bpe", ["hello"]), ("gpt-2", ["he", "l", "l", "o"])):
+        found = tokenizer(write_gguf(tmp_path / f"{pre}.gguf", pre=pre, merges=["h e"]))
+        assert found.encode("hello") == [WORDS[word] for word in wanted]
+
+
 def test_characters_have_a_token_each_and_all_others_one() -> None:
     found = tokenizer("characters")
     assert (found.size, found.pad) == (len(CHARACTERS) + 2, len(CHARACTERS) + 1)

@@ -12,6 +12,7 @@ from tokenizers.pre_tokenizers import ByteLevel
 
 import gguf_files
 
+HOW = ("single_word", "lstrip", "rstrip", "normalized")
 SIGNS = sorted(ByteLevel.alphabet())
 """The printable sign that files have for each byte."""
 END = "<|endoftext|>"
@@ -38,7 +39,7 @@ def write_json(folder: Path, pre_tokenizer: Any, **changes: Any) -> Path:
     words = vocabulary(special=())
     content = {
         "version": "1.0",
-        "added_tokens": [{"id": len(words), "content": END, "special": True}],
+        "added_tokens": [{"id": len(words), "content": END, "special": True, **dict.fromkeys(HOW, False)}],
         "pre_tokenizer": pre_tokenizer,
         "decoder": {"type": "ByteLevel", "add_prefix_space": True, "trim_offsets": True, "use_regex": True},
         "model": {"type": "BPE", "vocab": words, "merges": [" ".join(pair) for pair in MERGES], **changes},
