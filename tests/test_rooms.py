@@ -38,7 +38,7 @@ HEAVY_ALLOWED = {
     "core": {"safetensors", "cryptography"},  # the latter for speed, and never needed
     "store": {"cryptography"},
     "engine": {"ray"},
-    "text": {"transformers"},  # for tokenizers of other makes
+    "text": {"gguf", "tokenizers"},
     "models": {"safetensors", "transformers"},
     "incentive": {"scipy"},
     "experiments": {"pandas"},  # for who asks for a data frame
@@ -119,6 +119,7 @@ def test_unknot_imports_without_the_command_line():
         "    def find_spec(self, name, path=None, target=None):\n"
         "        heavy = {'rich', 'typer', 'matplotlib', 'scipy', 'sklearn', 'pydantic', 'flwr', 'ray'}\n"
         "        heavy |= {'tensorboard', 'mlflow', 'wandb', 'safetensors', 'transformers', 'cryptography'}\n"
+        "        heavy |= {'tokenizers', 'gguf'}\n"
         "        if name.split('.')[0] in heavy:\n"
         "            raise ModuleNotFoundError(name)\n"
         "sys.meta_path.insert(0, No())\n"

@@ -44,7 +44,7 @@ _HOMES = {
         "Trace TrimmedMean Uniform"
     ),
     "unknot.text.tokenizer": "Tokenizer tokenizer",
-    "unknot.select": "DQN Balanced KCenter Learned",
+    "unknot.select": "DQN Balanced KCenter",
     "unknot.unlearn": (
         "BMT FATS KNOT MMT PGA RFS SISA Distillation ExactFun FedCIO FedEraser Rapid Standalone"
     ),
@@ -139,7 +139,7 @@ if TYPE_CHECKING:
     from unknot.models.lora import lora
     from unknot.models.peft import load_adapter, save_adapter
     from unknot.models.pretrained import pretrained
-    from unknot.select import DQN, Balanced, KCenter, Learned
+    from unknot.select import DQN, Balanced, KCenter
     from unknot.text.tokenizer import Tokenizer, tokenizer
     from unknot.unlearn import (
         BMT,
@@ -214,7 +214,6 @@ __all__ = [
     "Join",
     "KCenter",
     "Labels",
-    "Learned",
     "Length",
     "MajorityClass",
     "Median",

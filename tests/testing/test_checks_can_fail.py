@@ -647,38 +647,6 @@ class LearnsUnseen(AtRandom):
         self.seen |= {update.client: float(update.step.vector.norm()) for update in updates}
 
 
-class WatchesUnseen(AtRandom):
-    """It asks whose loss was highest when they came back, and does not say who they were."""
-
-    def __init__(self):
-        self.losses = {}
-
-    def fresh(self):
-        return WatchesUnseen()
-
-    def choose(self, idle, k, key):
-        return np.sort(np.array(sorted(idle.tolist(), key=lambda c: (-self.losses.get(c, 9.0), c))[:k]))
-
-    def watch(self, updates, seconds):
-        self.losses |= {update.client: update.loss for update in updates}
-
-
-class Watches(WatchesUnseen):
-    """The same, and says so."""
-
-    def __init__(self):
-        super().__init__()
-        self.lineage = NOBODY
-
-    def fresh(self):
-        return Watches()
-
-    def watch(self, updates, seconds):
-        super().watch(updates, seconds)
-        assert seconds.keys() == {update.client for update in updates}
-        self.lineage = self.lineage.union(*(update.lineage for update in updates))
-
-
 class NeverFresh(KCenter):
     """Whoever was met once is known for good."""
 
@@ -712,7 +680,6 @@ class KnowsForGood(KCenter):
         (Unkeyed(), "the same key chooses the same"),
         (NoLineage(3), "whose updates it has seen is in its lineage: .* lacks"),
         (LearnsUnseen(), "whose updates it has seen is in its lineage: it was shown updates of .* lacks"),
-        (WatchesUnseen(), "whose updates it has seen is in its lineage: it was shown updates of .* lacks"),
         (NeverFresh(3), "a fresh one has seen nothing"),
         (KnowsForGood(3), "what is served does not depend on what was erased"),
     ],
@@ -724,11 +691,10 @@ def test_a_broken_selector_is_found(selector, said):
         check_selector(selector)
 
 
-def test_a_selector_that_only_watches_passes_and_is_caught_where_the_run_does_not_say_so(monkeypatch):
-    check_selector(Watches())
+def test_a_selector_that_knows_clients_is_caught_where_the_run_does_not_say_so(monkeypatch):
     monkeypatch.setattr("unknot.federation.promise.goes_by_clients", lambda selector: False)
     with pytest.raises(AssertionError, match="the run says that the selector knew the erased client"):
-        check_selector(Watches())
+        check_selector(KCenter(3))
 
 
 # Partitions ----------------------------------------------------------------------------------------

@@ -240,7 +240,6 @@ class Work(View):
             sent = lane.main.weights if lane.meeting else None
             with self.state.absorbing(good):
                 self.method.absorb(self.desk, lane, good)
-            lane.show(flights, good)
             if sent is not None:
                 self._acquaint(lane, sent, [update for update in good if update.job.node == lane.main.name])
             elif lane.selector.learns and "validation" in self.scores.there:
@@ -279,7 +278,6 @@ class Work(View):
     ) -> None:
         with one_thread():
             good, bad = sort_out(jobs, updates)
-            lane.show(flights, good)
             self._acquaint(lane, lane.model, good)
         lane.flights = []
         self.state.count(jobs, len(bad))
