@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-NEEDS = {"kept": "cryptography", "ray": "ray", "selection_learned": None, "selection_training": None}
+NEEDS = {"kept": "cryptography", "ray": "ray"}
 """What one takes beside torch; None: it cannot be made small."""
 NAMES = sorted(
     "audits" if file.name == "__main__.py" else file.stem
