@@ -349,6 +349,12 @@ for name, aggregate in AGGREGATED.items():
 for name in ("fedadam", "norm clipping"):
     late = {**BUFFERED, "aggregate": AGGREGATED[name]}
     CPU[f"rfs, buffered, {name}"] = partial(federation, "rfs", requests=BOTH, rounds=5, **late)
+CPU["rfs, buffered, fedavg"] = partial(
+    federation, "rfs", requests=BOTH, rounds=6, pace=BUFFERED["pace"], aggregate=unknot.FedAvg()
+)
+CPU["pga, the last one alone"] = partial(
+    federation, METHODS["pga"], requests=[unknot.erase(0, round=3)], rounds=4, pace=unknot.Synchronous(1)
+)
 
 SELECTED: dict[str, Any] = {
     "balanced": {"select": unknot.Balanced()},
@@ -360,14 +366,17 @@ SELECTED: dict[str, Any] = {
 for name, chosen in SELECTED.items():
     asked = {"pace": unknot.Synchronous(3), "requests": ALL_THREE, "rounds": 5, **chosen}
     CPU[f"rfs, {name}"] = partial(federation, "rfs", **asked)
-CPU["knot, dqn"] = partial(
-    federation,
-    unknot.KNOT(clusters=2),
-    requests=BOTH,
-    rounds=4,
-    pace=unknot.Synchronous(4),
-    **SELECTED["dqn"],
-)
+for name, method, by in (
+    ("knot", METHODS["knot"], "dqn"),
+    ("knot from before", unknot.KNOT(clusters=2, by="random", restart="before"), "balanced"),
+    ("mmt", "mmt", "dqn"),
+    ("bmt", "bmt", "k-center"),
+    ("sisa", "sisa", "balanced"),
+    ("federaser", METHODS["federaser"], "k-center"),
+):
+    CPU[f"{name}, {by}"] = partial(
+        federation, method, requests=BOTH, rounds=4, pace=unknot.Synchronous(4), **SELECTED[by]
+    )
 
 OPTIMIZED: dict[str, unknot.Recipe] = {
     "sgd": unknot.Recipe(unknot.SGD(0.05), batch_size=8),
