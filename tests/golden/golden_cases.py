@@ -431,7 +431,7 @@ CPU["rfs, huber"] = partial(
 CPU["rfs, writers"] = partial(
     federation,
     "rfs",
-    data=lambda: unknot.federate("digits", unknot.ByOwner(clients=6, samples=20), validation=40),
+    data=lambda: unknot.federate("digits", unknot.ByOwner(clients=6, samples=20), validation=0.1),
     requests=BOTH,
 )
 CPU["rfs, dirichlet"] = partial(
