@@ -25,7 +25,9 @@ _HOMES = {
     "unknot.core": "registry",
     "unknot.core.requests": "Erase Join erase join",
     "unknot.core.saved": "load_model save_model",
-    "unknot.core.training": "SGD Adagrad AdaHessian Adam AdamW Cosine Recipe RMSprop StepDecay WarmUp",
+    "unknot.core.training": (
+        "SGD Adagrad AdaHessian Adam AdamW Cosine NAdam RAdam Recipe RMSprop StepDecay WarmUp"
+    ),
     "unknot.core.weights": "Weights",
     "unknot.core.written": "plain_data",
     "unknot.data": (
@@ -84,6 +86,8 @@ if TYPE_CHECKING:
         Adam,
         AdamW,
         Cosine,
+        NAdam,
+        RAdam,
         Recipe,
         RMSprop,
         StepDecay,
@@ -219,10 +223,12 @@ __all__ = [
     "MajorityClass",
     "Median",
     "Method",
+    "NAdam",
     "NextToken",
     "NormClipping",
     "OwnMetric",
     "Pareto",
+    "RAdam",
     "RMSprop",
     "Rapid",
     "Recipe",

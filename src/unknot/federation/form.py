@@ -28,6 +28,8 @@ from unknot.core.training import (
     AdamW,
     ConstantRate,
     Cosine,
+    NAdam,
+    RAdam,
     Recipe,
     RMSprop,
     StepDecay,
@@ -57,7 +59,8 @@ if TYPE_CHECKING:
 
 for _plain in (
     *(Base, Layout, Unit, Key, Job, Flight, Score, SetAside, Length, Uncovered),
-    *(Recipe, SGD, Adagrad, AdaHessian, Adam, AdamW, RMSprop, ConstantRate, Cosine, StepDecay, WarmUp),
+    *(Recipe, SGD, Adagrad, AdaHessian, Adam, AdamW, NAdam, RAdam, RMSprop),
+    *(ConstantRate, Cosine, StepDecay, WarmUp),
     *(Synchronous, Buffered, Target, Moment, Erase, Join),
 ):
     plain_data(_plain)
