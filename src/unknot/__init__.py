@@ -25,7 +25,9 @@ _HOMES = {
     "unknot.core": "registry",
     "unknot.core.requests": "Erase Join erase join",
     "unknot.core.saved": "load_model save_model",
-    "unknot.core.training": "SGD Adagrad AdaHessian Adam AdamW Cosine Recipe RMSprop StepDecay WarmUp",
+    "unknot.core.training": (
+        "SGD Adagrad AdaHessian Adam AdamW Cosine NAdam RAdam Recipe RMSprop StepDecay WarmUp"
+    ),
     "unknot.core.weights": "Weights",
     "unknot.core.form": "plain_data",
     "unknot.data": (
@@ -85,6 +87,8 @@ if TYPE_CHECKING:
         Adam,
         AdamW,
         Cosine,
+        NAdam,
+        RAdam,
         Recipe,
         RMSprop,
         StepDecay,
@@ -218,10 +222,12 @@ __all__ = [
     "MajorityClass",
     "Median",
     "Method",
+    "NAdam",
     "NextToken",
     "NormClipping",
     "OwnMetric",
     "Pareto",
+    "RAdam",
     "RMSprop",
     "Rapid",
     "Recipe",
