@@ -41,6 +41,9 @@ class Archive:
     `disk` are the bytes that it may take; without them it takes what it needs, in memory.
     """
 
+    copies = False
+    """Whether what is put in and given out is copied: for a method of somebody's own."""
+
     def __init__(self, ledger: Ledger, memory: int | None = None, disk: int = 0) -> None:
         self._ledger = ledger
         self._shelf = Shelf(memory, disk)
@@ -53,7 +56,7 @@ class Archive:
     def put(self, name: object, weights: Weights, beside: Any = None) -> None:
         """Keep weights, and a copy of something that has seen no more than they have: it goes with them."""
         self._ledger.check(weights, f"store {name!r}")
-        self._shelf[name] = weights.vector
+        self._shelf[name] = weights.vector.clone() if self.copies else weights.vector
         self._about[name] = (weights.layout, weights.lineage)
         self._beside.pop(name, None)
         if beside is not None:
@@ -65,7 +68,8 @@ class Archive:
         return copy.deepcopy(self._beside.get(name))
 
     def __getitem__(self, name: object) -> Weights:
-        weights = Weights(self._shelf[name], *self._about[name])
+        vector = self._shelf[name]
+        weights = Weights(vector.clone() if self.copies else vector, *self._about[name])
         self._ledger.check(weights, f"read {name!r} from the store")
         self._ledger.read(weights)
         return weights
@@ -148,6 +152,9 @@ class Memo:
     with the request.
     """
 
+    copies = False
+    """As in an `Archive`."""
+
     def __init__(self, ledger: Ledger, memory: int | None = None, disk: int = 0) -> None:
         self._ledger = ledger
         self._shelf = Shelf(memory, disk)
@@ -157,7 +164,8 @@ class Memo:
         job = update.job
         self._ledger.check(update, f"remember what client {job.client} sent")
         name = _question(job)
-        self._shelf[name] = update.weights.vector
+        vector = update.weights.vector
+        self._shelf[name] = vector.clone() if self.copies else vector
         self._results[name] = _Result(job.unit, job.start.lineage, update.loss)
 
     def get(self, job: Job, data: FederatedData) -> Update | None:
@@ -170,7 +178,8 @@ class Memo:
         self._ledger.check(known, f"look up a job of client {job.client}")
         found.start = job.start.lineage
         self._ledger.read(known)
-        return known.done(self._shelf[name], len(job.shard(data)), found.loss)
+        vector = self._shelf[name]
+        return known.done(vector.clone() if self.copies else vector, len(job.shard(data)), found.loss)
 
     def __len__(self) -> int:
         return len(self._results)

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from unknot.core.jobs import Job, Update
 from unknot.core.lineage import NOBODY, Ledger, Lineage
+from unknot.core.own import copies, is_own
 from unknot.core.selection import Selector, Watchful
 from unknot.core.training import Recipe
 from unknot.core.weights import Weights
@@ -192,7 +193,7 @@ class Lane:
             back = {update.client for update in updates}
             came = (flight for flight in flights if flight.client in back)
             seconds = {flight.client: (flight.due - flight.launched) / SECOND for flight in came}
-            self.selector.watch(updates, seconds)
+            self.selector.watch(copies(updates) if is_own(self.selector) else updates, seconds)
 
     @property
     def lineage(self) -> Lineage:
