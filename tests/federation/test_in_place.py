@@ -248,6 +248,8 @@ class SumsInPlace(RFS):
             desk.archive["sum"] = lane.main.weights
         for update in updates:
             desk.archive["sum"].vector.add_(update.weights.vector)
+        desk.archive["first"] = updates[0].weights
+        updates[0].weights.vector.fill_(7.0)
 
 
 def test_what_a_method_keeps_is_not_changed_by_writing_into_what_it_reads():
@@ -256,6 +258,7 @@ def test_what_a_method_keeps_is_not_changed_by_writing_into_what_it_reads():
     first = fed.model.vector.clone()
     fed.run(3)
     assert torch.equal(fed.archive["sum"].vector, first)
+    assert not (fed.archive["first"].vector == 7.0).any()
 
 
 class WritesUpdates(RFS):

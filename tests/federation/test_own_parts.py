@@ -1,5 +1,6 @@
 """Parts of one's own that remember what they must not, or never end, are harmless, or refused by name."""
 
+import threading
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -69,6 +70,20 @@ def test_a_frozen_aggregator_with_a_hidden_state_has_one_a_model():
 def test_an_aggregator_that_remembers_in_its_class_is_refused_when_a_run_begins(aggregate):
     with pytest.raises(ConfigError, match=type(aggregate).__name__):
         opened(aggregate=aggregate)(DATA)
+
+
+class WithALock(AtRandom):
+    """What its class holds has no copy, and does not change."""
+
+    lock: ClassVar = threading.Lock()
+    steps: ClassVar[dict] = {"up": torch.ones(3)}
+
+    def fresh(self):
+        return WithALock()
+
+
+def test_what_a_class_holds_and_keeps_is_no_memory():
+    opened(select=WithALock())(DATA).run(2)
 
 
 class Best(Accuracy):

@@ -292,8 +292,7 @@ class State:
         """What these updates are about to add to a node's model: how much each counts, and the change."""
         assert isinstance(node.aggregate, Additive)
         given = handed(node.aggregate, node.weights, updates)
-        found = list(node.aggregate.terms(*given, lane.version))
-        return [(factor, copied(change)) for factor, change in found] if is_own(node.aggregate) else found
+        return list(node.aggregate.terms(*given, lane.version))
 
     @contextmanager
     def absorbing(self, updates: Sequence[Update]) -> Iterator[None]:
