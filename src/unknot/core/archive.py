@@ -46,6 +46,9 @@ class Kept:
     They lie in memory, on the device that they are from.
     """
 
+    copies = False
+    """Whether what is put in and given out is copied: for a method of somebody's own."""
+
     def __init__(self, ledger: Ledger, limit: int | None = None) -> None:
         self._ledger = ledger
         self.limit = limit
@@ -75,7 +78,8 @@ class Kept:
 
     def keep(self, name: object, entry: Entry) -> None:
         """Keep it in place of what has its name; where there is no room, nothing is changed."""
-        if entry.vector.untyped_storage().nbytes() > entry.vector.nbytes:  # a row of a stack keeps all of it
+        whole = entry.vector.untyped_storage().nbytes()  # a row of a stack keeps all of it
+        if self.copies or whole > entry.vector.nbytes:
             entry.vector = entry.vector.clone()
         old = self._entries.get(name)
         needed = self.nbytes + entry.vector.nbytes - (old.vector.nbytes if old else 0)
@@ -83,6 +87,10 @@ class Kept:
             raise StoreFullError(needed, self.limit)
         self._entries[name] = entry
         self.nbytes = needed
+
+    def _given(self, entry: Entry) -> Entry:
+        """As it is given out."""
+        return replace(entry, vector=entry.vector.clone()) if self.copies else entry
 
     def _remove(self, names: Iterable[object]) -> int:
         """How many went."""
@@ -111,7 +119,7 @@ class Archive(Kept):
         return copy.deepcopy(self._entries[name].beside)
 
     def __getitem__(self, name: object) -> Weights:
-        weights = self._entries[name].weights
+        weights = self._given(self._entries[name]).weights
         self._ledger.check(weights, f"read {name!r} from the store")
         self._ledger.read(weights)
         return weights
@@ -158,7 +166,7 @@ class Memo(Kept):
         self._ledger.check(known, f"look up a job of client {job.client}")
         found.lineage = job.start.lineage
         self._ledger.read(known)
-        return known.done(found.vector, len(job.shard(data)), found.loss)
+        return known.done(self._given(found).vector, len(job.shard(data)), found.loss)
 
     @contextmanager
     def unrecorded(self) -> Iterator[None]:

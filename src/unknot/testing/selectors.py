@@ -21,6 +21,7 @@ from unknot.core.requests import erase
 from unknot.core.selection import Ids, Selector
 from unknot.core.training import Recipe
 from unknot.federation import Federation
+from unknot.federation.own_parts import check_met
 from unknot.federation.promise import WHOM
 from unknot.testing.interrupted import goes_on
 from unknot.testing.report import Checks, Report, named
@@ -143,9 +144,8 @@ def _knows_whom_it_knows(checks: Checks, given: Selector) -> None:
         f"it was shown updates of {sorted(seen)}, but its lineage lacks {unknown}",
     )
     if given.fresh().curious:
-        checks.hold(
-            "it meets everybody once", not met.curious, "it is still curious after it has met everybody"
-        )
+        with checks.during("it meets everybody once"):
+            check_met(met)
     fresh = met.fresh()
     checks.hold("a fresh one has seen nothing", fresh.lineage == NOBODY, f"its lineage is {fresh.lineage}")
     (one, _), (other, _) = _acquainted(fresh), _acquainted(given.fresh())
