@@ -7,6 +7,7 @@ exit status is 1 if a limit is missed.
 
 from __future__ import annotations
 
+import argparse
 import json
 import resource
 import sys
@@ -14,6 +15,7 @@ import time
 
 import numpy as np
 
+from benchmarks import small
 from unknot.topology import Assignment, Bounds, assign, ratings
 
 LIMITS = {(100, 5): 0.05, (250, 5): 0.05, (10_000, 10): 2.0, (100_000, 10): 20.0}  # seconds
@@ -60,7 +62,10 @@ def measure(clients: int, clusters: int, drawn: str, name: str, options: dict[st
     }
 
 
-def main(as_json: bool) -> int:
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--json", action="store_true")
+    given = small.parse(parser, globals(), LIMITS={(100, 5): 10.0})
     rows = [
         measure(clients, clusters, drawn, name, options)
         for clients, clusters in LIMITS
@@ -68,7 +73,7 @@ def main(as_json: bool) -> int:
         for name, options in cases(clients, clusters).items()
     ]
     missed = [row for row in rows if row["seconds"] > row["limit"] or row["peak GB"] > PEAK]  # type: ignore[operator]
-    if as_json:
+    if given.json:
         print(json.dumps({"rows": rows, "missed": missed}))
     else:
         print("".join(f"{key:>16}" for key in rows[0]))
@@ -78,4 +83,4 @@ def main(as_json: bool) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main("--json" in sys.argv[1:]))
+    sys.exit(main())

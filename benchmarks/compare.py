@@ -20,6 +20,7 @@ from typing import Any
 
 import torch
 
+from benchmarks import small
 from unknot.experiments import Experiment, compare, run
 from unknot.experiments.contenders import USUAL
 from unknot.experiments.seeds import parse_seeds
@@ -33,6 +34,11 @@ ALIKE = {
     "request": [{"erase": 3, "round": 6}],
 }
 ALIKE_METHODS = ("rfs", "federaser", {"name": "federaser", "start": "remaining"}, "pga")
+SMALL = {
+    "data": {"name": "digits", "partition": "iid", "clients": 5, "samples": 20},
+    "federation": {"rounds": 3},
+    "request": [{"erase": 3, "round": 2}],
+}
 LIMIT = 300
 RECORD = "compare-time.json"
 
@@ -71,7 +77,7 @@ def main() -> int:
     parser.add_argument("--file", type=Path, default=FILE)
     parser.add_argument("--seeds", type=parse_seeds, default=(0, 1, 2))
     parser.add_argument("--out", type=Path, help=f"a folder to write {RECORD} into")
-    given = parser.parse_args()
+    given = small.parse(parser, globals(), file=SMALL, seeds=(0,), ALIKE=SMALL)
     usual, alike = measured(given.file, USUAL, given.seeds), measured(ALIKE, ALIKE_METHODS, given.seeds[:1])
     record = {
         **usual,

@@ -7,9 +7,11 @@ fails when it is more than 1 ms.
 
 from __future__ import annotations
 
+import argparse
 import json
 import sys
 
+from benchmarks import small
 from benchmarks.peers.common import Workload, make_data
 from benchmarks.peers.unknot_run import federated
 from unknot.core.training import SGD, Recipe
@@ -20,11 +22,13 @@ from unknot.models import build
 from unknot.unlearn import KNOT, RFS
 
 MANY = Workload("mlp", clients=10_000, samples=2, per_round=200, batch=2, rounds=20)
+SMALL = Workload("mlp", clients=100, samples=2, per_round=10, batch=2, rounds=3)
 METHODS: dict[str, Method] = {"fedbuff": RFS(), "knot": KNOT(clusters=10, by="random")}
 LIMIT = 1000.0
 
 
 def main() -> None:
+    small.parse(argparse.ArgumentParser(description=__doc__), globals(), MANY=SMALL, LIMIT=1e9)
     data = federated(*make_data(MANY))
     worst = 0.0
     for name, method in METHODS.items():
@@ -35,7 +39,7 @@ def main() -> None:
             data,
             method,
             Recipe(SGD(0.01), batch_size=2),
-            pace=Buffered(1000, 500, 20),
+            pace=Buffered(MANY.clients // 10, MANY.clients // 20, 20),
             aggregate=FedBuff(),
             clock=Clock(Pareto()),
             evaluate_every=0,

@@ -21,6 +21,7 @@ from typing import Any
 import torch
 
 import unknot
+from benchmarks import small
 from unknot.audit.backdoor import Trigger, answers_to, marked
 from unknot.core.keys import Key
 from unknot.core.requests import Erase, erase
@@ -188,7 +189,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--model", default="mlp")
     parser.add_argument("--seeds", default="0,1,2")
     parser.add_argument("--out", type=Path, help="a folder to write forgetting.json and forgetting.md into")
-    given = parser.parse_args(arguments)
+    few = {"CLIENTS": 4, "SAMPLES": 40, "PUBLIC": 50, "BEFORE": 2, "AFTER": 2}
+    given = small.parse(parser, globals(), arguments, data="digits", seeds="0", **few)
     seeds = parse_seeds(given.seeds)
     runs = {label: [measure(label, given.data, given.model, seed) for seed in seeds] for label in METHODS}
     for rows in runs.values():

@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks import record
+from benchmarks import record, small
 from unknot.core.keys import Key
 from unknot.incentive import (
     Crowd,
@@ -38,14 +38,15 @@ from unknot.incentive import (
 from unknot.incentive.sweeps import RATES, SAME
 
 PERIODS, CLIENTS, LIMIT = 300, 30, 5.0
+SETTINGS = 1000  # that are timed
 SURVEYED = 20  # games whose equilibria are sought from 200 starts each
 DELTAS = tuple(0.001 * factor for factor in RATES)
 
 Floats = NDArray[np.float64]
 
 
-def speed(settings: int = 1000) -> float:
-    keys = [Key.root(0).child("setting", i) for i in range(settings)]
+def speed() -> float:
+    keys = [Key.root(0).child("setting", i) for i in range(SETTINGS)]
     game = drawn(keys)
     start = time.perf_counter()
     compare(game, Crowd.of(game, CLIENTS, keys), PERIODS)
@@ -128,9 +129,9 @@ def main() -> int:
     options.add_argument("--draws", type=int, default=100)
     options.add_argument("--json", action="store_true")
     options.add_argument("--record", type=Path, help="also write it there, with commit and machine")
-    chosen = options.parse_args()
+    chosen = small.parse(options, globals(), draws=2, SETTINGS=10)
     seconds = speed()
-    found: dict[str, object] = {"seconds for 1000 settings": round(seconds, 2), "limit": LIMIT}
+    found: dict[str, object] = {f"seconds for {SETTINGS} settings": round(seconds, 2), "limit": LIMIT}
     found |= claims(chosen.draws)
     if chosen.record:
         record.write(chosen.record, f"python -m benchmarks.game --draws {chosen.draws}", found)

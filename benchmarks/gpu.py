@@ -26,6 +26,7 @@ from unittest.mock import patch
 import torch
 
 import unknot
+from benchmarks import small
 from benchmarks.gpu_cohorts import RECIPE, cohort, fresh, lowered, make_data, make_jobs, make_model, timed
 from benchmarks.gpu_pages import write_pages
 from unknot.core.data import FederatedData
@@ -266,7 +267,8 @@ def main() -> None:
     parser.add_argument("--lowered", action="store_true", help="the cohorts with products in bfloat16, too")
     parser.add_argument("--out", type=Path, help="write the record here, too")
     parser.add_argument("--docs", type=Path, help="measure nothing: write the record there into the pages")
-    asked = parser.parse_args()
+    few = {"clients": [2], "models": ["mlp"], "repeats": 1, "no_profile": True}
+    asked = small.parse(parser, globals(), device="cpu", **few)
     if asked.docs:
         write_pages(asked.docs)
         return

@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from benchmarks import parts
+from benchmarks import parts, small
 from benchmarks.peers.common import SEED, peak_memory, since_start
 from benchmarks.peers.unknot_run import federated
 from benchmarks.run import Record, machine
@@ -158,7 +158,7 @@ def main() -> None:
     parser.add_argument(
         "--one", nargs=2, metavar=("CLIENTS", "PACE"), help="this case alone, in this process"
     )
-    options = parser.parse_args()
+    options = small.parse(parser, globals(), rounds=2, repeats=1, clients=[2000], TIMES=1e9)
     if options.one:
         print(json.dumps(run_one(int(options.one[0]), options.one[1], options.rounds)))
         return

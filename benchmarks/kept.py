@@ -23,6 +23,7 @@ from unittest import mock
 import numpy as np
 import torch
 
+from benchmarks import small
 from benchmarks.peers.common import SEED, WORKLOADS, make_data
 from benchmarks.peers.unknot_run import federated, federation
 from benchmarks.record import write
@@ -149,7 +150,7 @@ def many() -> Federation:
         federated(x, y),
         KNOT(clusters=CLUSTERS, by="random"),
         Recipe(SGD(0.05), batch_size=2),
-        pace=Buffered(2000, 1000, 20),
+        pace=Buffered(CLIENTS // 5, CLIENTS // 10, 20),
         seed=SEED,
         evaluate_every=0,
     )
@@ -276,10 +277,11 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--out", type=Path)
-    given = parser.parse_args(arguments)
+    few = {"TURNS": {"W2": (2, 1)}, "PAIRS": 1, "CLIENTS": 100, "CLUSTERS": 4, "RESUMED_AFTER": (2,)}
+    given = small.parse(parser, globals(), arguments, repeats=1, **few)
     torch.set_num_threads(torch.get_num_threads())
     np.seterr(all="ignore")
-    found: dict[str, Any] = {name: overhead(name, given.repeats) for name in WORKLOADS}
+    found: dict[str, Any] = {name: overhead(name, given.repeats) for name in TURNS}
     found["resume"] = [resuming(rounds) for rounds in RESUMED_AFTER]
     methods: dict[str, Callable[[], Method]] = {
         "rfs": RFS,

@@ -21,7 +21,7 @@ import torch
 from torch import nn
 
 import unknot
-from benchmarks import parts
+from benchmarks import parts, small
 from benchmarks.gpu_cohorts import busy, fresh, make_jobs, timed
 from unknot.core.data import FederatedData, Samples, Shard
 from unknot.core.training import AdamW, Recipe
@@ -159,7 +159,7 @@ def main() -> None:
     parser.add_argument("--cohorts", type=int, nargs="+", default=COHORTS)
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--docs", type=Path, help="write docs/results/language.json into the page, and end")
-    given = parser.parse_args()
+    given = small.parse(parser, globals(), cohorts=[2], repeats=1)
     if given.docs is not None:
         record = json.loads((given.docs / "results" / "language.json").read_text(encoding="utf-8"))
         parts.write(given.docs / "gpu.md", language=page(record))

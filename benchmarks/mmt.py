@@ -14,6 +14,7 @@ import subprocess
 import sys
 import time
 
+from benchmarks import small
 from benchmarks.peers.common import Workload, make_data, make_model, peak_memory
 from benchmarks.peers.unknot_run import federated
 from unknot.core.training import SGD, Recipe
@@ -28,6 +29,7 @@ WORKLOADS = {
     "mlp": Workload("mlp", clients=16, samples=200, per_round=16, batch=20, rounds=40),
     "lenet5": Workload("lenet5", clients=16, samples=200, per_round=16, batch=20, rounds=6),
 }
+SMALL = {"mlp": Workload("mlp", clients=16, samples=20, per_round=16, batch=20, rounds=2)}
 METHODS: dict[str, Method] = {"fedavg": RFS(), "bmt": BMT(), "mmt": MMT()}
 LIMIT = 1.3
 
@@ -62,9 +64,9 @@ def memory(name: str, model: str) -> dict[str, float]:
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--memory", nargs=2, metavar=("METHOD", "MODEL"))
-    asked = parser.parse_args().memory
-    if asked:
-        print(json.dumps(memory(*asked)))
+    given = small.parse(parser, globals(), WORKLOADS=SMALL, LIMIT=1e9)
+    if given.memory:
+        print(json.dumps(memory(*given.memory)))
         return
     depth = plant("huffman", range(16)).depth
     result: dict[str, object] = {"clients": 16, "depth": depth, "limit": LIMIT * (depth + 1)}
@@ -73,7 +75,15 @@ def main() -> None:
         seconds = side_by_side(workload)
         row: dict[str, object] = {}
         for name in METHODS:
-            command = [sys.executable, "-m", "benchmarks.mmt", "--memory", name, model]
+            command = [
+                sys.executable,
+                "-m",
+                "benchmarks.mmt",
+                "--memory",
+                name,
+                model,
+                *["--small"] * given.small,
+            ]
             taken = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
             ratio = seconds[name] / seconds["fedavg"]
             row[name] = {"seconds_a_round": round(seconds[name], 4), "x_fedavg": round(ratio, 2), **taken}

@@ -23,7 +23,7 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from benchmarks import parts
+from benchmarks import parts, small
 from benchmarks.peers.common import WORKLOADS, make_data, make_model
 from benchmarks.peers.unknot_run import federated
 from benchmarks.run import Record, machine
@@ -251,7 +251,7 @@ def main() -> None:
     parser.add_argument(
         "--docs", type=Path, help="where benchmarks.md and results/profile.json are; left out: nowhere"
     )
-    options = parser.parse_args()
+    options = small.parse(parser, globals(), runs=1, CLIENTS=2, SIDE=64)
     record = measure(options.runs)
     print(section(record))
     if options.docs:

@@ -14,22 +14,23 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks import record
+from benchmarks import record, small
 from unknot.experiments import prepare
 from unknot.experiments.seeds import parse_seeds
 from unknot.reproduce import Reproduction, load
 from unknot.unlearn import knot
 
 EPOCHS = (1, 5)
+SCALE = "paper"
 
 
-def profiled(seed: int, epochs: int, scale: str = "paper") -> tuple[list[float], dict[int, int]]:
+def profiled(seed: int, epochs: int) -> tuple[list[float], dict[int, int]]:
     """The disparities of the clients, in their order, and the cluster of each."""
     plan = load("knot-fig4")
     assert isinstance(plan, Reproduction)
     # With "without" profiles are kept after the clients were assigned.
     changes = [f"method.profile_epochs={epochs}", 'method.reassign="without"', "engine.threads=1"]
-    run = next(run for run in plan.runs(scale, [seed], changes) if run.line.name == "knot")
+    run = next(run for run in plan.runs(SCALE, [seed], changes) if run.line.name == "knot")
     fed = prepare(run.experiment)
     fed.run(1)
     desk = fed.desk
@@ -46,8 +47,8 @@ def rank_correlation(a: Sequence[float], b: Sequence[float]) -> float:
     return float(np.corrcoef(*ranks)[0, 1])
 
 
-def compare(seed: int, scale: str = "paper") -> dict[str, float]:
-    (few, first), (many, second) = (profiled(seed, epochs, scale) for epochs in EPOCHS)
+def compare(seed: int) -> dict[str, float]:
+    (few, first), (many, second) = (profiled(seed, epochs) for epochs in EPOCHS)
     same = sum(first[client] == second[client] for client in first)
     return {
         "rank correlation": round(rank_correlation(few, many), 3),
@@ -60,7 +61,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.profiles", description=__doc__)
     parser.add_argument("--seeds", default="0,1,2")
     parser.add_argument("--record", type=Path, help="also write it there, with commit and machine")
-    given = parser.parse_args(arguments)
+    given = small.parse(parser, globals(), arguments, seeds="0", SCALE="small")
     found = {str(seed): compare(seed) for seed in parse_seeds(given.seeds)}
     if given.record:
         record.write(given.record, f"python -m benchmarks.profiles --seeds {given.seeds}", found)

@@ -25,6 +25,7 @@ from typing import Any
 import torch
 
 import unknot
+from benchmarks import small
 from benchmarks.peers.common import SEED, WORKLOADS, Workload, make_data, make_model
 from benchmarks.peers.unknot_run import federated
 from unknot.core.data import FederatedData
@@ -141,7 +142,7 @@ def main() -> None:
     parser.add_argument("--gpu", action="store_true", help="one worker with a GPU, and the GPU in process")
     parser.add_argument("--rounds", type=int, default=40)
     parser.add_argument("--out", type=Path, help="the record to add to")
-    asked = parser.parse_args()
+    asked = small.parse(parser, globals(), workloads=["W2"], rounds=2)
     if unknown := set(asked.workloads) - set(WORKLOADS):
         parser.error(f"there is no {', '.join(sorted(unknown))}: there are {', '.join(WORKLOADS)}")
     if asked.gpu and not torch.cuda.is_available():

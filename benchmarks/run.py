@@ -16,13 +16,14 @@ import signal
 import statistics
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from benchmarks import parts
+from benchmarks import parts, small
 from benchmarks.peers.common import WORKLOADS, Workload
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -142,7 +143,7 @@ def run_one(contestant: Contestant, workload: str, settings: Iterable[str], roun
 
 
 def measure(
-    workloads: list[str], contestants: list[Contestant], repeats: int, rounds: int | None
+    workloads: list[str], contestants: list[Contestant], repeats: int, rounds: int | None, *scale: str
 ) -> dict[str, Any]:
     """All runs of all settings, turn by turn."""
     cores = os.cpu_count() or 1
@@ -153,12 +154,12 @@ def measure(
         for contestant in contestants
         for settings in contestant.settings(WORKLOADS[workload], cores)
     ]
-    return {"machine": machine(), "repeats": repeats, "runs": runs, "scale": run_scale()}
+    return {"machine": machine(), "repeats": repeats, "runs": runs, "scale": run_scale(*scale)}
 
 
-def run_scale() -> Record:
+def run_scale(*options: str) -> Record:
     """The federation of 10,000 clients; it fails by itself where it is too slow or too large."""
-    command = [sys.executable, "-m", "benchmarks.scale"]
+    command = [sys.executable, "-m", "benchmarks.scale", *options]
     done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True, timeout=LIMIT)
     record: Record = json.loads(done.stdout)
     say(f"scale: {record}")
@@ -292,11 +293,13 @@ def main() -> None:
     names = [contestant.name for contestant in CONTESTANTS]
     parser.add_argument("--contestants", nargs="+", default=names, choices=names)
     parser.add_argument("--docs", type=Path, default=ROOT / "docs", help="where the page is written (docs)")
-    options = parser.parse_args()
+    few: dict[str, Any] = {"contestants": ["plain", "unknot"], "workloads": ["W2"], "repeats": 1, "rounds": 2}
+    options = small.parse(parser, globals(), docs=Path(tempfile.gettempdir()) / "unknot-benchmarks", **few)
     contestants = [c for c in CONTESTANTS if c.name in options.contestants]
     for environment in dict.fromkeys(c.environment for c in contestants if c.environment):
         prepare(environment)
-    results = measure(options.workloads, contestants, options.repeats, options.rounds)
+    scale = ["--small"] * options.small
+    results = measure(options.workloads, contestants, options.repeats, options.rounds, *scale)
     summary = summarise(results["runs"])
     raw = options.docs / "results" / "benchmarks.json"
     raw.parent.mkdir(parents=True, exist_ok=True)

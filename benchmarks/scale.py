@@ -6,18 +6,22 @@ fails when the first round is not done within 10 s of the process's start, or me
 
 from __future__ import annotations
 
+import argparse
 import json
 import sys
 import time
 
+from benchmarks import small
 from benchmarks.peers.common import Workload, make_data, peak_memory, since_start
 from benchmarks.peers.unknot_run import federated, federation
 
 MANY = Workload("mlp", clients=10_000, samples=2, per_round=100, batch=20, rounds=5)
+SMALL = Workload("mlp", clients=100, samples=2, per_round=10, batch=20, rounds=2)
 SECONDS, MEGABYTES = 10.0, 4000.0
 
 
 def main() -> None:
+    small.parse(argparse.ArgumentParser(description=__doc__), globals(), MANY=SMALL, SECONDS=1e9)
     fed = federation(MANY, federated(*make_data(MANY)), [])
     ready = since_start()
     fed.run(rounds=1)

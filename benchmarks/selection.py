@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 
 import unknot
-from benchmarks import record
+from benchmarks import record, small
 from unknot.core.data import FederatedData
 from unknot.core.keys import Key
 from unknot.core.selection import Selector
@@ -74,7 +74,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seeds", default="0,1,2")
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--record", type=Path, help="also write it there, with commit and machine")
-    given = parser.parse_args(arguments)
+    few = {"ROUNDS": 2, "CLIENTS": 6, "SAMPLES": 20, "per_round": 3, "episodes": 2}
+    given = small.parse(parser, globals(), arguments, data="digits", seeds="0", **few)
     runs = [compare(given.data, given.per_round, given.episodes, seed) for seed in parse_seeds(given.seeds)]
     table = {label: [run[label] for run in runs] for label in runs[0]}
     if given.record:

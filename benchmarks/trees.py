@@ -5,16 +5,19 @@ Probabilities are drawn once with a fixed seed: alike, uniform in (0, 1), or ske
 
 from __future__ import annotations
 
+import argparse
 import random
 import time
 from collections.abc import Callable
 from typing import Any
 
+from benchmarks import small
 from unknot.topology import Tree, best_within, build, keep, rebuild_proven, score
 from unknot.topology import budget as budgets
 
 CLIENTS = 10_000
 BUDGETS = (10, 100, 1000, 5000, 9000)
+EXACT = budgets.EXACT
 
 
 def draw(kind: str, count: int) -> dict[int, float]:
@@ -76,7 +79,7 @@ def exact() -> None:
     """The most clients whose best tree is proven within a second, for budgets from few to many."""
     for drawn in ("alike", "random", "skewed"):
         count, slowest = 16, 0.0
-        while count <= budgets.EXACT:
+        while count <= EXACT:
             shares = draw(drawn, count)
             runs = [
                 timed(lambda s=shares, m=most: best_within(s, m, s))
@@ -90,6 +93,9 @@ def exact() -> None:
 
 
 if __name__ == "__main__":
+    small.parse(
+        argparse.ArgumentParser(description=__doc__), globals(), CLIENTS=100, BUDGETS=(10, 90), EXACT=16
+    )
     print(f"{CLIENTS} clients")
     kinds()
     budget()

@@ -1,31 +1,35 @@
 """Write what the records show into the pages about them: ``python scripts/verdicts.py``.
 
-Into ``docs/results/README.md`` a table a paper of what was run. Into ``docs/reproductions.md`` two of what
-became of its claims, a row a claim and then a row a claim and place, between the comments that name them.
-There, and in ``exact.md``, ``knot.md`` and ``incentive.md`` of the results, every figure in the text that has
-a source (`sources`), as the records have it; what is said of lines and is not so, or has no source, is named.
+Into ``docs/results/README.md`` a table per paper of what was run. Into ``docs/reproductions.md`` two of what
+became of its claims, a row per claim and then a row per claim and place, between the comments that name them.
 """
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "docs" / "results"
 PAGE = ROOT / "docs" / "reproductions.md"
 PAPERS = ("exact", "knot", "incentive")
-PAGES = (PAGE, *(RESULTS / f"{paper}.md" for paper in PAPERS))
-"""What is said of the papers: the verdicts, and what lies behind them."""
 INDEX = RESULTS / "README.md"
 sys.path[:0] = [str(ROOT)]
 
 from benchmarks import parts  # noqa: E402
-from scripts.prose import refreshed, unsourced, untrue  # noqa: E402
-from scripts.sources import shown  # noqa: E402
 from unknot import reproduce  # noqa: E402
 from unknot.report.verdicts import glance_table, verdicts_table  # noqa: E402
 from unknot.reproduce import checking  # noqa: E402
+
+
+@cache
+def shown(name: str) -> Mapping[str, Any]:
+    """What the page of a reproduction shows."""
+    plan = reproduce.load(name)
+    return reproduce.findings(plan, "paper", reproduce.records_file(plan, "paper", RESULTS)).to_dict()
 
 
 def tables() -> dict[str, str]:
@@ -71,9 +75,3 @@ def _run(asked: checking.Asked) -> str:
 if __name__ == "__main__":
     parts.write(INDEX, **indexes())
     parts.write(PAGE, **tables())
-    for page in PAGES:
-        page.write_text(refreshed(page.read_text(encoding="utf-8")), encoding="utf-8")
-        for text in unsourced(page.read_text(encoding="utf-8")):
-            sys.stdout.write(f"{page.name}: no source: {text}\n")
-        for text in untrue(page.read_text(encoding="utf-8")):
-            sys.stdout.write(f"{page.name}: not so: {text}\n")

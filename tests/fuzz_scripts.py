@@ -20,7 +20,7 @@ from unknot.core.ensemble import Model
 from unknot.core.loss import CrossEntropy
 from unknot.core.requests import Erase, Join, Request, Target, erase, join
 from unknot.federation import Buffered, Clock, Constant, FedAvg, FedBuff, Pareto, Synchronous, Uniform
-from unknot.select import DQN, AtRandom, Balanced, DQNSettings, KCenter, Learned
+from unknot.select import DQN, AtRandom, Balanced, DQNSettings, KCenter
 from unknot.unlearn import BMT, FATS, KNOT, MMT, RFS, SISA, ExactFun, FedCIO, Rapid, Standalone
 
 CLASSES = 3
@@ -124,7 +124,6 @@ SELECTORS = {
     "k-center": KCenter(2),
     "dqn": DQN(DQNSettings(batch=2)),
     "dqn in a round": DQN(DQNSettings(batch=2, meeting="round")),
-    "learned": Learned(),
 }
 AGGREGATES = {
     "fedavg": FedAvg(),

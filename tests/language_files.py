@@ -10,15 +10,17 @@ from typing import Any
 import numpy as np
 import torch
 from safetensors.torch import save_file
+from tokenizers.pre_tokenizers import ByteLevel
 from torch import Tensor, nn
 
 import gguf_files
 from unknot.models.gpt2 import GPT2
 from unknot.models.llama import Llama, LlamaConfig
-from unknot.text.bytepair import BYTE_OF
 
+SIGNS = sorted(ByteLevel.alphabet())
+"""The printable sign that files have for each byte."""
 MERGES = [("o", "n"), ("Ġ", "on"), ("Ġon", "e"), ("t", "w"), ("Ġ", "tw"), ("Ġtw", "o"), ("Ġ", "c")]
-WORDS = [*BYTE_OF, *("".join(pair) for pair in MERGES), "<|endoftext|>"]
+WORDS = [*SIGNS, *("".join(pair) for pair in MERGES), "<|endoftext|>"]
 VOCABULARY, PAD = len(WORDS), len(WORDS) - 1
 ONE, TWO = WORDS.index("Ġone"), WORDS.index("Ġtwo")
 LLAMA = LlamaConfig(VOCABULARY, 16, 2, 4, 2, 24, 4, tied=False, context=32)
@@ -213,7 +215,7 @@ LANGUAGES = ("nl", "en", "fr", "de", "it", "pt", "ru", "es")
 def write_language_world(folder: Path) -> Path:
     """What the page of language models speaks of, very small: files of models, and some rows of `langid`."""
     begin = [("Ġ", letter) for letter in "DEFGIPRS"]
-    words = [*BYTE_OF, *("".join(pair) for pair in begin), "<|endoftext|>"]
+    words = [*SIGNS, *("".join(pair) for pair in begin), "<|endoftext|>"]
     tokens = {
         "tokens": words,
         "token_type": [1] * (len(words) - 1) + [3],

@@ -5,10 +5,10 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
+from tokenizers.pre_tokenizers import ByteLevel
 
 import gguf_files
 from unknot.data.readers.languages import ALIKE, LANGUAGES, SENTIMENTS
-from unknot.text.bytepair import BYTE_OF
 
 END = "<|endoftext|>"
 FIRST = [("Ġ", letter) for letter in "DEFGSIPRnp"]
@@ -18,7 +18,7 @@ WIDTH, HIDDEN, HEADS = 16, 24, 2
 
 
 def write_model(path: Path) -> Path:
-    words = [*BYTE_OF, *(left + right for left, right in MERGES), END]
+    words = [*sorted(ByteLevel.alphabet()), *(left + right for left, right in MERGES), END]
     settings = {
         "general.architecture": "llama",
         "llama.embedding_length": WIDTH,

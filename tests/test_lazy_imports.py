@@ -36,6 +36,15 @@ def test_importing_unknot_imports_next_to_nothing():
     assert not {"torch", "numpy", "rich", "typer"} & set(loaded)
 
 
+def test_an_optimiser_is_made_and_steps_without_pytorchs_compiler():
+    run(
+        "import sys, torch\n"
+        "from unknot.core.training import Adam, Recipe, StepRule\n"
+        "StepRule(Recipe(Adam()), 0, [torch.ones(2, 3)], [None]).take(0, [torch.ones(2, 3)])\n"
+        "assert 'torch._dynamo' not in sys.modules"
+    )
+
+
 @pytest.mark.parametrize("command", ["", "run"])
 def test_help_comes_without_torch(command):
     run(

@@ -33,12 +33,12 @@ def table() -> dict[str, set[str]]:
 
 
 MAY_IMPORT = table()
-LIGHT = {"torch", "numpy", "unknot"}
+LIGHT = {"torch", "numpy", "msgspec", "unknot"}
 HEAVY_ALLOWED = {
     "core": {"safetensors", "cryptography"},  # the latter for speed, and never needed
     "store": {"cryptography"},
     "engine": {"ray"},
-    "text": {"transformers"},  # for tokenizers of other makes
+    "text": {"gguf", "tokenizers"},
     "models": {"safetensors", "transformers"},
     "incentive": {"scipy"},
     "experiments": {"pandas"},  # for who asks for a data frame
@@ -112,13 +112,14 @@ def test_no_method_imports_another():
 
 
 def test_unknot_imports_without_the_command_line():
-    """As on a machine that has torch and numpy alone."""
+    """As on a machine that has torch, numpy and msgspec alone."""
     code = (
         "import sys\n"
         "class No:\n"
         "    def find_spec(self, name, path=None, target=None):\n"
         "        heavy = {'rich', 'typer', 'matplotlib', 'scipy', 'sklearn', 'pydantic', 'flwr', 'ray'}\n"
         "        heavy |= {'tensorboard', 'mlflow', 'wandb', 'safetensors', 'transformers', 'cryptography'}\n"
+        "        heavy |= {'tokenizers', 'gguf'}\n"
         "        if name.split('.')[0] in heavy:\n"
         "            raise ModuleNotFoundError(name)\n"
         "sys.meta_path.insert(0, No())\n"

@@ -20,9 +20,11 @@ from typing import Any
 
 import torch
 
-from benchmarks.audits import coverage, level, methods, page
+from benchmarks import small
+from benchmarks.audits import coverage, level, methods, page, truth
 from benchmarks.audits.spread import spread
 from benchmarks.audits.truth import by_heart
+from unknot.experiments.case import Thorough
 
 PARTS: dict[str, Any] = {"level": level, "methods": methods, "intervals": coverage}
 
@@ -34,7 +36,14 @@ def main() -> None:
     parser.add_argument("--parts", default="level,methods,intervals,time", help="none: only the page")
     parser.add_argument("--work", type=Path, default=Path(tempfile.gettempdir()) / "unknot-audits")
     parser.add_argument("--out", type=Path, default=Path("docs/results"))
-    given = parser.parse_args()
+    given = small.parse(parser, globals(), parts="level,methods,intervals", draws=1, processes=0)
+    if given.small:
+        given.work = given.out = Path(tempfile.mkdtemp(prefix="unknot-audits-"))
+        truth.OTHERS, methods.ASKED = 60, Thorough(others=60)
+        level.NULLS, level.EACH, level.SIZES = 1, 2, {100: 2}
+        methods.METHODS, methods.SERVED, methods.WRONGLY = {"rfs": methods.METHODS["rfs"]}, 1, 1
+        methods.BEFORE, methods.AFTER, methods.SAMPLES = 2, 2, 40
+        coverage.TIMES = 10
     file = given.out / "audits.json"
     found: dict[str, Any] = json.loads(file.read_text()) if file.exists() else {}
     for name in given.parts.split(","):

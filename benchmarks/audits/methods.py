@@ -25,6 +25,7 @@ from unknot.unlearn import METHODS
 
 SERVED, CONTROLS, WRONGLY = 5, 19, 40
 BEFORE, AFTER, SAMPLES = 20, 30, 200
+ASKED = Thorough()
 WRONG = ("nothing done", "fine-tuned", "random labels")
 
 
@@ -42,7 +43,7 @@ def measure(task: Task) -> dict[str, Any]:
     """Outcomes for several served models of one draw of the data, against the same controls."""
     seed = 100_000 * (task.draw + 1)
     experiment = by_heart("rfs" if task.method == "wrong" else task.method, seed, SAMPLES, BEFORE, AFTER)
-    case = Case.of(experiment, Thorough())
+    case = Case.of(experiment, ASKED)
     wanted = [
         *(Counterpart(seed + 1 + i) for i in range(CONTROLS)),
         *(Counterpart(seed + 10_001 + i, case.erased) for i in range(3)),
@@ -56,11 +57,11 @@ def measure(task: Task) -> dict[str, Any]:
     if task.method == "wrong":
         asked |= _badly(experiment, case)
     controls, kept = (
-        case.confidences(part, 1) for part in (models[:CONTROLS], models[CONTROLS : len(wanted)])
+        case.heard(part, 1).sure for part in (models[:CONTROLS], models[CONTROLS : len(wanted)])
     )
     found = {}
     for name, some in asked.items():
-        seen = case.confidences(some, 1)
+        seen = case.heard(some, 1).sure
         z = adjusted(seen, controls, case.classes, case.members)
         found[name] = {
             "outcomes": [outcome(case, one, controls, kept) for one in seen],
@@ -73,7 +74,7 @@ def _badly(experiment: Experiment, case: Case) -> dict[str, list[Model]]:
     """Trained with everybody; then, for "fine-tuned", on without the client, or, for "random labels",
     with random labels in its place."""
     own = case.data.lent()
-    less = without(own, erasures_of(experiment))
+    less = without(own, erasures_of(experiment, own))
     found: dict[str, list[Model]] = {"fine-tuned": [], "random labels": []}
     for i in range(SERVED):
         seed = experiment.seed + 30_001 + i

@@ -39,6 +39,7 @@ round = {before}
 """
 MORE = {"iid": "", "dirichlet": "alpha = 0.3"}
 OPTIONS = {"knot": "clusters = 2", "fedcio": "clusters = 2"}
+OTHERS = 1000  # samples that nobody learned from
 Confidences = NDArray[np.float64]
 
 
@@ -73,7 +74,7 @@ class Known:
         while True:
             experiment = by_heart("rfs", seed, samples, 1, rounds, partition, 5 if samples < 1000 else 3)
             try:
-                return Known(experiment, Case.of(experiment, Thorough(others=1000)))
+                return Known(experiment, Case.of(experiment, Thorough(others=OTHERS)))
             except (ConfigError, DataError):  # a class runs out
                 seed += 1_000
 
@@ -100,7 +101,7 @@ class Known:
         longer = replace(self.experiment.length, rounds=1 + round(length * (rounds - 1)))
         asked = replace(self.experiment, length=longer)
         models = train(asked, self.case.data, self.case.engine, [one for one, _ in wanted])
-        return self.case.confidences(models, 1)
+        return self.case.heard(models, 1).sure
 
 
 def outcome(case: Any, seen: Confidences, controls: Confidences, kept: Confidences) -> str:

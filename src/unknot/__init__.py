@@ -25,7 +25,9 @@ _HOMES = {
     "unknot.core": "registry",
     "unknot.core.requests": "Erase Join erase join",
     "unknot.core.saved": "load_model save_model",
-    "unknot.core.training": "SGD Adagrad AdaHessian Adam AdamW Cosine Recipe RMSprop StepDecay WarmUp",
+    "unknot.core.training": (
+        "SGD Adagrad AdaHessian Adam AdamW Cosine NAdam RAdam Recipe RMSprop StepDecay WarmUp"
+    ),
     "unknot.core.weights": "Weights",
     "unknot.core.form": "plain_data",
     "unknot.data": (
@@ -44,7 +46,7 @@ _HOMES = {
         "Trace TrimmedMean Uniform"
     ),
     "unknot.text.tokenizer": "Tokenizer tokenizer",
-    "unknot.select": "DQN Balanced KCenter Learned",
+    "unknot.select": "DQN Balanced KCenter",
     "unknot.unlearn": (
         "BMT FATS KNOT MMT PGA RFS SISA Distillation ExactFun FedCIO FedEraser Rapid Standalone"
     ),
@@ -85,6 +87,8 @@ if TYPE_CHECKING:
         Adam,
         AdamW,
         Cosine,
+        NAdam,
+        RAdam,
         Recipe,
         RMSprop,
         StepDecay,
@@ -139,7 +143,7 @@ if TYPE_CHECKING:
     from unknot.models.lora import lora
     from unknot.models.peft import load_adapter, save_adapter
     from unknot.models.pretrained import pretrained
-    from unknot.select import DQN, Balanced, KCenter, Learned
+    from unknot.select import DQN, Balanced, KCenter
     from unknot.text.tokenizer import Tokenizer, tokenizer
     from unknot.unlearn import (
         BMT,
@@ -214,15 +218,16 @@ __all__ = [
     "Join",
     "KCenter",
     "Labels",
-    "Learned",
     "Length",
     "MajorityClass",
     "Median",
     "Method",
+    "NAdam",
     "NextToken",
     "NormClipping",
     "OwnMetric",
     "Pareto",
+    "RAdam",
     "RMSprop",
     "Rapid",
     "Recipe",

@@ -175,9 +175,9 @@ def test_other_encodings_get_letters_that_look_alike(monkeypatch):
     raw = io.BytesIO()
     monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(raw, encoding="ascii"))
     screen.take_any_encoding()
-    sys.stdout.write("▾ Gräz – 3 ± 1 … ⠀⡇ \udc80 ☂")
+    sys.stdout.write("▾ Gräz – 3 ± 1 … █▌ \udc80 ☂")
     sys.stdout.flush()
-    assert raw.getvalue() == b"v Graz - 3 +- 1 ~  # ? ?"
+    assert raw.getvalue() == b"v Graz - 3 +- 1 ~ #| ? ?"
 
 
 @pytest.mark.parametrize("columns", [60, 80])

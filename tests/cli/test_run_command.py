@@ -238,7 +238,7 @@ def test_what_cannot_be_drawn_is_said_before_the_run(file, tmp_path, monkeypatch
     assert "pip install -e '.[plot]'" in refused(tmp_path / "run.png")
 
 
-def test_data_in_a_folder_is_called_by_the_folders_name_and_drawn_only_where_there_are_dots(tmp_path):
+def test_data_in_a_folder_is_called_by_the_folders_name_and_has_bars_of_any_letters(tmp_path):
     place = tmp_path / "hospitals"
     place.mkdir()
     for name in ("a", "b", "test", "validation"):
@@ -251,5 +251,6 @@ def test_data_in_a_folder_is_called_by_the_folders_name_and_drawn_only_where_the
     )
     assert whole.exit_code == plain.exit_code == 0, (whole.output, plain.output, plain.exception)
     assert whole.stdout.startswith("ill: hospitals, mlp")
-    assert "of the served model" in whole.stdout
-    assert "of the served model" not in plain.stdout
+    assert "█" in whole.stdout
+    assert "of the served model (v right after" in plain.stdout
+    assert "#" in plain.stdout

@@ -21,10 +21,9 @@ def carrying(*clients: int, value: float = 1.0) -> Weights:
     return Weights(torch.full((3,), value), LAYOUT, Lineage(Unit(c) for c in clients))
 
 
-@pytest.mark.parametrize("room", [(None, 0), (0, 1000)], ids=["memory", "disk"])
-def test_the_archive_refuses_purges_and_counts(room):
+def test_the_archive_refuses_purges_and_counts():
     ledger = Ledger()
-    archive = Archive(ledger, *room)
+    archive = Archive(ledger)
     archive["a"], archive["b"] = carrying(1), carrying(2, value=2.0)
     assert archive["b"].equal(carrying(2, value=2.0))
     assert archive.nbytes == 24
@@ -165,6 +164,7 @@ def test_what_belongs_to_nobody_stays_through_erasures_until_it_is_taken():
     assert noted().clients == taken.lineage.clients == {3}
     assert kept.waived == Lineage([Unit(1), Unit(2)])
     assert kept.take("whole") is kept.get("whole") is None
+    assert bool(kept)  # it still has that on record
     assert kept.nbytes == 0
 
 
@@ -194,8 +194,29 @@ def test_a_keepsake_in_place_of_another_takes_its_room_and_no_more():
         kept.put("other", Unit(1), carrying(1))
     assert kept.nbytes == 24
     assert kept.get("last").equal(carrying(1, value=4.0))
-    with pytest.raises(StoreFullError):
+    with pytest.raises(StoreFullError) as full:
         kept.put("third", Unit(1), carrying(1))
+    assert (full.value.setting, full.value.needed, full.value.limit) == ("memory", 36, 24)
+    assert (len(kept), kept.nbytes) == (2, 24)
+
+
+def test_names_stay_in_the_order_in_which_they_came():
+    archive = Archive(Ledger(), limit=24)
+    for name in "aba":
+        archive[name] = carrying(1)
+    assert [name for name, _ in archive.entries()] == list(archive) == ["a", "b"]
+
+
+def test_a_row_of_a_stack_does_not_keep_the_others():
+    ledger = Ledger()
+    archive, memo, kept = Archive(ledger), Memo(ledger), Keepsakes(ledger)
+    row, start = torch.zeros(4, 3)[1], toy_weights()
+    archive["row"] = Weights(row, LAYOUT, NOBODY)
+    kept.put("row", None, Weights(row, LAYOUT, NOBODY))
+    memo.put(job(ledger, 0, start).done(torch.zeros(4, start.vector.numel())[1], 5, 0.5))
+    for store in (archive, kept, memo):
+        (one,) = [entry for _, entry in store.entries()]
+        assert one.load().untyped_storage().nbytes() == store.nbytes
 
 
 def test_a_memo_refuses_a_question_that_erased_data_shaped():

@@ -84,7 +84,7 @@ def test_ours_are_there_under_the_names_that_they_had():
     assert set(ours.split()) <= set(METHODS) == set(registry.methods.ours)
     assert {"sgd", "adam", "adamw", "adahessian"} <= set(registry.optimizers.ours)
     assert {"fedavg", "fedbuff"} <= set(registry.aggregators.ours)
-    assert set(registry.selectors.ours) == {"uniform", "balanced", "k-center", "dqn", "learned"}
+    assert set(registry.selectors.ours) == {"uniform", "balanced", "k-center", "dqn"}
     assert set(registry.paces.ours) == {"synchronous", "buffered"}
     assert set(registry.clocks.ours) == {"constant", "uniform", "pareto", "trace"}
     assert set(registry.engines.ours) == {"loop", "stacked", "ray"}

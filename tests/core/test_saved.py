@@ -1,6 +1,5 @@
 """What is saved names its clients, so that a later erasure of any part of their data finds it."""
 
-import io
 import json
 import os
 import struct
@@ -171,17 +170,14 @@ def test_a_name_that_no_file_can_have_is_refused(name):
             use()
 
 
-def test_files_of_torch_save_are_told_from_junk(file):
+def test_nothing_in_a_pickled_file_is_run(file):
     class Harm:
         def __reduce__(self):
             return (exec, ("raise SystemExit('it was run')",))
 
-    old = io.BytesIO()
-    torch.save({"kind": "unknot model 2", "harm": Harm()}, old)
-    for content in (old.getvalue(), b"\x80\x02}q\x00."):
-        file.write_bytes(content)
-        with pytest.raises(ConfigError, match=r"torch\.save.*save it again"):
-            load_model(file)
+    torch.save({"kind": "model", "harm": Harm()}, file)
+    with pytest.raises(ConfigError):
+        load_model(file)
 
 
 def test_weights_of_another_program_say_what_is_missing(file):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from data_toys import balanced, labelled, rows_of
+from data_toys import balanced, labelled, owned, rows_of
 
 from unknot.core.errors import ConfigError
 from unknot.data import ByOwner, Dirichlet, Iid, federate
@@ -42,7 +42,7 @@ def test_impossible_public_samples_are_refused() -> None:
         with pytest.raises(ConfigError, match="public must be a number of samples"):
             federate(dataset, Iid(5), validation=40, public=public)
     with pytest.raises(ConfigError, match="every sample is somebody's"):
-        federate(dataset, ByOwner(), public=3)
+        federate(owned([0] * 9, [0]), ByOwner(), public=3)
 
 
 @pytest.mark.parametrize("nothing", [0, 0.0])

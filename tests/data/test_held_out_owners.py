@@ -28,7 +28,7 @@ def whose(samples: Samples | None, whole: Dataset = WHOLE) -> list[int]:
 
 
 def dealt() -> FederatedData:
-    return federate(WHOLE, ByOwner(clients=3), validation=40, key=5)
+    return federate(WHOLE, ByOwner(clients=3), validation=0.4, key=5)
 
 
 def test_validation_and_test_rows_belong_to_their_owners_clients() -> None:

@@ -137,7 +137,7 @@ def test_text_cannot_be_dealt_by_label(partition: Partition) -> None:
 
 @pytest.mark.parametrize("partition", [Iid(4), ByOwner()])
 def test_text_can_be_dealt_at_random_or_by_speaker(partition: Partition) -> None:
-    data = federate(_text(), partition, validation=4)
+    data = federate(_text(), partition, validation=0.1)
     assert sum(len(data[client]) for client in data) == 36
     assert [len(data.test_rows[client]) for client in data] == [10] * 4
     assert sorted(row for rows in data.test_rows.values() for row in rows.tolist()) == list(range(40))

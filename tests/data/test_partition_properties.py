@@ -190,7 +190,7 @@ KNOWN = {
     "DominantClass(clients=6, share=0.8, samples=None)": "4d7e23d1f936418f",
     "MajorityClass(clients=6, ratio=0.1, samples=None)": "63dd3bf16e973bb0",
     "Labels(clients=6, k=2, samples=None)": "98658b1dbbd0da92",
-    "ByOwner(clients=None, min_samples=1, test_share=0.1, samples=None)": "b9c24312df67fe89",
+    "ByOwner(clients=None, min_samples=1, test_share=0.1, samples=None)": "8df972c6e6d6a51f",
 }
 
 

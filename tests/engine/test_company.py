@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -24,10 +24,11 @@ from engine_worlds import (
     same,
 )
 from unknot.core.data import FederatedData, Samples, Shard
+from unknot.core.errors import ConfigError
 from unknot.core.jobs import Job, Update
 from unknot.core.keys import Key
 from unknot.core.training import SGD, AdaHessian, Adam, Optimizer, Recipe
-from unknot.engine import StackedEngine
+from unknot.engine import LoopEngine, StackedEngine
 from unknot.models import build
 
 FEWER = SIZES[:8]  # still one sample, less than a batch, whole batches, a smaller last one; more than a stack
@@ -189,6 +190,19 @@ def test_no_convolution_lets_company_in(
     check(network, [own_start(job) for job in make_jobs(network, recipe, data.clients)], data)
 
 
+class Moving(torch.optim.Optimizer):
+    def __init__(
+        self, parameters: Sequence[torch.Tensor], move: Callable[[torch.Tensor], torch.Tensor]
+    ) -> None:
+        super().__init__(parameters, {"lr": 0.0})
+        self.move = move
+
+    def step(self, closure: None = None) -> None:  # type: ignore[override]
+        for group in self.param_groups:
+            for p in group["params"]:
+                p.sub_(self.move(p.grad), alpha=group["lr"])
+
+
 @dataclass(frozen=True)
 class Tanh(Optimizer):
     """Somebody's optimiser, with a function that rounds differently at a tensor's end."""
@@ -196,15 +210,8 @@ class Tanh(Optimizer):
     lr: float = 0.05
     name: ClassVar[str] = "tanh"
 
-    def plain(self, parameters: Sequence[torch.Tensor]) -> torch.optim.Optimizer:
-        return torch.optim.SGD(parameters, lr=self.lr)
-
-    def stacked(self, step, rate, parameters, gradients, state, curvatures) -> None:  # type: ignore[no-untyped-def]
-        for p, g in zip(parameters, gradients, strict=True):
-            p.sub_(torch.tanh(3 * g).exp_().sub_(1), alpha=rate)
-
-    def states(self) -> int:
-        return 0
+    def make(self, parameters: Sequence[torch.Tensor]) -> torch.optim.Optimizer:
+        return Moving(parameters, lambda g: torch.tanh(3 * g).exp_().sub_(1))
 
 
 class Mixing(Tanh):
@@ -212,16 +219,34 @@ class Mixing(Tanh):
 
     name: ClassVar[str] = "mixing"
 
-    def plain(self, parameters: Sequence[torch.Tensor]) -> torch.optim.Optimizer:
-        return torch.optim.SGD(parameters, lr=self.lr)
-
-    def stacked(self, step, rate, parameters, gradients, state, curvatures) -> None:  # type: ignore[no-untyped-def]
-        for p, g in zip(parameters, gradients, strict=True):
-            p.sub_(g - g.mean(0, keepdim=True), alpha=rate)
+    def make(self, parameters: Sequence[torch.Tensor]) -> torch.optim.Optimizer:
+        return Moving(parameters, lambda g: g - g.mean(0, keepdim=True))
 
 
-@pytest.mark.parametrize("optimizer", [Tanh(), Mixing()], ids=["tanh", "mixing"])
+class Counting(Tanh):
+    """It decays what has two axes or more: on a stack, everything."""
+
+    name: ClassVar[str] = "counting"
+
+    def make(self, parameters: Sequence[torch.Tensor]) -> torch.optim.Optimizer:
+        decay = [{"params": [p], "weight_decay": 0.1 if p.dim() > 1 else 0.0} for p in parameters]
+        return torch.optim.SGD(decay)
+
+
+@pytest.mark.parametrize("optimizer", [Tanh(), Mixing(), Counting()], ids=["tanh", "mixing", "counting"])
 def test_an_optimiser_from_outside_is_tried_before_it_trains_a_stack(optimizer: Optimizer) -> None:
     network, data = make_model("mlp"), make_data("mlp")
     jobs = make_jobs(network, Recipe(optimizer, batch_size=4), data.clients)
     check(network, [own_start(job) for job in jobs], data)
+
+
+@pytest.mark.parametrize("optimizer", [Mixing(), Counting()], ids=["mixing", "counting"])
+def test_an_optimiser_that_treats_a_stack_otherwise_trains_each_job_alone(optimizer: Optimizer) -> None:
+    network, data = make_model("mlp"), make_data("mlp")
+    jobs = make_jobs(network, Recipe(optimizer, batch_size=4), data.clients)
+    engine = StackedEngine(network, threads=1)
+    alone = LoopEngine(network, threads=1).train(jobs, data)
+    assert all(a.weights.equal(b.weights) for a, b in zip(engine.train(jobs, data), alone, strict=True))
+    assert engine.describe()["path"] == "loop"
+    with pytest.raises(ConfigError, match=optimizer.name):
+        StackedEngine(network, threads=1, path="vmap").train(jobs, data)

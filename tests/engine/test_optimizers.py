@@ -12,7 +12,7 @@ from torch.nn import functional as F
 from engine_worlds import make_data, make_jobs, make_model
 from support import grid
 from unknot.core.data import FederatedData, Samples, Shard
-from unknot.core.training import SGD, Adagrad, AdaHessian, Adam, AdamW, Recipe, RMSprop
+from unknot.core.training import SGD, Adagrad, AdaHessian, Adam, AdamW, NAdam, RAdam, Recipe, RMSprop
 from unknot.core.weights import Weights
 from unknot.engine import LoopEngine, StackedEngine
 
@@ -31,6 +31,8 @@ OPTIMIZERS = [
         lambda p: torch.optim.Adam(p, 0.02, (0.5, 0.8), 1e-3, weight_decay=0.1),
     ),
     (AdamW(0.02, weight_decay=0.3), lambda p: torch.optim.AdamW(p, 0.02, weight_decay=0.3)),
+    (NAdam(0.02, weight_decay=0.3), lambda p: torch.optim.NAdam(p, 0.02, weight_decay=0.3)),
+    (RAdam(0.02, weight_decay=0.3), lambda p: torch.optim.RAdam(p, 0.02, weight_decay=0.3)),
     (
         Adagrad(0.1, lr_decay=0.1, weight_decay=0.1, initial_accumulator_value=0.1),
         lambda p: torch.optim.Adagrad(p, 0.1, 0.1, 0.1, 0.1),

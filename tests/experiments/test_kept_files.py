@@ -12,6 +12,7 @@ from events import heard_by
 from small_language_model import write_langid, write_model, write_sentiments, write_shakespeare
 from unknot.core import registry
 from unknot.core.errors import StoreError
+from unknot.core.keys import Key
 from unknot.core.registry.sections import union
 from unknot.core.requests import erase
 from unknot.core.saved import save_model
@@ -19,8 +20,7 @@ from unknot.experiments import Experiment, kept
 from unknot.experiments.files_read import digests_of
 from unknot.experiments.simulate import prepare
 from unknot.experiments.specs import DataSpec, ModelSpec
-from unknot.select import learned
-from unknot.select.learned import Learned, Scorer, shipped
+from unknot.select import DQN, DQNSettings, Policy
 
 pytest.importorskip("cryptography")
 
@@ -47,11 +47,6 @@ def opened_by(work) -> set[Path]:
     with heard_by(listen):
         work()
     return {Path(path) for path in found}
-
-
-def scorer(place: Path) -> dict:
-    shipped().save(place / "mine.json")
-    return {**BASE, "select": {"name": "learned", "scorer": str(place / "mine.json")}}
 
 
 def policy(place: Path) -> dict:
@@ -106,7 +101,6 @@ def source(name: str, write):
 
 
 NAMED = {
-    ("selectors", "learned", "scorer"): scorer,
     ("selectors", "dqn", "policy"): policy,
     ("model", "", "initial"): initial,
     ("data", "", "root"): source("langid", write_langid),
@@ -177,12 +171,11 @@ def test_code_that_may_not_be_imported_is_not_imported_to_find_its_files(tmp_pat
         kept.resume(out, own_code=True)
 
 
-@pytest.mark.parametrize("which", [scorer, policy, initial, tokenizer_of_model], ids=lambda one: one.__name__)
+@pytest.mark.parametrize("which", [policy, initial, tokenizer_of_model], ids=lambda one: one.__name__)
 def test_another_file_at_resume_is_refused_and_the_same_one_is_not(which, tmp_path):
     said = which(tmp_path)
     out = begun(said, tmp_path / "run")
     section, name = {
-        scorer: ("select", "scorer"),
         policy: ("select", "policy"),
         initial: ("model", "initial"),
         tokenizer_of_model: ("model", "tokenizer"),
@@ -199,23 +192,22 @@ def test_another_file_at_resume_is_refused_and_the_same_one_is_not(which, tmp_pa
     kept.resume(out).close()
 
 
-def other_scorer() -> Scorer:
-    return Scorer(tuple((-matrix, offset) for matrix, offset in shipped().layers))
+def test_in_python_another_policy_is_refused_too(tmp_path):
+    settings = DQNSettings(batch=2, hidden=(8,))
 
-
-def test_in_python_another_scorer_is_refused_too(tmp_path):
-    def build(select):
+    def build(seed):
+        select = DQN(settings, Policy(range(4), settings, Key.root(seed)))
         draw = np.random.default_rng(1)
         rows = {i: (draw.normal(size=(6, 4)).astype("float32"), draw.integers(0, 2, 6)) for i in range(4)}
         held = unknot.clients(rows, test=rows[0], validation=rows[1])
         return unknot.simulate("mlp", held, store=tmp_path / "run", select=select)
 
-    fed = build(Learned(shipped()))
+    fed = build(0)
     fed.run(2, requests=erase(1, round=1))
     fed.close()
-    with pytest.raises(StoreError, match=r"select Learned.scorer"):
-        build(Learned(other_scorer()))
-    fed = build(learned())
+    with pytest.raises(StoreError, match=r"select DQN.policy"):
+        build(1)
+    fed = build(0)
     fed.run(1)
     fed.close()
 
@@ -262,11 +254,11 @@ def test_a_run_that_is_kept_below_a_folder_that_it_names_goes_on(tmp_path):
         kept.resume(out, own_code=True)
 
 
-@pytest.mark.parametrize("make", [scorer, folder, texts])
+@pytest.mark.parametrize("make", [policy, folder, texts])
 def test_a_pipe_that_a_run_names_is_refused_and_not_waited_for(make, tmp_path):
     said = make(tmp_path)
     begun(said, tmp_path / "run")
-    place = Path(said["select"]["scorer"] if "select" in said else said["data"]["path"])
+    place = Path(said["select"]["policy"] if "select" in said else said["data"]["path"])
     place.rename(tmp_path / "away")
     os.mkfifo(place)
     with pytest.raises(StoreError, match=f"{place}.* is a pipe, and no file or folder"):

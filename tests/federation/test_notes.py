@@ -167,7 +167,9 @@ def test_pga_notes_who_took_part_and_no_shares_of_samples():
     assert dict(fed.lanes["global"].notes) == {"last": [0, 1, 2, 3, 4, 5]}
     fed.run(1, requests=erase(1))
     shares = [
-        name for name, unit, _ in fed.state.keepsakes.entries() if unit is not None and unit.client == 1
+        name
+        for name, kept in fed.state.keepsakes.entries()
+        if kept.unit is not None and kept.unit.client == 1
     ]
     assert not shares
 

@@ -3,14 +3,13 @@
 from pathlib import Path
 
 import pytest
-import torch
 
-from support import ToyEngine, small_data, toy_federation, with_vector
+from support import small_data, toy_federation
 from unknot.audit import interference
 from unknot.core.errors import ConfigError
 from unknot.core.requests import erase, join
 from unknot.federation import Buffered, Clock, FedBuff, Guarantee, Pareto, Synchronous, Uniform, promise
-from unknot.select import AtRandom, KCenter
+from unknot.select import KCenter
 from unknot.unlearn import BMT, KNOT, METHODS, MMT, RFS, SISA, ExactFun, FedCIO
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -18,19 +17,6 @@ DATA = small_data((9, 3, 14, 6, 2, 11, 5, 8))
 SLOW = Clock(Uniform(1.0, 4.0), seconds_per_sample=0.01)
 ASYNC = {"pace": Buffered(4, 2), "aggregate": FedBuff(), "clock": SLOW}
 SYNC = {"pace": Synchronous(4), "clock": SLOW}
-
-
-class Watching(AtRandom):
-    """Neither curious nor learning: it looks at what comes back."""
-
-    def __init__(self):
-        self.seen = set()
-
-    def fresh(self):
-        return Watching()
-
-    def watch(self, updates, seconds):
-        self.seen |= {update.client for update in updates} | seconds.keys()
 
 
 def guarantee(method, requests=(), rounds=6, runs=(), **options):
@@ -53,20 +39,11 @@ def test_models_that_go_on_were_shaped_by_when_and_whom_was_asked(method):
     assert guarantee(method, select=KCenter(2), **SYNC) == f"exact, but for {promise.WHOM}"
     both = f"exact, but for {promise.WHOM} and {promise.WHEN}"
     assert guarantee(method, select=KCenter(2), **ASYNC) == both
-    assert guarantee(method, select=Watching(), **SYNC) == f"exact, but for {promise.WHOM}"
 
 
-def test_a_selector_that_watches_is_shown_nothing_of_who_brought_nothing():
-    """Neither an update that is no number nor how long it took; nobody's lineage would say so."""
-    spoilt = {2: lambda update: with_vector(update, torch.full_like(update.weights.vector, float("nan")))}
-    fed = toy_federation(RFS(), DATA, engine=ToyEngine(spoilt), select=Watching(), pace=Synchronous())
-    fed.run(2)
-    assert fed.lanes["global"].selector.seen == set(DATA.clients) - {2}
-
-
-def test_who_draws_its_clients_itself_takes_no_selector_that_watches():
+def test_who_draws_its_clients_itself_takes_no_selector():
     with pytest.raises(ConfigError, match="draws its clients itself"):
-        toy_federation(ExactFun(), DATA, select=Watching())
+        toy_federation(ExactFun(), DATA, select=KCenter(2))
 
 
 def test_requests_at_times_and_runs_in_seconds_leave_the_rounds_open():

@@ -29,7 +29,6 @@ from unknot.federation import (
 )
 from unknot.federation.snapshot import unwritten, written
 from unknot.select import DQN, Balanced, DQNSettings, KCenter
-from unknot.select.learned import Learned
 from unknot.unlearn import (
     BMT,
     FATS,
@@ -76,7 +75,6 @@ SELECTORS = {
     "dqn": lambda: DQN(DQNSettings(batch=2, renew=2, hidden=(8,))),
     "dqn in a round": lambda: DQN(DQNSettings(batch=2, meeting="round", next="max", components=2)),
     "balanced": Balanced,
-    "learned": Learned,
 }
 REQUESTS = [
     erase({3: [1, 2]}, round=2),

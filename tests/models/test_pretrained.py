@@ -179,7 +179,7 @@ def test_what_does_not_fit_the_data_is_refused(tmp_path):
     small = files.write_folder(tmp_path / "b", files.llama(vocabulary=files.PAD), words=False)
     with pytest.raises(ConfigError, match="name the model's own"):
         unknot.pretrained(small, classes=2, tokenizer=path)
-    with pytest.raises(DataError, match="there is no tokenizer in this folder"):
+    with pytest.raises(DataError, match="there is no tokenizer"):
         unknot.pretrained(small, classes=2)
 
 

@@ -93,10 +93,8 @@ def test_sizes_of_a_gpt2_that_cannot_be_are_refused(name, value, said, tmp_path)
 
 
 def test_tensors_of_sides_that_no_file_has_are_refused(tmp_path):
-    hollow = {"token_embd.weight": (0, (0, 2**60), b"")}
+    hollow = {"token_embd.weight": np.zeros((0, 2**40), np.float32)}
     assert "is of shape" in refused(files.write_llama_gguf(tmp_path / "a.gguf", files.llama(), hollow))
-    vast = {"token_embd.weight": (12, (2**40, 256), b"")}  # of a kind whose size in bytes is not known
-    assert "in a file of" in refused(files.write_llama_gguf(tmp_path / "a.gguf", files.llama(), vast))
     empty = {"rope_freqs.weight": np.zeros(0, np.float32)}
     assert "turns positions" in refused(files.write_llama_gguf(tmp_path / "a.gguf", files.llama(), empty))
 

@@ -69,21 +69,6 @@ def outcomes(found, *without):
     return [row[5] for row in exposure_rows(found["panels"][0])[1]]
 
 
-def test_older_records_say_what_was_measured_then(found):
-    assert outcomes(found, "over_forgotten", "p_before", "p_after") == [
-        "told from the control in 2 of 3 seeds",
-        "told from the control in 1 of 3 seeds",
-        "recorded before the test was changed",
-    ]
-    text = markdown(found, "unknot reproduce x", None).replace("\n", " ")
-    assert text.count("recorded before the test was changed") == 2  # in the table, and what it means
-
-
-def test_records_of_which_only_some_are_newer_are_not_counted_as_such(found):
-    found["panels"][0]["lines"][0]["measures"]["p_before"]["n"] = 1
-    assert outcomes(found)[2] == "recorded before the test was changed"
-
-
 def test_without_controls_nothing_is_said(found):
     assert outcomes(found, "sees", "flagged", "over_forgotten", "p_before", "p_after") == ["", "", ""]
 

@@ -1,5 +1,6 @@
 """One run over simulated time: rows, bars, bands by value; the file; the tables of several lanes."""
 
+import io
 import math
 import re
 import tomllib
@@ -17,7 +18,6 @@ from unknot.experiments import Experiment, prepare
 from unknot.federation import Begun, Costs, History, Round, Served, Trip
 from unknot.report import activity, timeline
 from unknot.report.activity import Bar, Gone, Part, Row
-from unknot.report.curve import curve
 from unknot.report.progress import Live
 from unknot.report.summary import summary
 from unknot.unlearn import RFS
@@ -456,20 +456,35 @@ def test_progress_counts_the_rounds_of_all_lanes():
     assert seen[-1] == ("joint, round 1", 3.0)
 
 
-def test_the_curve_of_several_lanes_is_over_time_and_of_one_over_rounds():
-    lines = curve(knot(), width=50).splitlines()
-    assert lines[-1].split() == ["0", "s", "50", "s"]
-    # 20 of 50 seconds: the mark is 7 characters in, and 20/50 of 99 dots, two to a character
-    assert lines[0].index("▾") == 7 + round(20 / 50 * 99) // 2
-    assert curve(plain()).splitlines()[-1].split() == ["round", "1", "3"]
+def rows_of_bars(history, width=80):
+    """The words of each row above the result, and how long its bar is."""
+    console = Console(file=io.StringIO(), width=width)
+    console.print(summary(history))
+    head, *lines = console.file.getvalue().strip().splitlines()
+    lines = lines[: lines.index(next(line for line in lines if not line.strip()))]
+    return head, [(line.rstrip("█▏▎▍▌▋▊▉ ").split(), line.count("█")) for line in lines]
 
 
-def test_the_curve_goes_down_to_what_was_served_right_after_a_request():
+def test_bars_go_down_to_what_was_served_right_after_a_request():
     history = plain()
     history.served = [request(2.0, 3, place=1, before=0.1, after=0.05, jobs=0)]
-    lines = curve(history, height=6).splitlines()
-    assert lines[6].split()[0] == "5.0%"
-    assert lines[6][lines[0].index("▾")] != "\N{BRAILLE PATTERN BLANK}"
+    head, rows = rows_of_bars(history)
+    assert "accuracy" in head
+    bars = {" ".join(words[:-3]): (words[-1], long) for words, long in rows}
+    assert [name for name in bars if name.startswith("▾")] == ["▾ round 2"]
+    assert bars["▾ round 2"][0] == "5.0%"
+    assert bars["▾ round 2"][1] == min(long for _, long in bars.values())
+    assert {name for name in bars if "▾" not in name} == {"round 1", "round 2", "round 3"}
+
+
+def test_rounds_of_several_lanes_are_named_by_lane_and_many_are_some_of_them():
+    _, rows = rows_of_bars(knot())
+    assert all(" ".join(words).startswith(("▾", "cluster", "joint")) for words, _ in rows)
+    history = plain()
+    history.rounds = [replace(history.rounds[-1], round=n) for n in range(1, 101)]
+    _, rows = rows_of_bars(history)
+    assert 10 <= len(rows) <= 20
+    assert rows[-1][0][:2] == ["round", "100"]
 
 
 # The page.

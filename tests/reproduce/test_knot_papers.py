@@ -3,9 +3,7 @@
 import re
 
 import pytest
-import torch
 
-from unknot.core.training import SGD, AdaHessian, AdamW
 from unknot.reproduce import load, names
 from unknot.reproduce.made import copies_held
 
@@ -89,15 +87,3 @@ def test_rapid_retraining_holds_three_times_what_plain_sgd_does():
     assert held("knot-fig6b", "location30/knot/0") == 2
     assert held("knot-fig6b", "location30/rapid/0") == held("knot-fig6b", "location30/knot-rapid/0") == 6
     assert held("knot-fig6a", "shakespeare/knot/0") == 4  # AdamW has two moments already
-
-
-@pytest.mark.parametrize("optimizer", [SGD(), SGD(momentum=0.9), AdamW(), AdaHessian()])
-def test_what_an_optimiser_says_it_keeps_is_what_it_keeps(optimizer):
-    weight = torch.ones(3, requires_grad=True)
-    plain = optimizer.plain([weight])
-    weight.grad = torch.ones(3)
-    if optimizer.curvature:
-        plain.diagonals = [torch.ones(3)]
-    plain.step()
-    kept = [value for value in plain.state[weight].values() if getattr(value, "shape", ()) == weight.shape]
-    assert len(kept) == optimizer.states()

@@ -603,14 +603,12 @@ def test_records_that_cannot_be_read_are_not_written_over(tmp_path):
         gzip.compress(b'{"format": 0, "runs": []}'),
         gzip.compress(b"[]"),
     )
-    for ending, contents in ((".json.gz", packed), (".json", (b"", b"{", b'{"format": 0, "runs": []}'))):
-        file = tmp_path / f"tiny-small{ending}"
-        for content in contents:
-            file.write_bytes(content)
-            with pytest.raises(DataError, match="move it away"):
-                reproduce(tiny(), out=tmp_path, seeds=[0], only=["fast"])
-            assert file.read_bytes() == content
-        file.unlink()
+    file = tmp_path / "tiny-small.json.gz"
+    for content in packed:
+        file.write_bytes(content)
+        with pytest.raises(DataError, match="move it away"):
+            reproduce(tiny(), out=tmp_path, seeds=[0], only=["fast"])
+        assert file.read_bytes() == content
 
 
 def test_it_runs_without_the_command_line(tmp_path, capsys):

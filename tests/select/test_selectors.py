@@ -20,7 +20,7 @@ from unknot.core.training import Recipe
 from unknot.core.weights import Weights
 from unknot.experiments import Experiment, prepare
 from unknot.federation import Buffered, Clock, FedBuff, Pareto, Synchronous
-from unknot.select import DQN, AtRandom, Balanced, DQNSettings, KCenter, Learned, Policy
+from unknot.select import DQN, AtRandom, Balanced, DQNSettings, KCenter, Policy
 from unknot.select.dqn import Experience
 from unknot.select.groups import centres
 from unknot.unlearn import BMT, FATS, KNOT, MMT, RFS, SISA, ExactFun, FedCIO, FedEraser
@@ -33,7 +33,6 @@ SELECTORS = {
     "balanced": Balanced(),
     "dqn": DQN(DQNSettings(batch=2, target=0.5)),
     "dqn by a round": DQN(DQNSettings(batch=2, target=0.5, next="max", meeting="round")),
-    "learned": Learned(),
 }
 APART = [name for name in SELECTORS if name != "dqn by a round"]
 """Those who meet clients apart from the rounds."""

@@ -12,7 +12,7 @@ from support import ToyEngine, small_data, toy_federation
 from unknot.core.requests import erase, join
 from unknot.core.training import Recipe
 from unknot.federation import Buffered, Clock, Federation, Pareto, Synchronous
-from unknot.select import DQN, Balanced, DQNSettings, KCenter, learned
+from unknot.select import DQN, Balanced, DQNSettings, KCenter
 from unknot.store.folder import is_kept
 from unknot.store.keeper import RunKeeper
 from unknot.unlearn import (
@@ -55,7 +55,6 @@ SELECTORS = {
     "k-center": lambda: KCenter(3),
     "dqn": lambda: DQN(DQNSettings(batch=2, renew=2, hidden=(8,))),
     "balanced": Balanced,
-    "learned": learned,
 }
 SYNCHRONOUS = ("fats", "exact-fun")
 """Methods that go back to a round, and refuse another pace; they set their own."""

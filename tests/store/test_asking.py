@@ -98,13 +98,15 @@ def test_who_asks_from_outside_makes_no_keys(tmp_path):
     assert [asked.state for asked in keeper.db.asked()] == ["served"]
 
 
-def test_a_half_written_result_goes_with_who_was_erased(tmp_path):
+def test_a_half_written_result_goes_before_the_run_goes_on(tmp_path):
     fed = build()
-    RunKeeper.create(fed, tmp_path / "run")
-    (tmp_path / "run" / ".part.record.json").write_text("Graz")
-    ask(tmp_path / "run", "erase")
-    fed.run(2)
-    assert not (tmp_path / "run" / ".part.record.json").exists()
+    keeper = RunKeeper.create(fed, tmp_path / "run")
+    fed.run(1)
+    keeper.close()
+    half = tmp_path / "run" / ".part-record.json-0123456789abcdef.json"
+    half.write_text("Graz")
+    RunKeeper.go_on(build(), tmp_path / "run").close()
+    assert not half.exists()
 
 
 def test_a_run_that_is_interrupted_is_kept_at_that_step(tmp_path):

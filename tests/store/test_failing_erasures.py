@@ -1,7 +1,6 @@
 """A method that fails in the middle of an erasure: the run comes back to it, from its folder."""
 
-import struct
-
+import msgspec
 import pytest
 from kept_runs import REQUESTS, ROUNDS, build, go
 
@@ -62,7 +61,7 @@ def test_the_ids_of_samples_are_sealed_while_an_erasure_that_failed_waits(tmp_pa
     with pytest.raises(Failed):
         fed.run(ROUNDS, requests=erase({4: ids}, round=1))
     keeper.checkpoint(fed)
-    open_ids = b"".join(b"I" + struct.pack("<q", one) for one in ids)
+    open_ids = b"".join(map(msgspec.msgpack.encode, ids))
     assert not [path.name for path in (tmp_path / "run" / "state").iterdir() if open_ids in path.read_bytes()]
     keeper.close()
     fed = build("rfs", "sync")

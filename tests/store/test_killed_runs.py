@@ -10,8 +10,8 @@ from unknot.unlearn import METHODS as REGISTERED
 SELECTED = {
     ("rfs", "sync"): "dqn",
     ("rapid", "buffered"): "dqn",
-    ("mmt", "sync"): "learned",
-    ("knot mmt", "buffered"): "learned",
+    ("mmt", "sync"): "dqn",
+    ("knot mmt", "buffered"): "dqn",
     ("bmt", "sync"): "k-center",
     ("sisa", "buffered"): "k-center",
     ("knot", "sync"): "k-center",

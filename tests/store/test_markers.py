@@ -41,7 +41,7 @@ CASES = [
     ("rfs", "sync", "dqn"),
     ("rfs", "sync", "k-center"),
     ("federaser", "sync", "k-center"),
-    ("rapid", "buffered", "learned"),
+    ("rapid", "buffered", "balanced"),
 ]
 KILLED = [*CASES, ("fats", "sync", None), ("exact-fun", "sync", None), ("federaser", "sync", None)]
 FEW = [("federaser", "sync", "k-center"), ("rfs", "sync", "dqn")]

@@ -5,6 +5,7 @@ import shutil
 import struct
 from pathlib import Path
 
+import msgspec
 import pytest
 from kept_runs import build
 from test_no_name_is_left import call
@@ -50,7 +51,7 @@ def file(tmp_path) -> Path:
 def holding(folder: Path, ids: list[int]) -> list[str]:
     """The files of a folder that have these ids, as numbers or as text."""
     wanted = [struct.pack(f"<{len(ids)}q", *ids), ", ".join(map(str, ids)).encode()]
-    wanted += [b"".join(b"I" + struct.pack("<q", one) for one in ids)]
+    wanted += [b"".join(map(msgspec.msgpack.encode, ids))]
     files = [path for path in sorted(folder.rglob("*")) if path.is_file()]
     return [path.name for path in files if any(one in path.read_bytes() for one in wanted)]
 

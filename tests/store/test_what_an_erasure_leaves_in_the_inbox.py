@@ -2,11 +2,11 @@
 
 import shutil
 import sqlite3
-import struct
 import threading
 from contextlib import contextmanager
 from pathlib import Path
 
+import msgspec
 import pytest
 from kept_runs import NAMES, build
 
@@ -149,7 +149,7 @@ IDS = [0, 2, 3, 5, 7]
 
 def with_ids(folder):
     """The files of a folder that have the ids."""
-    wanted = b"".join(b"I" + struct.pack("<q", one) for one in IDS)
+    wanted = b"".join(map(msgspec.msgpack.encode, IDS))
     return [path.name for path in sorted(folder.rglob("*")) if path.is_file() and wanted in path.read_bytes()]
 
 

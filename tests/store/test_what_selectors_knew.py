@@ -8,7 +8,7 @@ from unknot.core.requests import erase
 from unknot.store.keeper import RunKeeper
 
 GONE = 1
-KEPT = {"learned": ("_facts", "_pairs"), "k-center": (), "dqn": (), "balanced": ()}
+KEPT = {"balanced": ("_pairs", "_sum"), "k-center": (), "dqn": ()}
 """Which attributes have a row a client."""
 
 

@@ -8,16 +8,20 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import gguf_files
-from unknot.text.bytepair import BYTE_OF
+from tokenizers.pre_tokenizers import ByteLevel
 
+import gguf_files
+
+HOW = ("single_word", "lstrip", "rstrip", "normalized")
+SIGNS = sorted(ByteLevel.alphabet())
+"""The printable sign that files have for each byte."""
 END = "<|endoftext|>"
 MERGES = [("h", "e"), ("l", "l"), ("he", "ll"), ("hell", "o"), ("Ġ", "hello"), ("1", "2"), ("Ġ", "Ġ")]
 
 
 def vocabulary(merges: Sequence[tuple[str, str]] = MERGES, special: Sequence[str] = (END,)) -> dict[str, int]:
     """A token a byte, then one a merge, then the special ones."""
-    words = [*BYTE_OF, *(left + right for left, right in merges), *special]
+    words = [*SIGNS, *(left + right for left, right in merges), *special]
     return {word: number for number, word in enumerate(words)}
 
 
@@ -34,9 +38,10 @@ def write_json(folder: Path, pre_tokenizer: Any, **changes: Any) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     words = vocabulary(special=())
     content = {
-        "added_tokens": [{"id": len(words), "content": END, "special": True}],
-        "normalizer": None,
+        "version": "1.0",
+        "added_tokens": [{"id": len(words), "content": END, "special": True, **dict.fromkeys(HOW, False)}],
         "pre_tokenizer": pre_tokenizer,
+        "decoder": {"type": "ByteLevel", "add_prefix_space": True, "trim_offsets": True, "use_regex": True},
         "model": {"type": "BPE", "vocab": words, "merges": [" ".join(pair) for pair in MERGES], **changes},
     }
     (folder / "tokenizer.json").write_text(json.dumps(content))

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.console import RenderableType
 
 from unknot.cli.app import PLAIN, Picture, app, errors_for_people
 from unknot.cli.screen import screen
@@ -34,7 +35,7 @@ def tree(
         if json_:
             sys.stdout.writelines(trees.to_json(shown))
         else:
-            _show(trees.text(shown, screen().width), plot)
+            _show(trees.sheet(shown), plot)
 
 
 @app.command(epilog=PLAIN)
@@ -59,7 +60,10 @@ def cluster(
         shown = report.view(read_profiles(file), clusters, a, b, c1, c2, c3)
         if plot is not None:
             report.draw(shown, plot)
-        _show(report.to_json(shown) if json_ else report.text(shown, screen().width), None if json_ else plot)
+        if json_:
+            sys.stdout.write(report.to_json(shown) + "\n")
+        else:
+            _show(report.sheet(shown), plot)
 
 
 @app.command(epilog=PLAIN)
@@ -79,14 +83,15 @@ def game(
         setting = Setting.of(read_toml(file), str(file))
         if plot is not None:
             report.draw(setting, plot)
-        _show(
-            report.to_json(setting) if json_ else report.text(setting, screen().width),
-            None if json_ else plot,
-        )
+        if json_:
+            sys.stdout.write(report.to_json(setting) + "\n")
+        else:
+            _show(report.sheet(setting), plot)
 
 
-def _show(text: str, drawn: Path | None) -> None:
-    """A plan on the screen, and where its picture is, if that is to be told."""
-    sys.stdout.write(text + "\n")
+def _show(plan: RenderableType, drawn: Path | None) -> None:
+    """A plan on the screen, and where its picture is."""
+    console = screen()
+    console.print(plan, highlight=False, markup=False)
     if drawn is not None:
-        sys.stdout.write(f"\nwritten: {drawn}\n")
+        console.print(f"\nwritten: {drawn}", highlight=False, markup=False, soft_wrap=True)

@@ -27,13 +27,11 @@ PLAIN = "unknot.plain"
 """How letters are written that the stream's encoding does not have."""
 LIKE = {"±": "+-", "ε": "eps", "δ": "delta", "μ": "mu", "α": "alpha", "ψ": "psi", "ζ": "zeta", "Σ": "sum"}
 LIKE |= dict(zip("▾◂▸–—…·×≥≤≈←→⇒−‖‘’", "v<>--~.x><~<>>-|''", strict=True))
-LIKE |= dict(zip("▁▂▃▄▅▆▇█▏▎▍▌▋▊▉━╸╺│├└─", "_.-=+*%#||||###--_|+`-", strict=True))
+LIKE |= dict(zip("█▏▎▍▌▋▊▉━╸╺─", "#||||###--_-", strict=True))
 
 _ENDS = re.compile(r"[ \t]+$", re.MULTILINE)
 STEERING = ("Cc", "Cf", "Cs", "Zl", "Zp")
 """Kinds of characters, as Unicode has them, that are no writing."""
-BRAILLE = 0x2800
-"""Where the letters made of dots begin; each bit beyond is a dot."""
 
 
 class Screen(Console):
@@ -223,8 +221,6 @@ def _plain(error: UnicodeError) -> tuple[str, int]:
 
 
 def _like(letter: str) -> str:
-    """``v`` for ``▾``, ``a`` for ``ä``, ``?`` for what is like nothing; of dots, how many there are."""
-    if 0 <= (dots := ord(letter) - BRAILLE) < 256:
-        return " .:*#"[min(dots.bit_count(), 4)]
+    """``v`` for ``▾``, ``a`` for ``ä``, ``?`` for what is like nothing."""
     bare = "".join(part for part in unicodedata.normalize("NFKD", letter) if part.isascii())
     return LIKE.get(letter, bare or "?")

@@ -8,11 +8,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from unknot.core.data import FederatedData
-from unknot.core.digests import digest_of
 from unknot.core.errors import StoreFullError
 from unknot.core.jobs import Job, Update
 from unknot.core.lineage import NOBODY, Ledger, Lineage, Unit
@@ -37,18 +35,6 @@ class Entry:
         assert self.layout is not None
         return Weights(self.vector, self.layout, self.lineage)
 
-    @property
-    def digest(self) -> str:
-        """That of its numbers, found when it is first asked for."""
-        return digest_of(self.vector)
-
-    @property
-    def device(self) -> torch.device:
-        return self.vector.device
-
-    def load(self) -> Tensor:
-        return self.vector
-
     def is_of(self, units: Lineage) -> bool:
         """Whether it belongs to one of them."""
         return self.unit is not None and self.unit in units
@@ -59,6 +45,9 @@ class Kept:
 
     They lie in memory, on the device that they are from.
     """
+
+    copies = False
+    """Whether what is put in and given out is copied: for a method of somebody's own."""
 
     def __init__(self, ledger: Ledger, limit: int | None = None) -> None:
         self._ledger = ledger
@@ -71,6 +60,9 @@ class Kept:
 
     def __len__(self) -> int:
         return len(self._entries)
+
+    def __bool__(self) -> bool:
+        return True  # with nothing in it, too: what was let pass stays on record
 
     def entries(self) -> Iterator[tuple[object, Entry]]:
         """All that is kept, in order, as it is: whoever reads it is not asked, and nothing is given out."""
@@ -86,7 +78,8 @@ class Kept:
 
     def keep(self, name: object, entry: Entry) -> None:
         """Keep it in place of what has its name; where there is no room, nothing is changed."""
-        if entry.vector.untyped_storage().nbytes() > entry.vector.nbytes:  # a row of a stack keeps all of it
+        whole = entry.vector.untyped_storage().nbytes()  # a row of a stack keeps all of it
+        if self.copies or whole > entry.vector.nbytes:
             entry.vector = entry.vector.clone()
         old = self._entries.get(name)
         needed = self.nbytes + entry.vector.nbytes - (old.vector.nbytes if old else 0)
@@ -94,6 +87,10 @@ class Kept:
             raise StoreFullError(needed, self.limit)
         self._entries[name] = entry
         self.nbytes = needed
+
+    def _given(self, entry: Entry) -> Entry:
+        """As it is given out."""
+        return replace(entry, vector=entry.vector.clone()) if self.copies else entry
 
     def _remove(self, names: Iterable[object]) -> int:
         """How many went."""
@@ -113,7 +110,8 @@ class Archive(Kept):
 
     def put(self, name: object, weights: Weights, beside: Any = None) -> None:
         """Keep weights, and a copy of something that has seen no more than they have: it goes with them."""
-        self.restore(name, weights.vector, weights.layout, weights.lineage, copy.deepcopy(beside))
+        self._ledger.check(weights, f"store {name!r}")
+        self.keep(name, Entry(weights.vector, weights.lineage, weights.layout, copy.deepcopy(beside)))
 
     def beside(self, name: object) -> Any:
         """A copy of what was put beside these weights; None where nothing was."""
@@ -121,7 +119,7 @@ class Archive(Kept):
         return copy.deepcopy(self._entries[name].beside)
 
     def __getitem__(self, name: object) -> Weights:
-        weights = self._entries[name].weights
+        weights = self._given(self._entries[name]).weights
         self._ledger.check(weights, f"read {name!r} from the store")
         self._ledger.read(weights)
         return weights
@@ -131,12 +129,6 @@ class Archive(Kept):
 
     def __iter__(self) -> Iterator[object]:
         return iter(list(self._entries))
-
-    def restore(self, name: object, vector: Tensor, layout: Layout, lineage: Lineage, beside: Any) -> None:
-        """Keep again what `entries` gave."""
-        entry = Entry(vector, lineage, layout, beside)
-        self._ledger.check(entry, f"store {name!r}")
-        self.keep(name, entry)
 
     def purge(self) -> list[object]:
         """Drop everything that carries a forbidden unit; the names that went."""
@@ -161,7 +153,9 @@ class Memo(Kept):
     def put(self, update: Update) -> None:
         job = update.job
         self._ledger.check(update, f"remember what client {job.client} sent")
-        self.restore(_question(job), update.weights.vector, job.unit, job.start.lineage, update.loss)
+        self.keep(
+            _question(job), Entry(update.weights.vector, job.start.lineage, unit=job.unit, loss=update.loss)
+        )
 
     def get(self, job: Job, data: FederatedData) -> Update | None:
         """The update that training this job would give, if it is known."""
@@ -172,11 +166,7 @@ class Memo(Kept):
         self._ledger.check(known, f"look up a job of client {job.client}")
         found.lineage = job.start.lineage
         self._ledger.read(known)
-        return known.done(found.vector, len(job.shard(data)), found.loss)
-
-    def restore(self, name: object, vector: Tensor, unit: Unit, start: Lineage, loss: float) -> None:
-        """Keep again what `entries` gave."""
-        self.keep(name, Entry(vector, start, unit=unit, loss=loss))
+        return known.done(self._given(found).vector, len(job.shard(data)), found.loss)
 
     @contextmanager
     def unrecorded(self) -> Iterator[None]:

@@ -65,6 +65,11 @@ class Said:
         """The targets that are not masked."""
         return self.unmasked(self.targets) if self.kind == "classes" else self.targets > 0.5
 
+    def copy(self) -> Said:
+        """The same, to be written into."""
+        outputs, targets, losses = self.outputs.clone(), self.targets.clone(), self.losses.clone()
+        return Said(outputs, targets, self.kind, losses, self.together)
+
     def unmasked(self, values: Tensor) -> Tensor:
         """Of the positions of texts, those that count."""
         return values if self.targets.dim() == 1 else values[self.targets != IGNORED]

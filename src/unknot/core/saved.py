@@ -37,7 +37,6 @@ FORMAT = 4
 _MODEL = "model"
 _MOST = 1 << 24
 """No client has a number as high as this: a lineage takes memory by the highest."""
-_PICKLED = (b"PK\x03\x04", b"\x80")  # how files of torch.save begin
 
 
 def save_model(model: Model, file: str | Path) -> None:
@@ -111,7 +110,6 @@ def read_tensors(file: str | Path, kind: str, what: str) -> tuple[dict[str, Tens
         with open(file, "rb", opener=_at_once) as stream:
             if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
                 raise OSError("it is a pipe or a device, and no file; name a file")
-            begins = stream.read(4)
     except (OSError, ValueError) as error:
         raise ConfigError(f"cannot read {_no_file(file, error)}") from None
     try:
@@ -120,11 +118,6 @@ def read_tensors(file: str | Path, kind: str, what: str) -> tuple[dict[str, Tens
             tensors = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118
         notes = None if told is None else json.loads(told)
     except Exception:  # whatever a reader makes of bytes that are none of ours
-        if begins.startswith(_PICKLED):
-            raise ConfigError(
-                f"{file} is not {what} of this version, but a file of torch.save, as earlier ones wrote: "
-                "load it with the version that wrote it, and save it again"
-            ) from None
         raise ConfigError(f"{file} is not {what}: {_remedy(kind)}") from None
     if not isinstance(notes, dict):
         raise ConfigError(

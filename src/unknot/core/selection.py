@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
 
 import numpy as np
@@ -64,18 +64,6 @@ class Selector(Protocol):
 
 
 @runtime_checkable
-class Watchful(Protocol):
-    """A selector that looks at everything that comes back, at the meeting and from every round.
-
-    Unlike one that learns it needs no validation data. The meeting is watched before `meet` is called.
-    """
-
-    def watch(self, updates: Sequence[Update], seconds: Mapping[int, float]) -> None:
-        """The updates, and how many simulated seconds each client took."""
-        ...
-
-
-@runtime_checkable
 class Rewarded(Protocol):
     """A selector whose rewards go by the value of the main metric, and not only by which is better."""
 
@@ -106,8 +94,7 @@ class AtRandom:
 
 def goes_by_clients(selector: Selector) -> bool:
     """Whether whom it asks may depend on what it has seen of clients."""
-    watches = isinstance(selector, Watchful)
-    return selector.curious or selector.learns or watches or bool(selector.lineage)
+    return selector.curious or selector.learns or bool(selector.lineage)
 
 
 def meets_in_a_round(selector: Selector) -> bool:

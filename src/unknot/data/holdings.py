@@ -14,7 +14,8 @@ from torch.utils.data import Dataset, IterableDataset, TensorDataset
 
 from unknot.core.errors import DataError
 from unknot.core.mapped import as_tensor, lies_in_a_file, mapped, root_of, stored
-from unknot.data.text import characters, windows
+from unknot.data.text import windows
+from unknot.text.alphabet import Characters
 
 Values = NDArray[Any] | Tensor
 
@@ -54,7 +55,7 @@ class Held:
 def read(given: object, who: str, vocabulary: str, context: int) -> Held:
     """A pair of arrays or tensors, a `Dataset` of pairs, or texts."""
     if texts := _texts(given):
-        words, following, _ = windows(characters(texts, vocabulary), context, len(vocabulary))
+        words, following, _ = windows(Characters(vocabulary).encode_all(texts), context, len(vocabulary))
         if not len(words):
             raise DataError(f"{who}: there is no text of two characters or more, so nothing to predict")
         return Held(who, words, following, text=True)

@@ -30,12 +30,6 @@ def check_vocabulary(vocabulary: object, context: object) -> None:
         raise DataError(f"context must be a whole number of at least 1, not {context!r}")
 
 
-def characters(texts: Iterable[str], vocabulary: str) -> list[list[int]]:
-    """Each text by the places of its characters; one that is not in the vocabulary is ``len(vocabulary)``."""
-    token = {character: i for i, character in enumerate(vocabulary)}
-    return [[token.get(character, len(vocabulary)) for character in text] for text in texts]
-
-
 def windows(texts: Iterable[Sequence[int]], context: int, pad: int) -> tuple[Tokens, Tokens, Tokens]:
     """Windows of `context` tokens side by side; as targets the same moved on by one; of which text each is.
 

@@ -15,6 +15,7 @@ from unknot.core.errors import ConfigError
 from unknot.core.jobs import Score
 from unknot.core.loss import Loss, as_answers
 from unknot.core.metrics import Metric, Said
+from unknot.core.own import is_own
 from unknot.engine.outputs import fitted
 from unknot.engine.precision import FULL, Precision
 
@@ -103,5 +104,5 @@ class Judge:
 
     def tallied(self, said: Said) -> Tally:
         """What one slice adds, of which it is known what was said."""
-        added = tuple(metric.tally(said) for metric in self.metrics)
+        added = tuple(metric.tally(said.copy() if is_own(metric) else said) for metric in self.metrics)
         return Tally(len(said.targets), said.losses.sum().item(), added)

@@ -102,7 +102,7 @@ def train_alone(
     model.train()
     parameters = list(named.values())
     kernels = [(3, 4) if p.dim() == 4 else None for p in parameters]
-    rule = StepRule(recipe, job.version, _as_rows(parameters), kernels, alone=True)
+    rule = StepRule(recipe, job.version, _as_rows(parameters), kernels)
     second_order = recipe.optimizer.curvature
     products, signs = list[Tensor](), list[Tensor]()
     read = list(lessons.batches(job, shard))

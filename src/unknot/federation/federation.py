@@ -17,6 +17,7 @@ from unknot.core.ensemble import Model
 from unknot.core.errors import ConfigError, RequestError, UnknotError
 from unknot.core.garbage import no_garbage_search
 from unknot.core.jobs import Engine
+from unknot.core.own import Watch, is_own
 from unknot.core.requests import Erase, Join, Named, Request, arrived, numbered, resolved
 from unknot.core.saved import save_model
 from unknot.core.selection import Rewarded, goes_by_clients
@@ -37,6 +38,7 @@ from unknot.federation.letterbox import Letterbox
 from unknot.federation.loop import advance
 from unknot.federation.method import Method
 from unknot.federation.observers import Observer, Observers
+from unknot.federation.own_parts import Classes, check_metrics, name_of
 from unknot.federation.parts import Unchanged, parts_of, settings_of
 from unknot.federation.scores import Scores
 from unknot.federation.serving import Serving
@@ -102,6 +104,7 @@ class Federation(View):
                 "comes of that knows the erased data. Make it approximate, or leave farewell out"
             )
         self.metrics = setup.task.metrics_for(data.train.kind)
+        check_metrics(self.metrics, data.train)
         if isinstance(chosen, Rewarded):
             chosen.check_metric(self.metrics[0])
         if not method.exact:
@@ -120,6 +123,12 @@ class Federation(View):
         self._running = threading.Lock()
         self._broken = False
         self._since: float | None = None
+        self.state.archive.copies = self.state.memo.copies = is_own(method)
+        self._watch = Watch(f"the method {method.name}") if is_own(method) else None
+        named = {f"metric {metric.name!r}": metric for metric in self.metrics}
+        own = {"aggregator": setup.aggregate, "selector": setup.select}
+        self._classes = Classes({**{f"{what} {name_of(part)}": part for what, part in own.items()}, **named})
+        self._check_untouched()
         self.inbox = Letterbox()
         """Where requests come in from other threads: ``fed.inbox.put(unknot.erase("Graz"))``."""
         self.watchers: list[Watcher] = [self.inbox]
@@ -380,6 +389,7 @@ class Federation(View):
             if stint.stopped:
                 self._conclude(history, stint)
                 stint.answered |= self._since is None  # who makes the steps sees that it was the last
+            self._check_untouched()
             self.steps += 1
         except Exception:  # of an engine that trains, or a method that forgets: what was before may be there
             self._break(not self.state.whole)
@@ -403,6 +413,13 @@ class Federation(View):
         self.scores.seconds = 0.0
         if self._since is not None:
             self._since = now
+
+    def _check_untouched(self) -> None:
+        """Refuse to go on with what somebody's own parts wrote into, and remember where nothing forgets."""
+        with self.state.midst():
+            self._classes.check()
+            if self._watch is not None:
+                self.state.check_untouched(self._watch)
 
     @contextmanager
     def _at_once(self) -> Iterator[None]:
@@ -563,5 +580,6 @@ class Federation(View):
             self.scores.each(others, split)
         for name, model in choices.items():
             history.choices[name] = history.scores if model.equal(history.model) else self.scores.all(model)
+        self._check_untouched()
         assert self._since is not None
         self._count_time(history, self._since)

@@ -7,7 +7,7 @@ with one node; clusters are one lane each; an influence tree is one lane with ma
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from unknot.core.jobs import Job, Update
 from unknot.core.lineage import NOBODY, Ledger, Lineage
-from unknot.core.selection import Selector, Watchful
+from unknot.core.selection import Selector
 from unknot.core.training import Recipe
 from unknot.core.weights import Weights
 from unknot.federation.aggregators import Aggregate
@@ -184,15 +184,6 @@ class Lane:
     def learn(self, model: Weights, updates: Iterable[Update]) -> None:
         """Note what the selector is about to be shown."""
         self.knows = self.knows.union(model.lineage, *(update.lineage for update in updates))
-
-    def show(self, flights: Iterable[Flight], updates: Sequence[Update]) -> None:
-        """Show a selector that watches what has come back, and how long that took; no more of anybody."""
-        if isinstance(self.selector, Watchful):
-            self.knows = self.knows.union(*(update.lineage for update in updates))
-            back = {update.client for update in updates}
-            came = (flight for flight in flights if flight.client in back)
-            seconds = {flight.client: (flight.due - flight.launched) / SECOND for flight in came}
-            self.selector.watch(updates, seconds)
 
     @property
     def lineage(self) -> Lineage:

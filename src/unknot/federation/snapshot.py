@@ -31,6 +31,8 @@ from unknot.core.training import (
     AdamW,
     ConstantRate,
     Cosine,
+    NAdam,
+    RAdam,
     Recipe,
     RMSprop,
     StepDecay,
@@ -54,7 +56,8 @@ if TYPE_CHECKING:
 
 for _value in (
     *(Base, Layout, Unit, Key, Score, SetAside, Length, Uncovered, Stint, Costs, Trip, Round, Served),
-    *(Recipe, SGD, Adagrad, AdaHessian, Adam, AdamW, RMSprop, ConstantRate, Cosine, StepDecay, WarmUp),
+    *(Recipe, SGD, Adagrad, AdaHessian, Adam, AdamW, NAdam, RAdam, RMSprop),
+    *(ConstantRate, Cosine, StepDecay, WarmUp),
     *(Synchronous, Buffered, Target, Moment, Erase, Join),
 ):
     plain_data(_value)

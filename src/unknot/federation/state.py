@@ -13,6 +13,7 @@ from unknot.core.errors import ConfigError, UnknotError
 from unknot.core.jobs import Job, Update
 from unknot.core.keys import Key
 from unknot.core.lineage import NOBODY, Ledger, LedgerView, Lineage, Unit
+from unknot.core.own import Watch, copied, handed, is_own
 from unknot.core.selection import AtRandom
 from unknot.core.training import Recipe
 from unknot.core.weights import Weights, weighted_sum
@@ -79,6 +80,12 @@ class State:
         self._kept: Keepsakes | None = None
         self._changes = Changes()
         self.desk = Desk(self)
+
+    def check_untouched(self, by: Watch) -> None:
+        """Raise where a part wrote into the initial weights, or into the model of a node."""
+        nodes = [node for lane in self.lanes.values() for node in lane.nodes.values()]
+        models = [(f"the model of node {node.name!r}", node.weights) for node in nodes]
+        by.check([("the initial weights", self.initial), *models])
 
     @contextmanager
     def midst(self) -> Iterator[None]:
@@ -265,10 +272,11 @@ class State:
         for update in updates:
             self.ledger.check(update, "aggregate an update")
         old = node.weights
-        new = node.aggregate(old, updates, lane.version, LedgerView(self.ledger))
+        given = handed(node.aggregate, old, updates)
+        new = node.aggregate(*given, lane.version, LedgerView(self.ledger))
         if new.layout != old.layout or new.vector.dtype != old.vector.dtype:
             raise UnknotError(f"the aggregator {type(node.aggregate).__name__} gave a model of another kind")
-        node.weights = new
+        node.weights = copied(new) if is_own(node.aggregate) else new
         node.hold(old, updates)
 
     def check_additive(self, who: str) -> None:
@@ -284,7 +292,8 @@ class State:
     def terms(self, lane: Lane, node: Node, updates: Sequence[Update]) -> list[tuple[float, Weights]]:
         """What these updates are about to add to a node's model: how much each counts, and the change."""
         assert isinstance(node.aggregate, Additive)
-        return list(node.aggregate.terms(node.weights, updates, lane.version))
+        given = handed(node.aggregate, node.weights, updates)
+        return list(node.aggregate.terms(*given, lane.version))
 
     @contextmanager
     def absorbing(self, updates: Sequence[Update]) -> Iterator[None]:

@@ -20,6 +20,7 @@ from unknot.core.jobs import Engine, Job, Score, Update
 from unknot.core.keys import Key
 from unknot.core.lineage import NOBODY, ClientsInOrder
 from unknot.core.metrics import Metric
+from unknot.core.own import copies, handed, is_own
 from unknot.core.selection import meets_in_a_round
 from unknot.core.threads import one_thread
 from unknot.core.training import Recipe
@@ -33,6 +34,7 @@ from unknot.federation.inspect import sort_out
 from unknot.federation.lanes import Flight, Lane
 from unknot.federation.method import Method
 from unknot.federation.observers import Observers
+from unknot.federation.own_parts import check_met
 from unknot.federation.scores import Scores
 from unknot.federation.state import Outside, State
 from unknot.federation.view import View
@@ -130,7 +132,8 @@ class Work(View):
         idle = _without(pool, lane.flying) if lane.flights else pool
         if not len(idle):
             return
-        chosen = list(self.method.choose(self.desk, lane, idle, room))
+        own = is_own(self.method) or is_own(lane.selector)
+        chosen = list(self.method.choose(self.desk, lane, idle.copy() if own else idle, room))
         self._check_chosen(lane, chosen, idle)
         self.method.send_out(self.desk, lane, chosen)
         for client in chosen:
@@ -243,8 +246,7 @@ class Work(View):
             good, bad = sort_out(jobs, updates)
             sent = lane.main.weights if lane.meeting else None
             with self.state.absorbing(good):
-                self.method.absorb(self.desk, lane, good)
-            lane.show(flights, good)
+                self.method.absorb(self.desk, lane, copies(good) if is_own(self.method) else good)
             if sent is not None:
                 self._acquaint(lane, sent, [update for update in good if update.job.node == lane.main.name])
             elif lane.selector.learns and "validation" in self.scores.there:
@@ -253,7 +255,7 @@ class Work(View):
                 # The merit is as much of those whose rows it was measured on as of the model.
                 judged = lane.model.carrying(self.state.validators)
                 lane.learn(judged, good)
-                lane.selector.observe(judged, good, merit, key)
+                lane.selector.observe(*handed(lane.selector, judged, good), merit, key)
         staleness = float(np.mean([lane.version - flight.version for flight in flights]))
         gone = set(flights)
         lane.flights = [flight for flight in lane.flights if flight not in gone]
@@ -283,7 +285,6 @@ class Work(View):
     ) -> None:
         with one_thread():
             good, bad = sort_out(jobs, updates)
-            lane.show(flights, good)
             self._acquaint(lane, lane.model, good)
         lane.flights = []
         self.state.count(jobs, len(bad))
@@ -292,7 +293,9 @@ class Work(View):
     def _acquaint(self, lane: Lane, sent: Weights, updates: Sequence[Update]) -> None:
         """Show a selector everybody's updates, and the model that they start from."""
         lane.learn(sent, updates)
-        lane.selector.meet(sent, updates, self.key.child("meet", lane.name, lane.version))
+        key = self.key.child("meet", lane.name, lane.version)
+        lane.selector.meet(*handed(lane.selector, sent, updates), key)
+        check_met(lane.selector)
         lane.meeting = False
 
     def _pool(self, lane: Lane) -> NDArray[np.int64]:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from unknot.core.metrics import METRICS
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 Shown = Mapping[str, Any]
 Rows = list[list[str]]
@@ -17,6 +20,16 @@ REAL = (
     "*Real seconds*: – where runs went side by side, whose seconds were those of all, or on machines that "
     "differ."
 )
+
+
+def columns(*heads: str) -> Table:
+    """A plain table for the terminal; of a head that ends with ``>`` the column is flush right."""
+    from rich.table import Table  # what else is here does without
+
+    table = Table(box=None, pad_edge=False)
+    for head in heads:
+        table.add_column(head.rstrip(">"), justify="right" if head.endswith(">") else "left")
+    return table
 
 
 def percent(stat: Shown | None) -> str:

@@ -1,27 +1,28 @@
-"""KNOT's clusters for people: a table, a scatter plot of characters, the same as a file, and JSON."""
+"""KNOT's clusters for people: a table, a scatter plot as a file, and JSON."""
 
 from __future__ import annotations
 
 import json
 import math
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
 from unknot.core.errors import ConfigError
 from unknot.report.canvas import GREY, load_matplotlib
+from unknot.report.cells import columns
 from unknot.report.colours import COLOURS
-from unknot.report.fitting import GLUE, USUAL, wrapped
 from unknot.report.targets import check_picture
-from unknot.report.trees import label_within
+from unknot.report.words import label
 from unknot.topology import Anchors, Assignment, Bounds, Profiles, anchors, assign, ratings
 
-SIGNS = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 MARKS = ("o", "s", "^", "D", "v", "P", "X")  # with 8 colours: 56 clusters that look different
-WIDE, HIGH = 64, 18  # characters of a plot
 LOG = 30  # a longest time so many times the shortest needs a logarithmic axis
 
 
@@ -68,94 +69,33 @@ def to_json(shown: View) -> str:
     return json.dumps({"ratings": found.ratings.tolist(), "assignment": [list(of) for of in found.chosen]})
 
 
-# Characters.
+# The terminal.
 
 
-def text(shown: View, width: int = USUAL) -> str:
-    """The clusters, the matches at each level, and the plot."""
+def sheet(shown: View) -> RenderableType:
+    """The clusters, and the matches at each level."""
     bounds, levels = shown.bounds, shown.assignment.levels
     most = "1 cluster" if bounds.c1 == 1 else f"1 to {bounds.c1} clusters"
-    # Not broken between a level and its count: the space inside is no place to wrap.
-    matches = "  ".join(f"{level}:{GLUE}{count}" for level, count in levels.items())
     head = (
         f"{len(shown.profiles)} clients, each in {most}; {bounds.c2} to {bounds.c3} clients in each of "
-        f"{len(shown.assignment.clusters)} clusters"
+        f"{len(shown.assignment.clusters)} clusters\n"
     )
-    lines = [
-        *wrapped(head, width),
-        "",
-        *table(shown, width),
-        "",
-        *wrapped("matches at each rating (0 fits best, 100 worst), the worst first:", width),
-        *(f"  {line}" for line in wrapped(matches, width - 2)),
-        "",
-        *scatter(shown, width),
-    ]
-    return "\n".join(lines)
+    matches = "\nmatches at each rating (0 fits best, 100 worst), the worst first: "
+    return Group(head, _table(shown), matches + ", ".join(f"{many} at {at}" for at, many in levels.items()))
 
 
-def table(shown: View, width: int = USUAL) -> list[str]:
-    """A line a cluster."""
+def _table(shown: View) -> Table:
     names, times, disparities = shown.profiles.names, shown.profiles.times, shown.profiles.disparities
-    lines = [
-        f"{'':23}{'mean':>11}{'mean':>11}",
-        f"{'cluster':>7}{'clients':>9}{'worst':>7}{'time':>11}{'disparity':>11}  members",
-    ]
+    found = columns("cluster>", "clients>", "worst>", "mean time>", "mean disparity>", "members")
     for n, members in enumerate(shown.assignment.clusters):
-        if not members:
-            lines.append(f"{n:7}{0:9}{'–':>7}{'–':>11}{'–':>11}")
-            continue
-        time = math.fsum(times[k] / len(members) for k in members)  # their sum may be no float
-        disparity = math.fsum(disparities[k] for k in members) / len(members)
-        who = label_within(_sorted([names[k] for k in members]), width - 47, 40)
-        worst = shown.assignment.worst(n)
-        lines.append(f"{n:7}{len(members):9}{worst:7}{time:11.4g}{disparity:11.3f}  {who}")
-    return lines
-
-
-def scatter(shown: View, width: int = USUAL) -> list[str]:
-    """Clients by time (across) and disparity (upwards), each with the sign of its cluster."""
-    profiles, set_ = shown.profiles, shown.anchors
-    wide = min(WIDE, width - 8)
-    across = _axis(shown, wide)
-    top = float(set_.disparities[-1])  # 1: the last anchor, and no disparity is greater
-
-    def up(disparity: float) -> int:
-        return round(disparity / top * (HIGH - 1))
-
-    cells: dict[tuple[int, int], Counter[int]] = {}
-    for k, (time, disparity) in enumerate(zip(profiles.times, profiles.disparities, strict=True)):
-        cell = cells.setdefault((up(disparity), across(time)), Counter())
-        cell[shown.nearest(k)[0]] += 1
-    signs = {at: _sign(min(cell, key=lambda n: (-cell[n], n))) for at, cell in cells.items()}
-    for time, disparity in zip(set_.times.tolist(), set_.disparities.tolist(), strict=True):
-        signs.setdefault((up(disparity), across(time)), "◆")  # a client on it is worth more
-    lines = ["disparity"]
-    for y in range(HIGH - 1, -1, -1):
-        tick = f"{top * y / (HIGH - 1):.2f}" if y in (0, HIGH - 1) else ""
-        row = "".join(signs.get((y, x), " ") for x in range(wide)).rstrip()
-        lines.append(f"{tick:>5} │{row}")
-    first, last = f"{min(profiles.times):.4g}", f"{max(profiles.times):.4g}"
-    middle = "time, logarithmic" if shown.logarithmic else "time"
-    lines.append("      └" + "─" * wide)
-    lines.append(f"       {first}{middle:^{wide - len(first) - len(last)}}{last}")
-    told = "each sign is a client's cluster (the commonest where several share a place), ◆ an anchor"
-    return [*lines, *wrapped(told, width)]
-
-
-def _axis(shown: View, wide: int) -> Any:
-    """From a time to a column."""
-    scale = math.log if shown.logarithmic else float
-    low, high = scale(min(shown.profiles.times)), scale(max(shown.profiles.times))
-
-    def column(time: float) -> int:
-        return round((scale(time) - low) / (high - low) * (wide - 1)) if high > low else 0
-
-    return column
-
-
-def _sign(cluster: int) -> str:
-    return SIGNS[cluster] if cluster < len(SIGNS) else "*"
+        figures = ["–"] * 3
+        if members:
+            time = math.fsum(times[k] / len(members) for k in members)  # their sum may be no float
+            disparity = math.fsum(disparities[k] for k in members) / len(members)
+            figures = [f"{shown.assignment.worst(n)}", f"{time:.4g}", f"{disparity:.3f}"]
+        who = label(_sorted([names[k] for k in members])) if members else ""
+        found.add_row(f"{n}", f"{len(members)}", *figures, Text(who))
+    return found
 
 
 def _sorted(names: Sequence[int | str]) -> list[int | str]:

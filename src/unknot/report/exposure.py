@@ -6,8 +6,6 @@ from unknot.report.cells import NONE, Rows, Shown
 
 MODELS = {"before": "before the request", "after": "after the unlearning", "control": "controls"}
 FIGURES = {"f1": "F1", "auc": "AUC", "tpr": "TPR at 1 %"}
-TOLD = {"before": "sees", "after": "flagged"}
-OLD = "recorded before the test was changed"
 MADE = (
     "The attack is Shokri's, with shadow models that learned from samples of clients that stay. It is made "
     "on the model *before the request* (FedAvg), on the one *after the unlearning*, and on *controls*, 19 of "
@@ -26,9 +24,7 @@ MADE = (
     "says nothing of forgetting. Where it is *seen*, the data *still shows* in the model after the "
     "unlearning if that stands out in the same way; it is *over-forgotten* if the model knows less of it "
     "than those that never had it, which also tells who left; and there is *no trace found* if the model is "
-    "one of many. Lines that were recorded before the test was changed had one control, which trained as "
-    "long as the model before the request; a model was told from it if AUC or TPR lay above its interval "
-    "of 99 %. *Rounds*: in how many the client took part."
+    "one of many. *Rounds*: in how many the client took part."
 )
 
 
@@ -44,9 +40,9 @@ def exposure_rows(panel: Shown) -> tuple[list[str], Rows]:
         found = line["measures"]
         if "f1_after" not in found:
             continue
-        said = _outcomes(found) if _ranked(found) else _told(found)
+        said = _outcomes(found) if "sees" in found else {}
         for i, (model, words) in enumerate(MODELS.items()):
-            if model == "control" and model not in said and f"f1_{model}" not in found:
+            if model == "control" and f"f1_{model}" not in found:
                 continue
             rows.append(
                 [
@@ -58,11 +54,6 @@ def exposure_rows(panel: Shown) -> tuple[list[str], Rows]:
                 ]
             )
     return header, rows
-
-
-def _ranked(found: Shown) -> bool:
-    """Whether all that was told from controls was ranked among them: older records have no p."""
-    return "p_before" in found and found["p_before"]["n"] == found["sees"]["n"]
 
 
 def _outcomes(found: Shown) -> dict[str, str]:
@@ -82,13 +73,6 @@ def _outcomes(found: Shown) -> dict[str, str]:
         first, *rest = (f"{word} in {number}" for word, number in counts.items() if number > 0)
         said["after"] = "; ".join([f"{first} of {seeds} seeds", *rest])
     return said
-
-
-def _told(found: Shown) -> dict[str, str]:
-    """What the test said before it was changed; nothing where there was no control."""
-    told = {model: found[name] for model, name in TOLD.items() if name in found}
-    said = {model: f"told from the control in {_seeds(stat)} seeds" for model, stat in told.items()}
-    return {**said, "control": OLD} if said else {}
 
 
 def _seeds(stat: Shown) -> str:

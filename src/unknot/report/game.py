@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from rich.console import Group, RenderableType
+from rich.table import Table
 
 from unknot.core.errors import ConfigError
 from unknot.incentive import POLICIES, Setting, by_clients, by_rate, describe, optimum, settle, survey
 from unknot.incentive.sweeps import AT, CLIENTS, RATES
 from unknot.report import game_plots
 from unknot.report.canvas import GREY, load_matplotlib
+from unknot.report.cells import columns
 from unknot.report.colours import COLOURS
-from unknot.report.fitting import GLUE, USUAL, wrapped
 from unknot.report.targets import check_picture
 
 Floats = NDArray[np.float64]
@@ -45,61 +47,47 @@ def _entry(setting: Setting, name: str) -> dict[str, Any]:
     }
 
 
-# Characters.
+# The terminal.
 
 
-def text(setting: Setting, width: int = USUAL) -> str:
+def sheet(setting: Setting) -> RenderableType:
     """Final shares, the four policies, the equilibrium, and the others that there are."""
     game = setting.game
-    head = f"{game.populations} populations at {game.servers} servers, {sum(setting.clients)} clients; "
-    head += f"{setting.periods} periods, δ{GLUE}={GLUE}{float(game.delta):g}"
-    lines = [*wrapped(head, width), "", *_shares(setting, width), "", *_totals(setting), ""]
-    return "\n".join([*lines, *_equilibria(setting, width)])
+    head = (
+        f"{game.populations} populations at {game.servers} servers, {sum(setting.clients)} clients; "
+        f"{setting.periods} periods, δ = {float(game.delta):g}\n"
+    )
+    return Group(head, _shares(setting), "", _totals(setting), "", *_equilibria(setting))
 
 
-def _shares(setting: Setting, width: int) -> list[str]:
-    """A line a population; servers that have no room beside the others stand below."""
+def _shares(setting: Setting) -> Table:
     game, x = setting.game, setting.outcomes["evolutionary"].shares
-    lines = [f"the game's shares after {setting.periods} periods:"]
-    at_once = max(1, (width - 31) // 10)
-    for first in range(0, game.servers, at_once):
-        some = range(first, min(first + at_once, game.servers))
-        servers = "".join(f"{f'server {j}':>10}" for j in some)
-        lines.append(f"{'population':>12}{'data':>9}{servers}{'utility':>10}")
-        for p, (row, mean) in enumerate(zip(x, game.means(x), strict=True)):
-            cells = "".join(f"{row[j]:10.3f}" for j in some)
-            lines.append(f"{p:12}{game.data[p]:9.4g}{cells}{mean:10.1f}")
-    return lines
+    found = columns("population>", "data>", f"shares at the servers in period {setting.periods}", "utility>")
+    for p, (row, mean) in enumerate(zip(x, game.means(x), strict=True)):
+        shares = "  ".join(f"{share:.3f}" for share in row)
+        found.add_row(f"{p}", f"{game.data[p]:.4g}", shares, f"{mean:.1f}")
+    return found
 
 
-def _totals(setting: Setting) -> list[str]:
+def _totals(setting: Setting) -> Table:
     """A column a policy: there are four of them, and any number of periods."""
     best = float(setting.game.total(optimum(setting.game, setting.key)))
-    periods = sorted({min(t, setting.periods) for t in (1, AT, 100, setting.periods)})
-    outcomes = setting.outcomes.values()
-    rows = {f"period {t}": [f"{one.utilities[t - 1]:.2f}" for one in outcomes] for t in periods}
-    rows["mean"] = [f"{one.utilities.mean():.2f}" for one in outcomes]
-    rows["of the best"] = [f"{one.utilities[-1] / best:.1%}" if best > 0 else "–" for one in outcomes]
-    lines = ["total utility:", _columns("", setting.outcomes)]
-    lines += [_columns(name, cells) for name, cells in rows.items()]
-    return [*lines, f"the best that was found, for all together: {best:.2f}"]
+    outcomes = [setting.outcomes[name] for name in POLICIES]
+    found = columns("total utility", *(f"{name}>" for name in POLICIES))
+    for t in sorted({min(t, setting.periods) for t in (1, AT, 100, setting.periods)}):
+        found.add_row(f"period {t}", *(f"{one.utilities[t - 1]:.2f}" for one in outcomes))
+    found.add_row("mean", *(f"{one.utilities.mean():.2f}" for one in outcomes))
+    of_best = (f"{one.utilities[-1] / best:.1%}" if best > 0 else "–" for one in outcomes)
+    found.add_row(f"of the best found, {best:.2f}", *of_best)
+    return found
 
 
-def _columns(head: str, cells: Iterable[str]) -> str:
-    return f"{head:>11}" + "".join(
-        f"{cell:>{max(len(name) + 1, 11)}}" for name, cell in zip(POLICIES, cells, strict=True)
-    )
-
-
-def _equilibria(setting: Setting, width: int) -> list[str]:
+def _equilibria(setting: Setting) -> Iterator[RenderableType]:
     game = setting.game
     found = settle(game, setting.start)
-    head = (
-        f"from here the equations lead to this equilibrium: {found.kind}, residual{GLUE}{found.residual:.1e}"
-    )
-    lines = wrapped(head, width)
-    lines += _beside(f"{float(game.total(found.shares)):9.1f}  ", _row(found.shares), width)
-    lines += _beside(f"{'':11}", f"eigenvalues a period: {_values(found.eigenvalues)}", width)
+    yield f"from here the equations lead to this equilibrium: {found.kind}, residual {found.residual:.1e}"
+    yield f"{float(game.total(found.shares)):.1f}  {_row(found.shares)}"
+    yield f"eigenvalues per period: {_values(found.eigenvalues)}\n"
     seen = survey(game, setting.key)
     alike = [np.abs(place.shares - found.shares).max() < 1e-3 for place, _ in seen.reached]
     others = [item for item, same in zip(seen.reached, alike, strict=True) if not same]
@@ -108,26 +96,21 @@ def _equilibria(setting: Setting, width: int) -> list[str]:
     if seen.moving:
         said += f", {seen.moving / seen.starts:.1%} had not come to rest"
     if not others:
-        return [*lines, "", *wrapped(f"{said}; no other equilibrium was found", width)]
-    told = f"{said}; {len(others)} other{'s were' if len(others) > 1 else ' was'} found:"
-    lines += ["", *wrapped(told, width)]
-    lines += _beside(f"{'starts':>9}{'kind':>10}{'total':>9}  ", "shares of population 0, 1, ..", width)
+        yield f"{said}; no other equilibrium was found"
+        return
+    yield f"{said}; {len(others)} other{'s were' if len(others) > 1 else ' was'} found:"
+    listed = columns("starts>", "kind", "utility>", "shares")
     for place, part in others[:SHOWN]:
-        total = float(game.total(place.shares))
-        lines += _beside(f"{part:9.1%}{place.kind:>10}{total:9.1f}  ", _row(place.shares), width)
+        listed.add_row(
+            f"{part:.1%}", place.kind, f"{float(game.total(place.shares)):.1f}", _row(place.shares)
+        )
+    yield listed
     if len(others) > SHOWN:
-        lines.append(f"{'':9} and {len(others) - SHOWN} more")
-    return lines
-
-
-def _beside(head: str, text: str, width: int) -> list[str]:
-    """Text beside what stands in columns, in its own column where it takes several lines."""
-    first, *more = wrapped(text, width - len(head))
-    return [head + first, *(" " * len(head) + line for line in more)]
+        yield f"and {len(others) - SHOWN} more"
 
 
 def _row(x: Floats) -> str:
-    return "  ".join("(" + GLUE.join(f"{share:.3g}" for share in np.round(row, 3)) + ")" for row in x)
+    return "  ".join("(" + " ".join(f"{share:.3g}" for share in np.round(row, 3)) + ")" for row in x)
 
 
 def _values(values: Sequence[complex]) -> str:

@@ -16,11 +16,11 @@ from unknot.report.cells import shown
 from unknot.report.html import Html, code, details, document, element, facts, html, joined, notice, table
 from unknot.report.page_pictures import Sheet
 from unknot.report.record import Record, history_of, recoveries_of
-from unknot.report.trees import label
 from unknot.report.words import (
     adapters_of,
     engine_of,
     frozen_part,
+    label,
     model_name,
     pending,
     refused,

@@ -13,7 +13,7 @@ from unknot.report import activity, svg
 from unknot.report.activity import NOWHERE, Bar, Row
 from unknot.report.html import COLOURS, Html, element, figure, joined
 from unknot.report.svg import WIDE, Axis, Band, Chart, Dot, Line, Mark, percent
-from unknot.report.trees import clip, label
+from unknot.report.words import clip, label
 
 INK, SOFT, BAD, PALE, KEPT, PAPER = (
     f"var(--{name})" for name in ("ink", "soft", "bad", "pale", "kept", "paper")

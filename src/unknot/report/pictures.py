@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 
 from unknot.report.cells import Shown
 from unknot.report.colours import COLOURS
-from unknot.report.png import whole_parts
 
 Bytes = NDArray[np.uint8]
 
@@ -42,7 +41,7 @@ NOT_IN_LINES = (
     *("choices", "judged", "central", "note"),
 )
 """What the page says and no figure shows."""
-KEY = b"findings"
+KEY = "findings"
 
 
 def _without(shown: Shown, names: Iterable[str]) -> dict[str, Any]:
@@ -72,12 +71,15 @@ def digest(findings: Shown) -> str:
 
 def drawn_from(file: Path) -> str | None:
     """The digest inside a picture (.png); None where there is no picture, none inside, or it is damaged."""
+    from PIL import Image
+
     try:
-        content = file.read_bytes()
-    except FileNotFoundError:
+        with Image.open(file) as picture:
+            picture.verify()
+            inside: str | None = picture.info.get(KEY)
+            return inside
+    except (OSError, SyntaxError):  # which PIL raises of a damaged picture
         return None
-    texts = (data.partition(b"\0") for kind, data in whole_parts(content) if kind == b"tEXt")
-    return next((text.decode("latin-1") for key, _, text in texts if key == KEY), None)
 
 
 def save(figure: Any, files: Iterable[str | Path], shows: str) -> None:
@@ -108,7 +110,7 @@ def _small(figure: Any, shows: str) -> bytes:
     whole, packed = io.BytesIO(), io.BytesIO()
     figure.savefig(whole, format="png", dpi=DPI)
     inside = PngImagePlugin.PngInfo()
-    inside.add_text(KEY.decode(), shows)
+    inside.add_text(KEY, shows)
     with Image.open(whole) as picture:
         coloured = picture.convert("RGB")
     others = coloured.quantize(PALETTE // 2, Image.Quantize.MEDIANCUT).getpalette() or []

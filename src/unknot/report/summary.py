@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
 
-from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
+from rich.bar import Bar
+from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from unknot.federation import History
+from unknot.federation import History, Served
 from unknot.federation.events import value_of
 from unknot.report.activity import lanes
-from unknot.report.cells import shown
-from unknot.report.curve import curve
+from unknot.report.cells import columns, shown
 from unknot.report.words import adapters_of, engine_of, frozen_part, pending, regained, rounds_of, size, where
 
-WIDEST = 64  # letters of the curve
+ROUNDS = 12  # about so many of them have a bar
+WIDE = 40  # letters of the longest
 
 
 def share(value: float | None) -> str:
@@ -24,10 +25,10 @@ def share(value: float | None) -> str:
 
 
 def summary(history: History) -> RenderableType:
-    """What went wrong, the curve, the result, what else could be served, and what each request cost."""
+    """What went wrong, the metric by round, the result, what else could be served, what requests cost."""
     wrong = [Text(text, style="bold red") for text in (*history.warnings, *pending(history))]
     parts: list[RenderableType] = [*wrong, Text("")] if wrong else []
-    parts.append(_Curve(history))
+    parts.append(_course(history))
     parts.append(_result(history))
     if history.choices:
         parts += [Text(""), _choices(history)]
@@ -39,20 +40,27 @@ def summary(history: History) -> RenderableType:
     return Padding(Group(*parts), (1, 0))
 
 
-@dataclass(frozen=True)
-class _Curve:
-    """As wide as there is room; nothing where there is nothing to draw, or no letters to draw it with."""
-
-    history: History
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        if not options.encoding.startswith("utf"):
-            return
-        drawn = curve(self.history, width=max(min(WIDEST, options.max_width - 7), 8))
-        if drawn:
-            yield Text(f"{self.history.metric.name} of the served model (▾ a request)")
-            yield Text(drawn, style="cyan")
-            yield Text("")
+def _course(history: History) -> RenderableType:
+    """The main metric in bars: of some rounds, and right after each request."""
+    metric, several = history.metric, len(lanes(history)) > 1
+    measured = [one for one in history.rounds if one.value is not None]
+    some = {id(one) for one in measured[:: -max(1, len(measured) // ROUNDS)]}
+    found: list[tuple[Text, str, float | None]] = []
+    for event in history.events:
+        if isinstance(event, Served):
+            name = Text(f"▾ round {event.round}", style="bold yellow")
+            found.append((name, f"{event.time:.1f} s", value_of(event.after)))
+        elif id(event) in some:
+            name = Text(f"  {event.lane}, round {event.round}" if several else f"  round {event.round}")
+            found.append((name, f"{event.time:.1f} s", event.value))
+    most = max((value for *_, value in found if value is not None and math.isfinite(value)), default=0.0)
+    table = columns("", ">", ">", "")
+    table.show_header = False
+    for name, time, value in found:
+        drawn = value is not None and 0 < value <= most
+        table.add_row(name, time, metric.shown(value), Bar(most, 0, value or 0, width=WIDE) if drawn else "")
+    head = f"{metric.name} of the served model (▾ right after a request)"
+    return Group(head, table, "") if len(measured) > 1 else Group()
 
 
 def _result(history: History) -> Table:

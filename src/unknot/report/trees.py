@@ -1,4 +1,4 @@
-"""An influence tree for people: drawn with characters, drawn as SVG, and as JSON."""
+"""An influence tree for people: in the terminal, drawn as SVG, and as JSON."""
 
 from __future__ import annotations
 
@@ -12,13 +12,19 @@ from functools import cached_property
 from html import escape
 from pathlib import Path
 
+from rich.console import Group, RenderableType
+from rich.table import Table as Grid
+from rich.text import Text
+from rich.tree import Tree as Drawing
+
 from unknot.core.errors import ConfigError
-from unknot.report.fitting import USUAL, wrapped
+from unknot.report.cells import columns
 from unknot.report.targets import check_picture, write
+from unknot.report.words import label
 from unknot.topology import Table, Tree, best_within, build, score
 from unknot.topology.probabilities import weigh
 
-LINES = 60  # of a drawing in the terminal
+LINES = 60  # nodes of a drawing in the terminal
 ENDS = 24  # boxes without children in an SVG; what is below them is counted, not drawn
 LEVELS = 14
 ABREAST = 12  # children of one node in an SVG, when there is not room for all
@@ -108,73 +114,56 @@ def to_json(shown: Picture) -> Iterator[str]:
     yield "]}\n"
 
 
-# Characters.
+# The terminal.
 
 
-def text(shown: Picture, width: int = USUAL) -> str:
+def sheet(shown: Picture) -> RenderableType:
     """The drawing, what it is worth, and what the other kinds would be."""
-    tree = shown.tree
-    lines = [*drawing(shown, width), ""]
+    scaled = ""
     if shown.table.total != 1:
-        told = f"the probabilities add up to {_written(shown.table.total)}: they are scaled to 1"
-        lines += [*wrapped(told, width), ""]
+        scaled = f"\nthe probabilities add up to {_written(shown.table.total)}: they are scaled to 1"
     best = ""
     if shown.kind == "budget":
         best = " (proven best)" if shown.optimal else " (a good tree, not proven best)"
-    facts = {
-        "score": f"{shown.score:.4f}{best}: models aggregated when a client leaves, on average",
-        "depth": f"{tree.depth}",
-        "sub-federations": f"{tree.inner}",
-        "models a client": f"{shown.models:.2f} trained each round, on average; 1 in FedAvg",
-    }
-    for name, told in facts.items():
-        first, *more = wrapped(told, width - 18)
-        lines += [f"{name:18}{first}", *(" " * 18 + line for line in more)]
-    return "\n".join([*lines, "", *comparison(shown)])
+    facts = Grid.grid(padding=(0, 2))
+    facts.add_row("score", f"{shown.score:.4f}{best}: models aggregated when a client leaves, on average")
+    facts.add_row("depth", f"{shown.tree.depth}")
+    facts.add_row("sub-federations", f"{shown.tree.inner}")
+    facts.add_row("models per client", f"{shown.models:.2f} trained each round, on average; 1 in FedAvg")
+    return Group(*_drawing(shown), scaled, facts, "", _comparison(shown))
 
 
-def drawing(shown: Picture, width: int = USUAL) -> list[str]:
-    """A line a node, the root first; cut when long."""
-    below = shown.tree.children()
-    lines: list[str] = []
-    stack = [(0, "", "")]
-    while stack and len(lines) < LINES:
-        node, own, deeper = stack.pop()
-        part = percent(shown.shares[node])
-        who = label_within(shown.members(node), width - len(own) - len(part) - 2)
-        lines.append(f"{own}{who}  {part}")
-        children = below[node]
-        for place, child in reversed(list(enumerate(children[: LINES + 1]))):
-            last = place == len(children) - 1
-            stack.append((child, deeper + ("└─ " if last else "├─ "), deeper + ("   " if last else "│  ")))
-    hidden = len(shown.tree) - len(lines)
-    if hidden:
-        lines.append(f"… and {hidden} more nodes: --json has them all")
-    return lines
+def _drawing(shown: Picture) -> Iterator[RenderableType]:
+    """The nodes nearest to the root, and how many there are besides."""
+    tree, below = shown.tree, shown.tree.children()
+    levels = tree.levels
+    drawn = {0: Drawing(_node(shown, 0), highlight=False)}
+    for node in (queue := [0]):
+        for child in below[node][: LINES - len(drawn)] if levels[node] < LEVELS else ():
+            drawn[child] = drawn[node].add(_node(shown, child))
+            queue.append(child)
+    yield drawn[0]
+    if hidden := len(tree) - len(drawn):
+        yield f"… and {hidden} more nodes: --json has them all"
 
 
-def comparison(shown: Picture) -> list[str]:
+def _node(shown: Picture, node: int) -> Text:
+    return Text(f"{label(shown.members(node), 24)}  {percent(shown.shares[node])}")
+
+
+def _comparison(shown: Picture) -> Grid:
     """The kinds that the table allows, side by side."""
-    table, count = shown.table, len(shown.table.names)
-    branching = shown.branching or 4
-    budget = max(count // 4, 1) if shown.budget is None else shown.budget
-    others = [("huffman", None, None), ("shannon-fano", None, None), ("balanced", None, None)]
-    rows = [picture(table, kind, b, m) for kind, b, m in others]
-    rows += [picture(table, "b-ary", branching), picture(table, "budget", None, budget)]
-    if table.expires is not None:
-        rows.append(picture(table, "greedy"))
-    rows.append(picture(table, "star"))
-    lines = [f"{'':2}{'kind':20}{'score':>9}{'depth':>7}{'sub-fed.':>10}{'models':>8}"]
-    for row in rows:
-        name = row.kind
-        if name == "b-ary":
-            name += f", branching {branching}"
-        if name == "budget":
-            name += f" {budget}"
-        mark = "▸ " if row.kind == shown.kind else "  "
-        facts = f"{row.score:9.4f}{row.tree.depth:7}{row.tree.inner:10}{row.models:8.2f}"
-        lines.append(f"{mark}{name:20}{facts}")
-    return lines
+    table = shown.table
+    budget = max(len(table.names) // 4, 1) if shown.budget is None else shown.budget
+    rows = [picture(table, kind) for kind in ("huffman", "shannon-fano", "balanced")]
+    rows += [picture(table, "b-ary", shown.branching or 4), picture(table, "budget", None, budget)]
+    rows += [picture(table, "greedy")] if table.expires is not None else []
+    found = columns("kind", *(f"{head}>" for head in ("score", "depth", "sub-federations", "models")))
+    for row in (*rows, picture(table, "star")):
+        more = {"b-ary": f", branching {row.branching}", "budget": f" {row.budget}"}.get(row.kind, "")
+        facts = f"{row.score:.4f}", f"{row.tree.depth}", f"{row.tree.inner}", f"{row.models:.2f}"
+        found.add_row(f"{row.kind}{more}", *facts, style="bold" if row.kind == shown.kind else "")
+    return found
 
 
 def _written(total: Fraction) -> str:
@@ -187,46 +176,6 @@ def _written(total: Fraction) -> str:
 
 def percent(share: float) -> str:
     return f"{100 * share:.3g} %"
-
-
-def label(members: Sequence[int | str], most: int = 48) -> str:
-    """The members, runs of numbers as 3–7, cut when long."""
-    if len(members) == 1:
-        return clip(str(members[0]), most)
-    pieces: list[str] = []
-    length, used = 0, 0
-    for first, last, count in _runs(members[: 4 * most]):
-        piece = str(first) if count == 1 else f"{first}, {last}" if count == 2 else f"{first}–{last}"
-        length += len(piece) + 2
-        if pieces and length > most:
-            break
-        pieces.append(clip(piece, most))
-        used += count
-    rest = len(members) - used
-    if not rest:
-        return ", ".join(pieces)
-    return f"{', '.join(pieces)}, … ({len(members)} clients)"
-
-
-def label_within(members: Sequence[int | str], room: int, most: int = 48) -> str:
-    """The same, with how many there are, in no more letters than there is room for (8 at least)."""
-    room = max(8, room)
-    labels = (label(members, length) for length in range(min(most, room), 0, -1))
-    return next((found for found in labels if len(found) <= room), clip(f"{len(members)} clients", room))
-
-
-def _runs(members: Sequence[int | str]) -> Iterator[tuple[int | str, int | str, int]]:
-    start = 0
-    for end in range(1, len(members) + 1):
-        one, two = members[end - 1], members[end] if end < len(members) else None
-        if isinstance(one, int) and isinstance(two, int) and two == one + 1:
-            continue
-        yield members[start], one, end - start
-        start = end
-
-
-def clip(words: str, most: int) -> str:
-    return words if len(words) <= most else words[: most - 1] + "…"
 
 
 # SVG.

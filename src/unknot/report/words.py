@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePath
 from typing import Any
 
@@ -103,3 +103,36 @@ def engine_of(history: History) -> str:
         f"{said}, {counted(path['workers'], 'worker')} on {counted(path['nodes'], 'machine')} "
         f"({path['address']}){lost}"
     )
+
+
+def label(members: Sequence[int | str], most: int = 48) -> str:
+    """The members, runs of numbers as 3–7, cut when long."""
+    if len(members) == 1:
+        return clip(str(members[0]), most)
+    pieces: list[str] = []
+    length, used = 0, 0
+    for first, last, count in _runs(members[: 4 * most]):
+        piece = str(first) if count == 1 else f"{first}, {last}" if count == 2 else f"{first}–{last}"
+        length += len(piece) + 2
+        if pieces and length > most:
+            break
+        pieces.append(clip(piece, most))
+        used += count
+    rest = len(members) - used
+    if not rest:
+        return ", ".join(pieces)
+    return f"{', '.join(pieces)}, … ({len(members)} clients)"
+
+
+def _runs(members: Sequence[int | str]) -> Iterator[tuple[int | str, int | str, int]]:
+    start = 0
+    for end in range(1, len(members) + 1):
+        one, two = members[end - 1], members[end] if end < len(members) else None
+        if isinstance(one, int) and isinstance(two, int) and two == one + 1:
+            continue
+        yield members[start], one, end - start
+        start = end
+
+
+def clip(words: str, most: int) -> str:
+    return words if len(words) <= most else words[: most - 1] + "…"

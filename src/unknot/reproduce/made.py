@@ -12,6 +12,7 @@ from unknot.core.data import FederatedData
 from unknot.core.errors import ConfigError, UnknotError
 from unknot.core.jobs import Engine
 from unknot.core.requests import Erase, Join
+from unknot.core.training import numbers_kept
 from unknot.data.dataset import Dataset
 from unknot.experiments.config import Experiment
 from unknot.experiments.exposed import Exposed, Watched, watching
@@ -142,7 +143,7 @@ def copies_held(experiment: Experiment) -> float:
     """
     method = experiment.method.inner if isinstance(experiment.method, Clustered) else experiment.method
     used = [experiment.setup.recipe.optimizer, *([method.optimizer] if isinstance(method, Rapid) else [])]
-    return float(max(2 + optimizer.states() + 2 * optimizer.curvature for optimizer in used))
+    return float(max(2 + numbers_kept(optimizer) + 2 * optimizer.curvature for optimizer in used))
 
 
 BEFORE = ("ids", "memory")

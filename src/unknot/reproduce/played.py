@@ -29,7 +29,7 @@ from unknot.incentive import (
 from unknot.incentive.game import Floats
 from unknot.reproduce import record_file, records
 from unknot.reproduce.games import GameReproduction, Sweep
-from unknot.reproduce.origin import UNKNOWN, Origin, origin
+from unknot.reproduce.origin import origin
 
 DIGITS = 6  # behind the point, of what is kept: totals are near 900, and level within 0.001
 MACHINE = ("cpu", "cores", "numpy")
@@ -83,8 +83,7 @@ def read_draws(plan: GameReproduction, file: Path) -> dict[str, GameRecord]:
     found = {}
     for key, item in record_file.kept(file).items():
         with records.sound(file, key):
-            records.fits(GameRecord, {**UNKNOWN, **item})
-            record = GameRecord(**{**item, **vars(Origin.of(item))})
+            record = GameRecord(**records.fits(GameRecord, item))
             _has(record.config, ("draw",), "config", more=True)
             if record.config == plan.config(convert(record.config["draw"], int, "config.draw")):
                 _check(plan, record)

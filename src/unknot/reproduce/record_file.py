@@ -20,19 +20,29 @@ ENDING = ".json.gz"
 
 
 def kept(file: Path) -> dict[str, dict[str, Any]]:
-    """The records of a file by key, of whatever kind; none where there is no file.
-
-    Records were plain JSON once: those of such a file beside it count, where there is none of that key yet.
-    """
-    return {**_unpacked(plain_file(file)), **_unpacked(file)}
+    """The records of a file by key, of whatever kind; none where there is no file."""
+    records: dict[str, dict[str, Any]] = {}
+    items = _listed(file)
+    for place, item in enumerate(items, start=1):
+        if (key := _key(item)) is None:
+            raise DataError(
+                f"{file}: record {place} of {len(items)} has no key; this takes it out: "
+                f"{taking_out(file, place)}"
+            )
+        if key in records:
+            raise DataError(
+                f"{file} has two records {key}; their run is done again once both are taken out: "
+                f"{taking_out(file, key)}"
+            )
+        records[key] = item
+    return records
 
 
 def keep(file: Path, *items: Mapping[str, Any]) -> None:
-    """Put records into a file, beside those that others put there meanwhile; plain JSON is taken over."""
+    """Put records into a file, beside those that others put there meanwhile."""
     file.parent.mkdir(parents=True, exist_ok=True)
     with _alone(file.parent):
         _write(file, {**kept(file), **{item["key"]: item for item in items}}.values())
-        plain_file(file).unlink(missing_ok=True)
 
 
 def drop(file: str | Path, which: str | int) -> None:
@@ -40,16 +50,13 @@ def drop(file: str | Path, which: str | int) -> None:
 
     By its key (all of that key), or, where it has none, by its number in the file, from 1.
     """
-    found = False
-    with _alone(Path(file).parent):
-        for path in dict.fromkeys((Path(file), plain_file(Path(file)))):
-            items = _listed(path)
-            left = [item for place, item in enumerate(items, start=1) if which not in (place, _key(item))]
-            if len(left) < len(items):
-                _write(path, left)
-                found = True
-    if not found:
-        raise DataError(f"{file} has no record {which}")
+    path = Path(file)
+    with _alone(path.parent):
+        items = _listed(path)
+        left = [item for place, item in enumerate(items, start=1) if which not in (place, _key(item))]
+        if len(left) == len(items):
+            raise DataError(f"{file} has no record {which}")
+        _write(path, left)
 
 
 def taking_out(file: Path, which: str | int) -> str:
@@ -65,10 +72,6 @@ def stamp(file: Path) -> tuple[int, ...] | None:
     except FileNotFoundError:
         return None
     return found.st_ino, found.st_mtime_ns, found.st_size
-
-
-def plain_file(file: Path) -> Path:
-    return file.with_name(file.name.removesuffix(".gz"))
 
 
 @contextmanager
@@ -91,7 +94,7 @@ def _write(file: Path, items: Iterable[Any]) -> None:
     lines = ",\n".join(json.dumps(item) for item in items)
     text = f'{{"format": {FORMAT}, "runs": [\n{lines}\n]}}\n'
     partial = file.with_name(f"{file.name}.{os.getpid()}.part")
-    partial.write_bytes(_packed(text) if file.suffix == ".gz" else text.encode())
+    partial.write_bytes(_packed(text))
     partial.replace(file)  # whole or not at all: an interruption loses nothing that was done
 
 
@@ -103,24 +106,6 @@ def _packed(text: str) -> bytes:
     return packed.getvalue()
 
 
-def _unpacked(file: Path) -> dict[str, dict[str, Any]]:
-    records: dict[str, dict[str, Any]] = {}
-    items = _listed(file)
-    for place, item in enumerate(items, start=1):
-        if (key := _key(item)) is None:
-            raise DataError(
-                f"{file}: record {place} of {len(items)} has no key; this takes it out: "
-                f"{taking_out(file, place)}"
-            )
-        if key in records:
-            raise DataError(
-                f"{file} has two records {key}; their run is done again once both are taken out: "
-                f"{taking_out(file, key)}"
-            )
-        records[key] = item
-    return records
-
-
 def _key(item: object) -> str | None:
     key = item.get("key") if isinstance(item, dict) else None
     return key if isinstance(key, str) else None
@@ -129,9 +114,7 @@ def _key(item: object) -> str | None:
 def _listed(file: Path) -> list[Any]:
     """What is in a file of records, whatever that is; nothing where there is no file."""
     try:
-        content = file.read_bytes()
-        text = gzip.decompress(content) if file.suffix == ".gz" else content
-        stored = json.loads(text, parse_constant=_constant)
+        stored = json.loads(gzip.decompress(file.read_bytes()), parse_constant=_constant)
     except FileNotFoundError:
         return []
     except (ValueError, gzip.BadGzipFile, EOFError, zlib.error) as error:

@@ -26,8 +26,8 @@ from unknot.core.jobs import Score
 from unknot.core.metrics import ACCURACY, METRICS, Metric, finite
 from unknot.experiments.scenario import ALWAYS, Asked, LearningCurve, Rates
 from unknot.federation import History
-from unknot.reproduce.origin import UNKNOWN, Origin, origin
-from unknot.reproduce.record_file import keep, kept, plain_file, stamp, taking_out
+from unknot.reproduce.origin import origin
+from unknot.reproduce.record_file import keep, kept, stamp, taking_out
 from unknot.reproduce.reproduction import Run
 
 DIGITS = 8  # significant, of the numbers of a trace: a page shows six at most
@@ -92,8 +92,7 @@ class Record:
 
     @staticmethod
     def from_dict(record: Mapping[str, Any]) -> Record:
-        fits(Record, {**UNKNOWN, **record}, endless=("extra",))
-        values = {**record, **vars(Origin.of(record))}
+        values = fits(Record, {**UNDATED, **record}, endless=("extra",))
         _check_config(values["config"])
         values["config"] = _without_files(values["config"])
         _check_trace(values["trace"])
@@ -121,11 +120,11 @@ class Store:
 
 def read(file: Path) -> Store:
     """The records of a file; none where there is no file. One that is as it was is not read again."""
-    return _read(file, *(stamp(path) for path in (file, plain_file(file))))
+    return _read(file, stamp(file))
 
 
 @lru_cache(maxsize=16)
-def _read(file: Path, *_: tuple[int, ...] | None) -> Store:
+def _read(file: Path, _: tuple[int, ...] | None) -> Store:
     found = []
     for key, item in kept(file).items():
         with sound(file, key):
@@ -146,6 +145,8 @@ def sound(file: Path, key: str) -> Iterator[None]:
         ) from None
 
 
+UNDATED = {"clean": True, "made": None}
+"""Of some that do not say it."""
 IN_FILES = {LearningCurve: Mapping[str, Any], Rates | None: Mapping[str, Any] | None}
 """What is a table in a file."""
 _hints = cache(get_type_hints)

@@ -1,14 +1,13 @@
-"""Who takes part: drawn, in balance, one of each group that is alike, or as a network has learned."""
+"""Who takes part: drawn, in balance, one of each group that is alike, or as a network values them."""
 
 from unknot.core.registry import selectors
 from unknot.core.selection import AtRandom, Selector
 from unknot.select.balanced import Balanced
 from unknot.select.dqn import DQN, DQNSettings, Policy, dqn
 from unknot.select.k_center import KCenter
-from unknot.select.learned import Learned, Scorer, learned
 
 SELECTORS = selectors.open(
-    {"uniform": AtRandom, "balanced": Balanced, "k-center": KCenter, "dqn": dqn, "learned": learned},
+    {"uniform": AtRandom, "balanced": Balanced, "k-center": KCenter, "dqn": dqn},
     Selector,
     reserved=("when",),
 )
@@ -20,8 +19,6 @@ __all__ = [
     "Balanced",
     "DQNSettings",
     "KCenter",
-    "Learned",
     "Policy",
-    "Scorer",
     "Selector",
 ]

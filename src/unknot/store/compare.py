@@ -47,7 +47,7 @@ def check_setup(fed: Federation, now: Mapping[str, Any], db: Database, folder: P
     The model is for later: where it is another one, that may come of other data, which is told better.
     """
     measured = noted(fed)["evaluate"]
-    was = begun_in(db, folder)[0].get("evaluate", measured)
+    was = begun_in(db, folder)[0].get("evaluate")
     if not isinstance(was, list) or len(was) != len(measured):
         raise StoreError(f"{folder}: the log does not say how the run is measured: it was changed")
 
@@ -105,7 +105,7 @@ def differences(fed: Federation, db: Database, folder: Path) -> list[str]:
         raise StoreError(f"{folder}: the log does not say where the run was begun")
     pairs = [(name, _told(before.get(name)), _told(now[name])) for name in WATCHED]
     said = [f"{name} is {here}, and was {then}" for name, then, here in pairs if then != here]
-    if before.get("architecture", now["architecture"]) != now["architecture"]:
+    if before.get("architecture") != now["architecture"]:
         said.append("the model is built otherwise than it was, with parameters of the same shapes")
     return [f"{text}: bits may differ from here on" for text in said]
 

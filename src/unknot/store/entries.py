@@ -110,24 +110,20 @@ class Resumed:
     """The log's entry of a run that was gone on with: from where, and what is still to be taken again."""
 
     number: int
-    step: int | None
-    until: int | None
-    """The step that the run had come to: what is new is not taken up before it. None: as said before."""
-    rounds: int | None
-    """How many it knows of; None: of all that were before."""
-    served: int | None
-    checkpoint: int | None
-    """The number of the entry of the checkpoint that it stands at; None: by `step`, `rounds` and `served`."""
+    until: int
+    """The step that the run had come to: what is new is not taken up before it."""
+    checkpoint: int
+    """The number of the entry of the checkpoint that it stands at."""
     over: bool
     """Whether the run was over there."""
 
 
 def resumed_in(entry: Entry) -> Resumed:
     told = read_begun(entry.body)
-    found = {name: told.get(name) for name in ("step", "until", "rounds", "served", "checkpoint")}
-    if not all(one is None or is_count(one) for one in found.values()):
+    until, checkpoint = told.get("until"), told.get("checkpoint")
+    if not is_count(until) or not is_count(checkpoint) or checkpoint >= entry.number:
         raise StoreError("the log does not say where the run was gone on with: it was changed")
-    return Resumed(entry.number, over=told.get("over") is not False, **found)
+    return Resumed(entry.number, until, checkpoint, told.get("over") is not False)
 
 
 def until_in(db: Database, after: int) -> int:
@@ -140,8 +136,8 @@ def until_in(db: Database, after: int) -> int:
     for entry in db.entries(after, kind=("checkpoint", "resumed")):
         if entry.kind == "checkpoint":
             until = max(until, read_named(entry.body).step)
-        elif (told := resumed_in(entry).until) is not None:
-            until = told
+        else:
+            until = resumed_in(entry).until
     return until
 
 
@@ -166,13 +162,12 @@ def _course(db: Database, upto: int | None = None) -> Callable[[int], bool]:
     A run that is gone on with stands at a checkpoint: what the log has between the two is of no account.
     """
     resumed = [resumed_in(entry) for entry in db.entries(kind="resumed")]
-    stood = _stood(db, resumed)
     end = math.inf if upto is None else upto
     parts: list[tuple[int, float]] = []  # after the one, up to the other
     for told in reversed(resumed):
-        if told.number < end and (at := stood.get(told.number)) is not None:
+        if told.number < end:
             parts.append((told.number, end))
-            end = at
+            end = told.checkpoint
     parts = [(0, end), *reversed(parts)]
     begins = [begin for begin, _ in parts]
 
@@ -180,26 +175,6 @@ def _course(db: Database, upto: int | None = None) -> Callable[[int], bool]:
         return number <= parts[bisect_left(begins, number) - 1][1]
 
     return counts
-
-
-def _stood(db: Database, resumed: Iterable[Resumed]) -> dict[int, int]:
-    """The number of the checkpoint's entry that each stands at, by its own; none for who knows of all."""
-    checkpoints: list[tuple[int, Named]] | None = None
-    found: dict[int, int] = {}
-    for told in resumed:
-        if told.checkpoint is not None:
-            found[told.number] = told.checkpoint
-        elif told.rounds is not None:  # as an earlier version noted it
-            if checkpoints is None:
-                checkpoints = [(e.number, read_named(e.body)) for e in db.entries(kind="checkpoint")]
-            same = (told.step, told.rounds, told.served)
-            at = [
-                n for n, one in checkpoints if n < told.number and (one.step, one.rounds, one.served) == same
-            ]
-            found |= {told.number: at[-1]} if at else {}
-    if any(at >= number for number, at in found.items()):
-        raise StoreError("the log does not say where the run was gone on with: it was changed")
-    return found
 
 
 def _served(db: Database) -> list[tuple[Served, Entry]]:

@@ -269,8 +269,6 @@ class RunKeeper(Watcher):
         return {
             "step": fed.steps,
             "until": self.post.until,
-            "rounds": found.named.rounds,
-            "served": found.named.served,
             "checkpoint": found.number,
             "over": fed.over,
             "said": [text.replace(str(self.folder), "its folder") for text in self.said],  # it may be a name

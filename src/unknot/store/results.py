@@ -14,9 +14,8 @@ from unknot.store.entries import plain, read_plain
 from unknot.store.files import opened, read_at, told, whole_name
 from unknot.store.keyring import Keyring
 
-_LEFT = ("config.toml", "record.json", "report.html", "model.safetensors")
-RESULTS = (*_LEFT, *(f".part.{name}" for name in _LEFT))
-"""What an earlier end of the run left, whole or, of an earlier version, half: it knows the erased client."""
+RESULTS = ("config.toml", "record.json", "report.html", "model.safetensors")
+"""What an earlier end of the run left: it knows the erased client."""
 MOST = 1 << 36
 """So many bytes of a result are looked at: nobody has checked the folder that it lies in."""
 PIECE = 1 << 22
@@ -53,7 +52,7 @@ def note_results(db: Database, keyring: Keyring, folder: Path, names: Iterable[s
     Without names, that some are about to be written: until they are noted, nothing is known of them.
     """
     codes = {"": code} if names and (code := _code(keyring, None)) is not None else {}
-    noted = {name: _code(keyring, folder / name) for name in names if codes and name in _LEFT}
+    noted = {name: _code(keyring, folder / name) for name in names if codes and name in RESULTS}
     db.append([("results", plain(codes | noted))])
 
 
@@ -75,7 +74,7 @@ def changed_in(db: Database, keyring: Keyring, folder: Path) -> list[str]:
         return []
     if own != _code(keyring, None):
         return []
-    return [name for name in _LEFT if name in noted and _changed(keyring, folder / name, noted[name])]
+    return [name for name in RESULTS if name in noted and _changed(keyring, folder / name, noted[name])]
 
 
 def _changed(keyring: Keyring, path: Path, noted: object) -> bool:

@@ -200,6 +200,8 @@ class _Trial:
             return False
         except NotPlain as error:
             self.checks.hold("what it notes is structure that can be written", False, str(error))
+        except UnknotError as error:
+            self.checks.hold(f"it runs, {name}", False, str(error))
         return True
 
     def _is_gone(self, about: str, script: Script, fed: Federation) -> None:

@@ -10,6 +10,7 @@ from torch import Tensor
 from unknot.core.keys import Key
 from unknot.core.loss import usual_loss
 from unknot.core.metrics import Metric, MetricFunction, Said, as_metric
+from unknot.federation.own_parts import check_metric as check_again
 from unknot.testing.report import Checks, Report
 
 KEY = Key.root(8).child("check metric")
@@ -38,9 +39,10 @@ def _judges(checks: Checks, metric: Metric, kind: str) -> None:
     checks.hold(f"it is a finite number, {kind}", math.isfinite(value), f"it is {value}")
     same = torch.equal(guessed, before[0]) and torch.equal(targets, before[1])
     checks.hold(f"outputs and targets are only read, {kind}", same, "it changes what it is given")
+    with checks.during(f"it is the same the second time, {kind}"):
+        check_again(metric, kind, targets, OUTPUTS)
     order = torch.from_numpy(KEY.child("order").order(range(SAMPLES)))
     for about, other in (
-        ("the second time", _value(metric, guessed, targets, kind)),
         ("with the samples in another order", _value(metric, guessed[order], targets[order], kind)),
         ("slice by slice", _value(metric, guessed, targets, kind, slices=5)),
     ):

@@ -18,9 +18,10 @@ from unknot.core.keys import Key
 from unknot.core.lineage import NOBODY, Unit
 from unknot.core.registry import selectors
 from unknot.core.requests import erase
-from unknot.core.selection import Ids, Selector, Watchful
+from unknot.core.selection import Ids, Selector
 from unknot.core.training import Recipe
 from unknot.federation import Federation
+from unknot.federation.own_parts import check_met
 from unknot.federation.promise import WHOM
 from unknot.testing.interrupted import goes_on
 from unknot.testing.report import Checks, Report, named
@@ -91,7 +92,7 @@ def _says_what_it_goes_by(checks: Checks, given: Selector, data: FederatedData) 
         SAID,
         found.none or all(WHOM in words for words in said),
         f"weights differ by up to {max(found.gaps.values()):.3g}, and the run says {sorted(said)}: it is to "
-        "know clients by meet, observe and watch alone, and to say so (curious, learns)",
+        "know clients by meet and observe alone, and to say so (curious, learns)",
     )
 
 
@@ -123,23 +124,15 @@ def _acquainted(selector: Selector) -> tuple[Selector, set[int]]:
     """One that has met everybody, and has seen what came of a choice; and whose updates it was shown."""
     model, updates, seen = toy_weights(), _updates(CLIENTS), set[int]()
     if selector.curious:
-        _watch(selector, updates)
         selector.meet(model, updates, KEY.child("meet"))
         seen |= set(CLIENTS.tolist())
-    if selector.learns or isinstance(selector, Watchful):
+    if selector.learns:
         for turn in range(3):
             chosen: Ids = np.asarray(selector.choose(CLIENTS, 3, KEY.child("learn", turn)))
             updates = _updates(chosen)
-            _watch(selector, updates)
-            if selector.learns:
-                selector.observe(model, updates, 0.5 + 0.1 * turn, KEY.child("observe", turn))
+            selector.observe(model, updates, 0.5 + 0.1 * turn, KEY.child("observe", turn))
             seen |= set(chosen.tolist())
     return selector, seen
-
-
-def _watch(selector: Selector, updates: Sequence[Update]) -> None:
-    if isinstance(selector, Watchful):
-        selector.watch(updates, {update.client: 1.0 + update.client % 3 for update in updates})
 
 
 def _knows_whom_it_knows(checks: Checks, given: Selector) -> None:
@@ -151,9 +144,8 @@ def _knows_whom_it_knows(checks: Checks, given: Selector) -> None:
         f"it was shown updates of {sorted(seen)}, but its lineage lacks {unknown}",
     )
     if given.fresh().curious:
-        checks.hold(
-            "it meets everybody once", not met.curious, "it is still curious after it has met everybody"
-        )
+        with checks.during("it meets everybody once"):
+            check_met(met)
     fresh = met.fresh()
     checks.hold("a fresh one has seen nothing", fresh.lineage == NOBODY, f"its lineage is {fresh.lineage}")
     (one, _), (other, _) = _acquainted(fresh), _acquainted(given.fresh())

@@ -3,7 +3,7 @@ import re
 import pytest
 
 from unknot.core.errors import ConfigError
-from unknot.core.training import SGD, Adagrad, AdaHessian, Adam, AdamW, ConstantRate, Recipe, RMSprop
+from unknot.core.training import SGD, Adagrad, AdaHessian, Adam, AdamW, ConstantRate, NAdam, Recipe, RMSprop
 
 
 def test_steps_and_samples_by_hand():
@@ -28,6 +28,7 @@ def test_steps_and_samples_by_hand():
         lambda: Adam(betas=(0.9, 1.0)),
         lambda: AdamW(weight_decay=-1),
         lambda: AdaHessian(hessian_power=2),
+        lambda: NAdam(momentum_decay=-1),
         lambda: Adagrad(lr_decay=-1),
         lambda: Adagrad(initial_accumulator_value=-1),
         lambda: RMSprop(alpha=1.0),

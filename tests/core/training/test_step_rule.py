@@ -10,32 +10,29 @@ import torch
 from unknot.core.training import SGD, Adam, Cosine, Recipe, StepDecay, StepRule, only_adds
 
 
-def stepped(recipe: Recipe, weights: list[float], gradient: list[float], alone: bool = False) -> list[float]:
+def stepped(recipe: Recipe, weights: list[float], gradient: list[float]) -> list[float]:
     """One step of one row."""
     stack = torch.tensor([weights], dtype=torch.float64)
-    rule = StepRule(recipe, 0, [stack], [None], alone=alone)
+    rule = StepRule(recipe, 0, [stack], [None])
     rule.take(0, [torch.tensor([gradient], dtype=torch.float64)])
     return stack[0].tolist()
 
 
-@pytest.mark.parametrize("alone", [False, True])
-def test_a_step_beyond_the_radius_ends_on_the_ball(alone):
+def test_a_step_beyond_the_radius_ends_on_the_ball():
     """By hand: from (1, 1) by −(3, 4) is a step of length 5; of length 2 it is (−1.2, −1.6)."""
     recipe = Recipe(SGD(1.0), radius=2.0)
-    assert stepped(recipe, [1, 1], [3, 4], alone) == pytest.approx([-0.2, -0.6], rel=1e-15)
+    assert stepped(recipe, [1, 1], [3, 4]) == pytest.approx([-0.2, -0.6], rel=1e-15)
 
 
-@pytest.mark.parametrize("alone", [False, True])
-def test_a_step_within_the_radius_keeps_its_bits(alone):
-    free = stepped(Recipe(SGD(0.1)), [0.1, 0.7], [0.3, 0.4], alone)
-    assert stepped(Recipe(SGD(0.1), radius=2.0), [0.1, 0.7], [0.3, 0.4], alone) == free
+def test_a_step_within_the_radius_keeps_its_bits():
+    free = stepped(Recipe(SGD(0.1)), [0.1, 0.7], [0.3, 0.4])
+    assert stepped(Recipe(SGD(0.1), radius=2.0), [0.1, 0.7], [0.3, 0.4]) == free
 
 
-@pytest.mark.parametrize("alone", [False, True])
-def test_ascent_climbs_and_decay_still_shrinks(alone):
+def test_ascent_climbs_and_decay_still_shrinks():
     """By hand, as torch's maximize: w − 0.1·(−g + 0.5·w) = 2 − 0.1·(−3 + 1) = 2.2."""
     recipe = Recipe(SGD(0.1, weight_decay=0.5), ascent=True)
-    assert stepped(recipe, [2.0], [3.0], alone) == pytest.approx([2.2], rel=1e-15)
+    assert stepped(recipe, [2.0], [3.0]) == pytest.approx([2.2], rel=1e-15)
 
 
 def test_only_the_rows_that_are_outside_are_moved_back():

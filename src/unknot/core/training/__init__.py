@@ -7,9 +7,12 @@ from unknot.core.training.optimizers import (
     Adam,
     AdamW,
     Curved,
+    NAdam,
     Optimizer,
+    RAdam,
     RMSprop,
     Tensors,
+    numbers_kept,
 )
 from unknot.core.training.recipe import Recipe, StepRule, only_adds
 from unknot.core.training.schedules import SCHEDULES, ConstantRate, Cosine, Schedule, StepDecay, WarmUp
@@ -25,7 +28,9 @@ __all__ = [
     "ConstantRate",
     "Cosine",
     "Curved",
+    "NAdam",
     "Optimizer",
+    "RAdam",
     "RMSprop",
     "Recipe",
     "Schedule",
@@ -33,6 +38,7 @@ __all__ = [
     "StepRule",
     "Tensors",
     "WarmUp",
+    "numbers_kept",
     "only_adds",
     "pointwise",
     "row_norms",

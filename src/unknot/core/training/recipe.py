@@ -18,7 +18,7 @@ from unknot.core.errors import ConfigError
 from unknot.core.loss import Loss, as_loss
 from unknot.core.training.curvature import Kernel, diagonals
 from unknot.core.training.limits import at_least_one, not_negative, positive
-from unknot.core.training.optimizers import SGD, Curved, Optimizer, Tensors
+from unknot.core.training.optimizers import SGD, Curved, Optimizer, Tensors, bare_step, numbers_kept
 from unknot.core.training.schedules import ConstantRate, Schedule
 from unknot.core.training.steady import by_row, row_norms
 
@@ -82,10 +82,9 @@ class Recipe:
         return self, self.rate(0, round) if self.schedule.over == "rounds" else None
 
     @property
-    def steady(self) -> bool:
-        """Whether all steps of a job are taken alike, whatever their number."""
-        constant = self.schedule == ConstantRate() or self.schedule.over == "rounds"
-        return constant and not self.optimizer.numbered
+    def one_rate(self) -> bool:
+        """Whether all steps of a job are taken at the same rate."""
+        return self.schedule == ConstantRate() or self.schedule.over == "rounds"
 
     @property
     def anchored(self) -> bool:
@@ -95,7 +94,7 @@ class Recipe:
     @property
     def kept(self) -> int:
         """How many numbers are kept for each parameter from one step to the next."""
-        return self.optimizer.states() + self.anchored
+        return numbers_kept(self.optimizer) + self.anchored
 
 
 class StepRule:
@@ -103,42 +102,52 @@ class StepRule:
 
     In this order: the sign of the loss, the proximal term, clipping, the optimiser at the schedule's
     rate, the projection. `parameters` are stacks ``[rows, ...]`` and are changed in place; rows never
-    meet. `kernels` are the axes of convolutions' kernels, for the Hessian's diagonal. With `alone` there
-    is one row, and the optimiser's plain form does its part.
+    meet. `kernels` are the axes of convolutions' kernels, for the Hessian's diagonal. One row by itself is
+    to the optimiser what it is without a stack.
     """
 
     def __init__(
-        self,
-        recipe: Recipe,
-        round: int,
-        parameters: Sequence[Tensor],
-        kernels: Sequence[Kernel],
-        alone: bool = False,
+        self, recipe: Recipe, round: int, parameters: Sequence[Tensor], kernels: Sequence[Kernel]
     ) -> None:
         self.recipe = recipe
         self.round = round
         self.kernels = kernels
-        optimizer = recipe.optimizer
         self._all = list(parameters)
-        self._starts = [p.clone() for p in parameters] if recipe.anchored else []
-        self._plain = _Plain(optimizer, self._all) if alone else None
-        count = 0 if alone else optimizer.states()
-        self._states = [[torch.zeros_like(p) for p in parameters] for _ in range(count)]
-        self._narrow(len(self._all[0]))
+        self._alone = len(self._all[0]) == 1
+        self._starts = [torch.empty_like(p) for p in parameters] if recipe.anchored else []
+        self.begin()
 
     def begin(self) -> None:
         """Forget all steps: the parameters are new starts."""
         for start, parameter in zip(self._starts, self._all, strict=bool(self._starts)):
             start.copy_(parameter)
-        for parts in self._states:
-            torch._foreach_zero_(parts)
+        self._renew()
+        self._narrow(len(self._all[0]))
+
+    def _renew(self) -> None:
+        """An optimiser that has seen nothing."""
+        optimizer = self.recipe.optimizer
+        self._trained = [p[0] if self._alone else p[:] for p in self._all]
+        self._optimizer = optimizer.make(self._trained)
+        if optimizer.curvature and not isinstance(self._optimizer, Curved):
+            raise ConfigError(
+                f"{type(optimizer).__name__} makes an optimiser without a place for the Hessian's diagonal: "
+                "make it a subclass of unknot.core.training.Curved"
+            )
+        self._step = bare_step(self._optimizer)
 
     def _narrow(self, rows: int) -> None:
-        """Go on with the first rows."""
+        """Go on with the first rows, of the parameters and of what the optimiser keeps of them."""
         self._rows = rows
         self._here = [p[:rows] for p in self._all]
         self._first = [p[:rows] for p in self._starts]
-        self._state = [[part[:rows] for part in parts] for parts in self._states]
+        if self._alone:
+            return
+        for trained, here in zip(self._trained, self._here, strict=True):
+            for value in self._optimizer.state.get(trained, {}).values():
+                if isinstance(value, Tensor) and value.dim() and len(value) == len(trained):
+                    value.data = value[:rows]
+            trained.data = here
 
     @torch.no_grad()
     def take(
@@ -153,7 +162,7 @@ class StepRule:
         Gradients are those of the loss alone, and are only read. `products` are its Hessian times
         `signs`, where the optimiser wants curvature.
         """
-        recipe = self.recipe
+        recipe, optimizer = self.recipe, self._optimizer
         if len(gradients[0]) != self._rows:
             self._narrow(len(gradients[0]))
         if recipe.ascent:
@@ -167,36 +176,21 @@ class StepRule:
             products = [hv + recipe.proximal * v for hv, v in zip(products, signs, strict=True)]
         if recipe.clip is not None:
             gradients = clipped(gradients, recipe.clip)
-        curvatures = diagonals(products, signs, self.kernels) if recipe.optimizer.curvature else []
-        rate = recipe.rate(step, self.round)
-        if self._plain is not None:
-            self._plain.step(rate, gradients, curvatures)
-        else:
-            recipe.optimizer.stacked(step + 1, rate, self._here, gradients, self._state, curvatures)
+        if isinstance(optimizer, Curved):
+            optimizer.diagonals = self._each(diagonals(products, signs, self.kernels))
+        for parameter, gradient in zip(self._trained, self._each(gradients), strict=True):
+            parameter.grad = gradient
+        for group in optimizer.param_groups:
+            group["lr"] = recipe.rate(step, self.round)
+        self._step()
+        for parameter in self._trained:
+            parameter.grad = None
         if recipe.radius is not None:
             project(self._here, self._first, recipe.radius)
 
-
-class _Plain:
-    """The plain form of an optimiser, at work on the one row of a stack."""
-
-    def __init__(self, optimizer: Optimizer, stacks: Sequence[Tensor]) -> None:
-        self.parameters = [stack[0] for stack in stacks]
-        self.optimizer = optimizer.plain(self.parameters)
-        if optimizer.curvature and not isinstance(self.optimizer, Curved):
-            raise ConfigError(
-                f"the plain form of {type(optimizer).__name__} has no place for the Hessian's diagonal: "
-                "make it a subclass of unknot.core.training.Curved"
-            )
-
-    def step(self, rate: float, gradients: Sequence[Tensor], curvatures: Sequence[Tensor]) -> None:
-        for parameter, gradient in zip(self.parameters, gradients, strict=True):
-            parameter.grad = gradient[0]
-        if isinstance(self.optimizer, Curved):
-            self.optimizer.diagonals = [diagonal[0] for diagonal in curvatures]
-        for group in self.optimizer.param_groups:
-            group["lr"] = rate
-        self.optimizer.step()
+    def _each(self, stacks: Tensors) -> list[Tensor]:
+        """As the optimiser has them."""
+        return [stack[0] for stack in stacks] if self._alone else list(stacks)
 
 
 def clipped(gradients: Sequence[Tensor], bound: float) -> list[Tensor]:
@@ -234,7 +228,7 @@ def only_adds(recipe: Recipe, round: int = 0) -> Addition | None:
         return None
     if recipe.loss is not None and not recipe.loss.plain:
         return None
-    if recipe.schedule != ConstantRate() and recipe.schedule.over != "rounds":
+    if not recipe.one_rate:
         return None
     if any(f.name not in _KNOWN and getattr(recipe, f.name) != f.default for f in fields(recipe)):
         return None

@@ -13,7 +13,8 @@ from unknot.core.keys import Key
 from unknot.data.dataset import Dataset, Ints
 from unknot.data.partition.apportion import apportion_like
 from unknot.data.partition.matching import matching_rows
-from unknot.data.partition.pool import Deal, Partition, Pool
+from unknot.data.partition.owners import owners_of
+from unknot.data.partition.pool import Deal, Partition, Pool, by_class
 
 _INSTEAD = {
     "classes": "a target for every character",
@@ -35,7 +36,7 @@ def federate(
 
     1. `validation` training samples (a whole number, or a share below 1) become the server's own,
        each class by its frequency; 0: none. They belong to no client, unless clients are natural:
-       then to the one whose they are, and are erased with it.
+       then each owner gives that share of its own, drawn by its name, which is erased with it.
     2. `public` further ones give up their targets and are nobody's: inputs that the server may use.
     3. The `partition` deals the rest.
     4. Each client gets a test share with its own label distribution (`test_samples` of them, by
@@ -43,7 +44,8 @@ def federate(
        drawn). Natural clients' own rows are erased with them; rows that are only drawn to measure with
        are nobody's, and stay.
 
-    `key` is a key or a seed. What is held out depends on the key and the data alone, not on the clients.
+    `key` is a key or a seed. What is held out depends on the key and the data alone, not on the clients; of
+    a natural client's rows on the key and these rows alone.
     """
     dataset = _loaded(dataset)
     if not isinstance(partition, Partition):
@@ -79,7 +81,8 @@ def drawn(
             f"{_INSTEAD[dataset.train.kind]} instead. Use iid or by-owner"
         )
     _check_test_samples(test_samples)
-    held = _validation_rows(dataset, validation, base.child("validation"))
+    rule = _owners_share if partition.by_owner else _validation_rows
+    held = rule(dataset, validation, base.child("validation"))
     free = np.ones(len(dataset.train), dtype=np.bool_)
     free[held] = False
     shared = _public_rows(partition, public, np.flatnonzero(free), base.child("public"))
@@ -89,7 +92,11 @@ def drawn(
     if shares is None:
         shares = matching_rows(dataset, deal.rows, test_samples, base.child("test"))
     elif test_samples is not None:
-        shares = [base.child("test", k).smallest(own, test_samples) for k, own in enumerate(shares)]
+        named = range(len(shares)) if deal.owners is None else [dataset.owner_names[o] for o in deal.owners]
+        shares = [
+            own[base.child("test", name).smallest(np.arange(len(own)), test_samples)]
+            for name, own in zip(named, shares, strict=True)
+        ]
     return Drawn(deal, held, shared, shares)
 
 
@@ -160,9 +167,28 @@ def _public_rows(partition: Partition, public: int, free: Ints, key: Key) -> Int
         raise ConfigError(
             f"public must be a number of samples, and leave clients some of {len(free)}; not {public!r}"
         )
-    if public and partition.kind == "by-owner":
-        raise ConfigError("by-owner: every sample is somebody's, and public ones are nobody's")
+    if public and partition.by_owner:
+        raise ConfigError(f"{partition.kind}: every sample is somebody's, and public ones are nobody's")
     return key.smallest(free, public) if public else np.empty(0, dtype=np.int64)
+
+
+def _owners_share(dataset: Dataset, share: int | float, key: Key) -> Ints:
+    """Of each owner's rows such a share, by draws of its own; one at least is left to it.
+
+    Whether a part of a row counts as one is drawn, so that owners with few rows give as much in all.
+    """
+    owner, names = owners_of(dataset)[0], dataset.owner_names
+    if _validation_count(share, len(owner)) and isinstance(share, int):
+        raise ConfigError(
+            f"validation must be a share below 1 of each owner's samples, such as 0.1, not {share}: how many "
+            "of an owner's are held out must not depend on what others have"
+        )
+    held = [np.empty(0, dtype=np.int64)]
+    for name, rows in zip(names, by_class(np.arange(len(owner)), owner, len(names)), strict=True):
+        mine = key.child(name)
+        count = int(share * len(rows) + mine.child("count").uniform(0))
+        held.append(rows[mine.smallest(np.arange(len(rows)), max(0, min(count, len(rows) - 1)))])
+    return np.sort(np.concatenate(held))
 
 
 def _validation_rows(dataset: Dataset, validation: int | float, key: Key) -> Ints:

@@ -11,7 +11,7 @@ from unknot.core.errors import ConfigError
 from unknot.core.keys import Key
 from unknot.data.dataset import Dataset, Ints
 from unknot.data.partition.checks import number, whole
-from unknot.data.partition.pool import Deal, Partition, Pool, by_class
+from unknot.data.partition.pool import Deal, Partition, Pool, by_class, own_words
 
 
 @dataclass(frozen=True)
@@ -22,11 +22,12 @@ class ByOwner(Partition):
     training rows (rounded, one at least if it has two) to be tested with, and these are appended to the test
     samples. Whatever is held out of an owner's rows, for validation
     or for testing, belongs to its client and is erased with it. With `samples`, what an owner has beyond
-    them takes no part.
+    them takes no part. Each owner's draws are by its name: what others have changes none of them.
     """
 
     kind: ClassVar[str] = "by-owner"
     by_label: ClassVar[bool] = False
+    by_owner: ClassVar[bool] = True
 
     clients: int | None = None
     """How many owners, those with most samples first; left out: all."""
@@ -52,8 +53,9 @@ class ByOwner(Partition):
             raise ConfigError(f"ByOwner: test_share must be at least 0 and below 1, not {self.test_share}")
 
     def deal(self, pool: Pool, key: Key) -> Deal:
-        train_owner, test_owner = _owners(pool.dataset)
-        owners = len(pool.dataset.owner_names)
+        train_owner, test_owner = owners_of(pool.dataset)
+        names = pool.dataset.owner_names
+        owners = len(names)
         mine = train_owner[pool.rows]
         left = np.bincount(mine, minlength=owners)
         tested = np.bincount(test_owner, minlength=owners) > 0
@@ -64,7 +66,7 @@ class ByOwner(Partition):
         chosen = self._choose(pool, np.bincount(train_owner, minlength=owners), left - held)
 
         # Sorted by owner, then by keyed draw: the first `held` of an owner are put aside.
-        order = np.lexsort((key.child("rows").words(pool.rows), mine))
+        order = np.lexsort((own_words(key.child("rows"), train_owner, names)[pool.rows], mine))
         rows, ends = pool.rows[order], np.cumsum(left)
         starts = ends - left
         last = ends if self.samples is None else np.minimum(ends, starts + held + self.samples)
@@ -90,7 +92,8 @@ class ByOwner(Partition):
         return able[: self.clients]
 
 
-def _owners(dataset: Dataset) -> tuple[Ints, Ints]:
+def owners_of(dataset: Dataset) -> tuple[Ints, Ints]:
+    """Whose the training and the test rows are; raises `ConfigError` where that is not known."""
     if dataset.train_owner is None or dataset.test_owner is None:
         raise ConfigError(
             f"{dataset.name} does not say whose its samples are. Use another partition, or a data set with "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
@@ -70,6 +71,8 @@ class Partition(ABC):
 
     kind: ClassVar[str]
     by_label: ClassVar[bool] = True
+    by_owner: ClassVar[bool] = False
+    """Whether clients are the owners of the rows: then each owner gives its share for validation."""
 
     @abstractmethod
     def deal(self, pool: Pool, key: Key) -> Deal:
@@ -81,6 +84,14 @@ def by_class(rows: Ints, labels: Ints, classes: int) -> list[Ints]:
     order = np.argsort(labels, kind="stable")
     ends = np.cumsum(np.bincount(labels, minlength=classes))
     return np.split(rows[order], ends[:-1])
+
+
+def own_words(key: Key, owner: Ints, names: Sequence[str]) -> NDArray[np.uint64]:
+    """A draw for each row, by its owner's name and its place among the owner's rows: nobody else's matter."""
+    words = np.empty(len(owner), dtype=np.uint64)
+    for name, rows in zip(names, by_class(np.arange(len(owner)), owner, len(names)), strict=True):
+        words[rows] = key.child(name).words(np.arange(len(rows)))
+    return words
 
 
 def group(rows: Ints, client: Ints, clients: int) -> list[Ints]:

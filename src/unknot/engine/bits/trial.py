@@ -22,6 +22,7 @@ from unknot.core.jobs import Job, Update
 from unknot.core.keys import Key
 from unknot.core.lineage import Unit
 from unknot.core.training import SGD, AdaHessian, Recipe
+from unknot.core.training.rows import ours
 from unknot.core.weights import Weights
 from unknot.engine.bits import stable
 from unknot.engine.bits.made import Maker, together
@@ -91,7 +92,7 @@ def tried_with(recipe: Recipe) -> Recipe:
     Our optimisers keep rows apart, and need no trial of their own; others are tried.
     """
     optimizer = recipe.optimizer
-    if type(optimizer).__module__.partition(".")[0] == "unknot":
+    if ours(optimizer):
         optimizer = _CURVATURE if optimizer.curvature else _GRADIENT
     return Recipe(
         optimizer, batch_size=recipe.batch_size, loss=recipe.loss, clip=recipe.clip, radius=recipe.radius

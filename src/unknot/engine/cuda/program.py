@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from threading import Event
 
@@ -12,8 +12,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from unknot.core.data import Samples
 from unknot.core.loss import Loss
-from unknot.core.training import Recipe, StepRule
-from unknot.core.training.optimizers import Tensors
+from unknot.core.training import SGD, Adagrad, Adam, AdamW, Recipe, RMSprop, StepRule, Tensors
 from unknot.engine.bits.stable import Guard
 from unknot.engine.cuda.courses import Course, Outcome
 from unknot.engine.cuda.draws import Holdings, Signs, sign_keys
@@ -24,6 +23,54 @@ from unknot.engine.ways.stack import Parameters, Stacking, differentiate_twice
 # Parameters: to capture a step with so many for each number, or one that differentiates twice, takes longer
 # and more memory than to ask for it in parts.
 MANY = 32
+
+# What is captured whole, and the steps of which look at no number. Of all others the gradients are captured,
+# and the optimiser takes its step by itself: what it knows beside its tensors a graph would not see change.
+UNNUMBERED = SGD, RMSprop
+CAPTURED = (*UNNUMBERED, Adam, AdamW, Adagrad)
+
+
+class LastingRule(StepRule):
+    """A step rule for steps that are captured: what its optimiser keeps stays where it is.
+
+    Made of parameters that are 0. A graph has the rate and the number of the step that it was captured from.
+    The optimiser does not see the steps that are played, and so is told the number of each that it sees.
+    """
+
+    _kept: list[tuple[Tensor, Tensor, Tensor]] | None = None  # as the rule has it, all rows of it, its start
+
+    def _renew(self) -> None:
+        if self._kept is not None:
+            for value, whole, start in self._kept:
+                value.data = whole
+                whole.copy_(start)
+            return
+        super()._renew()
+        for parameter in self._trained:
+            parameter.grad = torch.zeros_like(parameter)
+        self._step()  # from 0 along 0: what it keeps is there, as it begins
+        self._optimizer.zero_grad()
+        self._kept = [
+            (value, value.detach(), value.clone())
+            for kept in self._optimizer.state.values()
+            for name, value in kept.items()
+            if name != "step"
+        ]
+        # PyTorch refuses to capture a step whose number is written into it: here is a graph for each.
+        for check in ("_accelerator_graph_capture_health_check", "_cuda_graph_capture_health_check"):
+            setattr(self._optimizer, check, lambda: None)
+
+    def take(
+        self,
+        step: int,
+        gradients: Tensors,
+        products: Sequence[Tensor] = (),
+        signs: Sequence[Tensor] = (),
+    ) -> None:
+        for kept in self._optimizer.state.values():
+            if "step" in kept:
+                kept["step"].fill_(step)
+        super().take(step, gradients, products, signs)
 
 
 class ProgramCourse(Course):
@@ -43,14 +90,16 @@ class ProgramCourse(Course):
         setting: Stacking,
     ) -> None:
         super().__init__(rows, steps, batch, samples, setting)
-        self.forward, self.loss, self.steady = forward, loss, recipe.steady
-        long = len(setting.layout.names) >= MANY or recipe.optimizer.curvature
-        self.in_parts = long and not recipe.steady
+        self.forward, self.loss = forward, loss
+        kind = type(recipe.optimizer)
+        self.steady = recipe.one_rate and kind in UNNUMBERED
+        self.in_parts = not self.steady and (len(setting.layout.names) >= MANY or kind not in CAPTURED)
         nothing = torch.zeros(rows, setting.layout.size, dtype=setting.dtype, device=setting.device)
         self._parameters = Parameters(nothing, setting, forward)
         trained = [self._parameters.tensors[name] for name in setting.layout.names]
         kernels = [self._parameters.kernel_axes(name) for name in setting.layout.names]
-        self._rule = StepRule(recipe, round, trained, kernels)
+        rule = StepRule if self.in_parts else LastingRule
+        self._rule = rule(recipe, round, trained, kernels)
         self._guard: Callable[[int], AbstractContextManager[object]] = Guard if guarded else _nothing
         self._keys: Tensor | None = None  # of the signs, where the optimiser asks for curvature
         if recipe.optimizer.curvature:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from unknot.core.errors import ConfigError, nearest
 from unknot.core.loss import OwnLoss
+from unknot.core.training.rows import kept_apart, ours
 from unknot.engine.ways.kinds import Alone, Batched, Fused, Vmapped
 from unknot.engine.ways.traits import Traits
 from unknot.engine.ways.way import Case, Way, Workshop
@@ -48,16 +49,23 @@ def choose(
 
     `unstable` are ways on which company would change bits here: they are not taken.
     """
+    optimizer = case.recipe.optimizer
+    mixes = not ours(optimizer) and not kept_apart(optimizer)
 
     def against(way: Way) -> str:
         if way in unstable:
             return "its rows are not kept apart"
         lack = way.lacks(case.traits) or way.unwise(case.traits, case.loss)
-        return lack or way.why_not(case, workshop)
+        return lack or why_not(way)
+
+    def why_not(way: Way) -> str:
+        if way.stacks and mixes:
+            return f"{optimizer.name!r} trains a row of a stack otherwise than alone"
+        return way.why_not(case, workshop)
 
     if wanted is None:
         choice = _first(against)
-    elif why := wanted.why_not(case, workshop):
+    elif why := why_not(wanted):
         raise ConfigError(f"path {wanted.name!r} cannot run this: {why}")
     else:
         choice = Choice(wanted, "asked for")

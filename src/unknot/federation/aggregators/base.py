@@ -8,12 +8,16 @@ from collections.abc import Sequence
 from dataclasses import is_dataclass
 from typing import Protocol, cast, runtime_checkable
 
+import torch
+
 from unknot.core.errors import ConfigError, UnknotError
 from unknot.core.jobs import Job, Update
 from unknot.core.keys import Key
 from unknot.core.lineage import Ledger, LedgerView, Unit
+from unknot.core.own import copied, copies, is_own
 from unknot.core.training import Recipe
 from unknot.core.weights import Weights
+from unknot.federation.own_parts import Classes, name_of
 
 ACTION = "aggregate an update"
 """What the ledger refuses where an update carries erased data."""
@@ -53,41 +57,48 @@ def new_aggregator(given: Aggregate) -> Aggregate:
     fresh = getattr(given, "fresh", None)
     if fresh is not None:
         return cast(Aggregate, fresh())
-    return given if _plain(given) else copy.deepcopy(given)
+    return given if not is_own(given) and _plain(given) else copy.deepcopy(given)
 
 
-def check_aggregator(given: Aggregate, initial: Weights) -> None:
-    """Refuse an aggregator whose copies share a state: nothing could be forgotten exactly with it."""
-    if _plain(given):
+def check_aggregator(given: Aggregate, like: Weights) -> None:
+    """Refuse an aggregator whose copies share a state: nothing could be forgotten exactly with it.
+
+    One of somebody's own is tried with made-up models of this layout.
+    """
+    if not is_own(given):
         return
-    job = Job(Unit(0), initial, Key.root(0), Recipe())
+    model = Weights(torch.linspace(-1, 1, like.layout.size).to(like.vector), like.layout)
+    job = Job(Unit(0), model, Key.root(0), Recipe())
     updates = [  # which do not cancel, however much each counts
-        Update(job, initial.like(initial.vector * factor + factor), samples, 0.0)
+        Update(job, model.like(model.vector * factor + factor), samples, 0.0)
         for factor, samples in ((1.5, 2), (0.75, 1))
     ]
+
+    def tried(aggregate: Aggregate, current: Weights, version: int) -> Weights:
+        made = aggregate(copied(current), copies(updates), version, LedgerView(Ledger()))
+        if not isinstance(made, Weights):
+            raise ConfigError(f"the aggregator {name_of(given)} gives a {type(made).__name__}, no Weights")
+        return copied(made)
+
+    classes = Classes({f"aggregator {name_of(given)}": given})
     first = new_aggregator(given)
     try:
-        once = first(initial, updates, 0, LedgerView(Ledger()))
+        once = tried(first, model, 0)
     except Exception as error:
         if isinstance(error, UnknotError):
             raise
         what = f"{type(error).__name__}: {error}"
         raise ConfigError(
-            f"the aggregator {_name(given)} cannot be called with a model, updates, a version and a ledger: "
-            f"{what}"
+            f"the aggregator {name_of(given)} cannot be called with a model, updates, a version and a "
+            f"ledger: {what}"
         ) from error
-    if not isinstance(once, Weights):
-        raise ConfigError(f"the aggregator {_name(given)} gives a {type(once).__name__}, no Weights")
-    first(once, updates, 1, LedgerView(Ledger()))
-    if not new_aggregator(given)(initial, updates, 0, LedgerView(Ledger())).equal(once):
+    tried(first, once, 1)
+    if not tried(new_aggregator(given), model, 0).equal(once):
         raise ConfigError(
-            f"the aggregator {_name(given)} remembers what another one like it was given: "
+            f"the aggregator {name_of(given)} remembers what another one like it was given: "
             "keep its state in attributes, and give it a method fresh() that returns one without any"
         )
-
-
-def _name(given: Aggregate) -> str:
-    return str(getattr(given, "__name__", type(given).__name__))
+    classes.check()
 
 
 def _plain(given: Aggregate) -> bool:

@@ -83,12 +83,12 @@ def _llama(file: Gguf) -> Checkpoint:
         rope_base=base,
         rope_scaling=_scaling(file, head_width, base),
         eps=said.above("attention.layer_norm_rms_epsilon"),
-        tied="output.weight" not in file.names,
+        tied="output.weight" not in file.tensors,
         context=said.whole("context_length"),
     )
     outline = llama_outline(file.path, config)
     tensors: dict[str, Stored] = {}
-    for name in file.names:
+    for name in file.tensors:
         if name == ROPE:
             continue
         ours = _renamed(name, "model.layers", _LLAMA_PARTS, _LLAMA_ENDS)
@@ -107,9 +107,9 @@ def _gpt2(file: Gguf) -> Checkpoint:
         "hidden": said.whole("feed_forward_length"),
     }
     layers, eps = said.whole("block_count"), said.above("attention.layer_norm_epsilon")
-    tied = "output.weight" not in file.names
+    tied = "output.weight" not in file.tensors
     tensors = {
-        _renamed(name, "transformer.h", _GPT2_PARTS, _GPT2_ENDS): _stored(file, name) for name in file.names
+        _renamed(name, "transformer.h", _GPT2_PARTS, _GPT2_ENDS): _stored(file, name) for name in file.tensors
     }
     return Checkpoint(
         file.path,
@@ -141,7 +141,7 @@ def _stored(file: Gguf, name: str, heads: int | None = None) -> Stored:
 
 def _scaling(file: Gguf, width: int, base: float) -> tuple[float, float, float, int] | None:
     """Llama 3's scaling of positions, found out from the factors by which a file says that rates fall."""
-    if ROPE not in file.names:
+    if ROPE not in file.tensors:
         return None
     if file.shape(ROPE) == (width // 2,) and width > 1:
         factors = file.tensor(ROPE).double()

@@ -18,19 +18,8 @@ class Lion(Optimizer):
 
     name: ClassVar[str] = "lion"
 
-    def plain(self, parameters):
+    def make(self, parameters):
         return _Lion(parameters, self)
-
-    def stacked(self, step, rate, parameters, gradients, state, curvatures):
-        (momentum,) = state
-        first, second = self.betas
-        blend = torch._foreach_lerp(momentum, gradients, 1 - first)
-        torch._foreach_mul_(parameters, 1 - rate * self.weight_decay)
-        torch._foreach_add_(parameters, torch._foreach_sign(blend), alpha=-rate)
-        torch._foreach_lerp_(momentum, gradients, 1 - second)
-
-    def states(self):
-        return 1
 
 
 class _Lion(torch.optim.Optimizer):
