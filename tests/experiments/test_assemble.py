@@ -49,7 +49,7 @@ def test_another_seed_leaves_the_data_and_changes_all_that_is_drawn(data, engine
     assert all(np.array_equal(first.data[c].rows, other.data[c].rows) for c in data)
     assert first.data.validation is other.data.validation
     assert not first.initial.equal(other.initial)
-    assert first.key != other.key
+    assert first.state.key != other.state.key
     assert drawn(first) != drawn(other)
     assert not first.model.equal(other.model)
 

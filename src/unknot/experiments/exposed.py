@@ -195,14 +195,15 @@ class Known:
         """As if trained for so many rounds, each on a random half of a pool of the samples that remain."""
         if rounds not in self._shadows:
             fed, none = self._fed, self._pool.subset(NONE)
-            steps = rounds * fed.recipe.steps(int(np.median([len(fed.data[client]) for client in fed.data])))
+            recipe, held = fed.given.recipe, [len(fed.data[client]) for client in fed.data]
+            steps = rounds * recipe.steps(int(np.median(held)))
             self._shadows[rounds] = train_shadows(
                 fed.engine,
                 fed.initial,
                 none,
                 self._pool,
                 none,
-                central(fed.recipe, steps, len(self._pool) // 2),
+                central(recipe, steps, len(self._pool) // 2),
                 self._exposure.shadows,
                 self._key.child("shadows"),
             )

@@ -12,11 +12,13 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, Unpack
 
+from unknot.core.archive import Archive, Keepsakes
 from unknot.core.data import FederatedData
 from unknot.core.ensemble import Model
 from unknot.core.errors import ConfigError, RequestError, UnknotError
 from unknot.core.garbage import no_garbage_search
 from unknot.core.jobs import Engine
+from unknot.core.lineage import Clients, Ledger
 from unknot.core.own import Watch, is_own
 from unknot.core.requests import Erase, Join, Named, Request, arrived, numbered, resolved
 from unknot.core.saved import save_model
@@ -28,11 +30,13 @@ from unknot.federation.aggregators import FedAvg
 from unknot.federation.clock import SECOND
 from unknot.federation.cohort import Running, run_alone
 from unknot.federation.describe import describe, members_of, nodes_of
+from unknot.federation.desk import Desk
 from unknot.federation.environment import environment
-from unknot.federation.events import Event, Served
+from unknot.federation.events import Costs, Event, Served
 from unknot.federation.history import History
 from unknot.federation.inbox import Waiting, concerned_by
 from unknot.federation.interrupts import between_steps, check_now
+from unknot.federation.lanes import Lane
 from unknot.federation.length import Length, LengthParts
 from unknot.federation.letterbox import Letterbox
 from unknot.federation.loop import advance
@@ -46,12 +50,11 @@ from unknot.federation.setup import Setup, SetupParts
 from unknot.federation.snapshot import Snapshot, put, take
 from unknot.federation.state import State
 from unknot.federation.stint import Stint
-from unknot.federation.view import View
 from unknot.federation.watcher import Watcher
 from unknot.federation.work import Work
 
 
-class Federation(View):
+class Federation:
     """A server and its clients, with a method that can make it forget.
 
     ``run`` may be called again to go on. `model` is what is served now. A method works at the `state`,
@@ -146,6 +149,58 @@ class Federation(View):
         parts = [f"{len(self.state.members if self.history else self.data)} clients of {self.data.name!r}"]
         parts += [f"{done} rounds so far", *(f"{one.told(self.data.label)} pending" for one in self.pending)]
         return f"Federation({self.method.name} ({self.method.guarantee.value}): {', '.join(parts)})"
+
+    # What there is -------------------------------------------------------------------------------
+
+    @property
+    def desk(self) -> Desk:
+        """Where its method works."""
+        return self.state.desk
+
+    @property
+    def initial(self) -> Weights:
+        """The weights that everything begins from."""
+        return self.state.initial
+
+    @property
+    def data(self) -> FederatedData:
+        """Who holds what, of those who are there."""
+        return self.state.data
+
+    @property
+    def members(self) -> Clients:
+        """The clients that take part now."""
+        return self.desk.members
+
+    @property
+    def lanes(self) -> dict[str, Lane]:
+        """The parts that have a pace of their own, by name."""
+        return self.state.lanes
+
+    @property
+    def ledger(self) -> Ledger:
+        """Whose data is whose, and which of it is forbidden."""
+        return self.state.ledger
+
+    @property
+    def archive(self) -> Archive:
+        """The weights that its method keeps."""
+        return self.state.archive
+
+    @property
+    def keepsakes(self) -> Keepsakes:
+        """What an approximate method keeps although erased data had a part in it."""
+        return self.state.keepsakes
+
+    @property
+    def costs(self) -> Costs:
+        """What has been spent so far."""
+        return self.state.costs
+
+    @property
+    def now(self) -> int:
+        """Simulated nanoseconds."""
+        return self.state.now
 
     # What a person calls -------------------------------------------------------------------------
 
@@ -552,7 +607,7 @@ class Federation(View):
         if not self.method.aggregates and not isinstance(self.state.aggregate, FedAvg):
             raise ConfigError(f"{self.method.name} puts updates together itself: leave aggregate out")
         promise = self.serving.uncovered.promise(self.method, self.state)
-        history = History(self.method.name, promise, self.seed, self.metrics[0])
+        history = History(self.method.name, promise, self.state.seed, self.metrics[0])
         history.setup = describe(self.method, self.state, self.metrics, self.called)
         history.members = members_of(self.lanes)
         history.nodes = nodes_of(self.lanes)
