@@ -285,9 +285,12 @@ def test_what_serve_makes_carries_what_was_read():
 
 
 def test_a_method_that_forgets_nothing_is_stopped():
-    fed = toy_federation(Careless(), DATA)
+    """At the request, which does not count as served, also where nothing is measured then."""
+    fed = toy_federation(Careless(), DATA, evaluate_every=0)
     with pytest.raises(ForbiddenLineageError, match="client 3"):
         fed.run(4, requests=[erase(3, round=2)])
+    assert fed.history.served == []
+    assert len(fed.pending) == 1
 
 
 def test_a_kept_model_that_is_read_to_serve_counts():
