@@ -33,7 +33,7 @@ def table() -> dict[str, set[str]]:
 
 
 MAY_IMPORT = table()
-LIGHT = {"torch", "numpy", "unknot"}
+LIGHT = {"torch", "numpy", "msgspec", "unknot"}
 HEAVY_ALLOWED = {
     "core": {"safetensors", "cryptography"},  # the latter for speed, and never needed
     "store": {"cryptography"},

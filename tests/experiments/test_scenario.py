@@ -4,7 +4,7 @@ from unknot.core.errors import ConfigError
 from unknot.core.jobs import Score
 from unknot.experiments import Experiment
 from unknot.experiments.scenario import LearningCurve, Rates, Reached, scenario
-from unknot.federation.events import Costs, Round, Served
+from unknot.federation.events import Begun, Costs, Round, Served
 from unknot.federation.history import History
 
 
@@ -33,8 +33,8 @@ def served(
     number, before, after, *, jobs, place=None, kind="erase", client=1, time=None, split="test"
 ) -> Served:
     return Served(
-        request=f"{kind} client {client}",
         kind=kind,
+        asked=((client, None),),
         clients=(client,),
         time=float(number if time is None else time),
         round=number,
@@ -49,9 +49,7 @@ def served(
 
 
 def history(rounds, requests) -> History:
-    made = History("rfs", "exact", 0)
-    made.rounds, made.served = rounds, requests
-    return made
+    return History(Begun("rfs", "exact", 0), rounds, requests)
 
 
 # Three rounds of 4 jobs, client 1 leaves, five rounds of 3 jobs; client 9 joins after round 6.

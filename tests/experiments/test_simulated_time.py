@@ -15,7 +15,7 @@ from unknot.core.metrics import METRICS
 from unknot.core.requests import erase
 from unknot.experiments.courses import lanes_between
 from unknot.experiments.scenario import LearningCurve, scenario
-from unknot.federation.events import Costs, Round, Served
+from unknot.federation.events import Begun, Costs, Ended, Round, Served
 from unknot.federation.history import History
 from unknot.report.times import start_rows
 from unknot.reproduce import findings, load, records_file, reproduce
@@ -91,7 +91,7 @@ def score(value: float | None, perplexity: bool, validation: float | None = None
 
 def history(*events, perplexity=False) -> History:
     """Of (time, served) or (time, served, lane, own); a request is (time, before, after, restarted lanes)."""
-    made = History("knot", "exact", 0)
+    made = History(Begun("knot", "exact", 0))
     done: dict[str, int] = {}
     for jobs, event in enumerate(events, start=1):
         time, value, *more = event
@@ -105,7 +105,7 @@ def history(*events, perplexity=False) -> History:
                 "costs": Costs(jobs=jobs - 1, client_epochs=2.0 * jobs - 2),
             }
             place = {"time": float(time), "round": max(done.values(), default=0), "place": len(made.rounds)}
-            who = {"request": "erase client 3", "kind": "erase", "clients": (3,)}
+            who = {"kind": "erase", "asked": ((3, None),), "clients": (3,)}
             made.served.append(Served(restarted=lanes, cancelled=(), purged=0, **who, **place, **served))
             continue
         lane, own = more or ("global", None)
@@ -336,14 +336,14 @@ SOONER = (*LANES[:3], (20, 0.61, "b", 0.6))
 
 def test_measures_by_line_and_over_the_baseline(tmp_path):
     made = [history(*STEADY), history(*SOONER)]
-    made[0].scores = {"test": Score({"accuracy": 0.72}, 1.0, 100)}
-    made[0].choices = {
+    choices = {
         "mean": {
             "test": Score({"accuracy": 0.72}, 1.0, 100),
             "validation": Score({"accuracy": 0.1}, 9.0, 10),
         },
         "best": {"test": Score({"accuracy": 0.66}, 1.0, 100)},
     }
+    made[0].ended = Ended(scores={"test": Score({"accuracy": 0.72}, 1.0, 100)}, choices=choices)
     result = found(tmp_path, {"fedbuff": [history(*SLOW), history(*SLOWER)], "random": made})
     fedbuff, random = result.panels[0].lines
     assert fedbuff.by_seed["seconds"] == {0: 40.0, 1: 44.0}
@@ -391,7 +391,7 @@ def test_a_drawn_case_that_does_not_arrive_counts_until_the_end_of_its_own_run(t
 
 def test_a_panel_by_perplexity(tmp_path):
     made = history((5, 50.0), (10, 50.0, 200.0, ()), (12, 90.0), perplexity=True)
-    made.scores = {"test": Score({"accuracy": 0.5}, math.log(90), 100)}
+    made.ended = Ended(scores={"test": Score({"accuracy": 0.5}, math.log(90), 100)})
     metric = {"metric": "perplexity", "thresholds": [100]}
     result = found(tmp_path, {"fedbuff": [made]}, lambda table: table["panel"][0].update(metric))
     (line,) = result.panels[0].lines

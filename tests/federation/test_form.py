@@ -536,7 +536,7 @@ NAMES = {
     "unknot.core.training.recipe": "Recipe",
     "unknot.core.training.schedules": "ConstantRate Cosine StepDecay WarmUp",
     "unknot.core.weights": "Layout",
-    "unknot.federation.history": "Costs Trip Round Served SetAside",
+    "unknot.federation.events": "Costs Trip Round Served SetAside",
     "unknot.federation.lanes": "Flight",
     "unknot.federation.length": "Length",
     "unknot.federation.pace": "Synchronous Buffered",
@@ -555,5 +555,5 @@ def test_an_event_is_written_under_the_name_that_kept_runs_have_it_by():
     fed = toy_federation(RFS(), small_data(SIZES))
     event = fed.run(1).events[0]
     content = form.write_event(fed, event)
-    assert b"unknot.federation.history:Round" in content
+    assert b"unknot.federation.events:Round" in content
     assert form.read_event(fed, content) == event

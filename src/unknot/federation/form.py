@@ -34,10 +34,10 @@ from unknot.core.training import (
     WarmUp,
 )
 from unknot.core.weights import Layout
-from unknot.core.written import NotPlain, Reader, Unreadable, Writer, Written, plain_data, plain_data_of
+from unknot.core.written import NotPlain, Reader, Unreadable, Writer, Written, plain_data
 from unknot.federation.asked import Ids, Known, named_in, next_ids, waiting_of, written_of
-from unknot.federation.events import Costs, Event, Round, Served, Trip
-from unknot.federation.history import History, SetAside
+from unknot.federation.events import Begun, Costs, Ended, Event, Round, Served, SetAside, Trip
+from unknot.federation.history import History
 from unknot.federation.lanes import Flight, Lane
 from unknot.federation.length import Length
 from unknot.federation.notes import INSTEAD, Notes
@@ -58,12 +58,9 @@ if TYPE_CHECKING:
 for _plain in (
     *(Base, Layout, Unit, Key, Job, Flight, Score, SetAside, Length, Uncovered),
     *(Recipe, SGD, Adagrad, AdaHessian, Adam, AdamW, RMSprop, ConstantRate, Cosine, StepDecay, WarmUp),
-    *(Synchronous, Buffered, Target, Moment, Erase, Join),
+    *(Synchronous, Buffered, Target, Moment, Erase, Join, Costs, Trip, Round, Served),
 ):
     plain_data(_plain)
-# They lay there when the form was made, and kept runs have them by that name.
-for _event in (Costs, Trip, Round, Served):
-    plain_data_of("unknot.federation.history", _event)
 
 FORMAT = 3
 LASTING = ("method", "seed", "setup", "members", "nodes", "seconds", "stopped")
@@ -321,11 +318,19 @@ def _restore(
     if not read.ended:
         raise Unreadable("there is more than was to be written")
     promise = fed.serving.uncovered.promise(fed.method, state)
-    history = History(lasting["method"], promise, lasting["seed"], fed.metrics[0])
-    for name in LASTING:
-        setattr(history, name, lasting[name])
-    history.set_aside_observers = aside
-    history.names = dict(fed.data.names)
+    seconds, stopped = lasting.pop("seconds"), lasting.pop("stopped")
+    main = fed.metrics[0]
+    history = History(
+        Begun(
+            **lasting,
+            guarantee=promise,
+            metric=main.name,
+            metric_falls=main.falls,
+            metric_share=main.share,
+            names=dict(fed.data.names),
+        ),
+        ended=Ended(seconds=seconds, stopped=stopped, set_aside_observers=aside),
+    )
     for content in events:
         event = read_event(fed, content)
         if isinstance(event, Round) and len(history.rounds) < rounds:

@@ -285,7 +285,7 @@ class _Trial:
                     fed.work.would_serve()
         history = fed.history
         assert history is not None
-        history.seconds = dict.fromkeys(history.seconds, 0.0)
+        history.ended = replace(history.ended, seconds=dict.fromkeys(history.seconds, 0.0))
         written = form.write(fed)
         events = [form.write_event(fed, event) for event in history.events]
         return written.content, set(written.tensors), events
