@@ -4,18 +4,13 @@ from __future__ import annotations
 
 import json
 import subprocess
-from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
 from importlib import metadata
 from pathlib import Path
-from typing import Any
 
 CODE = Path(__file__)
-UNKNOWN = {"commit": None, "clean": None, "made": None}
-"""Of a record that is older than these fields."""
-CHANGED = " with changes"  # behind the commit, in records from before `clean` was one of their fields
 
 
 @dataclass(frozen=True)
@@ -26,14 +21,6 @@ class Origin:
     clean: bool | None
     made: str | None
     """The date and the second, in UTC."""
-
-    @staticmethod
-    def of(record: Mapping[str, Any]) -> Origin:
-        """Of a record as it is in a file, of whatever age."""
-        commit: str | None = record.get("commit")
-        if commit is None or "clean" in record:
-            return Origin(commit, record.get("clean"), record.get("made"))
-        return Origin(commit.removesuffix(CHANGED), not commit.endswith(CHANGED), record.get("made"))
 
 
 def origin() -> Origin:
