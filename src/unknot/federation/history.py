@@ -307,7 +307,7 @@ class History:
         """
         requests = [{"request": self.told(served), **vars(served)} for served in self.served]
         record = {**vars(self.begun), **vars(self.end()), "requests": requests, "rounds": self.rounds}
-        found: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(record))
+        found: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(record, enc_hook=str))
         return found
 
     @staticmethod

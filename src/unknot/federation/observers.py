@@ -7,7 +7,6 @@ whatever it does with them, the run stays as it is.
 
 from __future__ import annotations
 
-import copy
 import logging
 import traceback
 from collections.abc import Callable, Iterator, Sequence
@@ -15,6 +14,8 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from unknot.core.errors import said
 from unknot.federation.events import Event, Round, SetAside
@@ -75,7 +76,9 @@ class Observers:
         try:
             call = getattr(observer, method, None)
             if call is not None:
-                call(copy.deepcopy(made()))
+                event = made()
+                plain = msgspec.to_builtins(event, enc_hook=str)
+                call(msgspec.convert(plain, type(event)))  # a copy that is made soon
         except Exception as error:
             self._there = [one for one in self._there if one is not observer]
             aside = SetAside(_name(observer), when, said(error) + _where(error))
