@@ -89,9 +89,9 @@ def test_after_an_erasure_the_state_is_that_of_a_federation_that_never_had_the_c
     own.pace = lane.pace
     alone.state.add_node(own, "global", members)
     alone.work.method = Named(lane.name)
-    from unknot.federation import History
+    from unknot.federation import Begun, History
 
-    alone.work.history = History("rfs", "exact", 0)
+    alone.work.history = History(Begun("rfs", "exact", 0))
     alone.run(4)
     assert own.nodes["global"].weights.equal(lane.nodes["global"].weights)
 
