@@ -139,7 +139,7 @@ def watch(fed: Federation, observer) -> None:
 
 def serve_now(fed: Federation, request: Request) -> Served:
     """Serve a request between two runs, whatever its moment."""
-    return fed.serving.serve(Waiting(request), 0, fed.data.label)
+    return fed.serving.serve(Waiting(request), 0)
 
 
 def with_vector(update: Update, vector: torch.Tensor) -> Update:

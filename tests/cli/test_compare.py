@@ -54,7 +54,7 @@ def test_json_is_a_list_of_runs_with_the_figures_of_unknot_run(file):
     assert all(wanted <= set(row) for row in rows)
     alone = run(Experiment.of(tomllib.loads(FILE), ["seed=1", "method={name='sisa'}"])).to_dict()
     assert rows[3]["model"] == alone["model"]
-    assert rows[3]["final"] == alone["scores"]["validation"]["accuracy"]
+    assert rows[3]["final"] == alone["scores"]["validation"]["metrics"]["accuracy"]
 
 
 def test_the_table_names_methods_figures_and_what_they_mean(file):

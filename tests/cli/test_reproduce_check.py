@@ -1,9 +1,7 @@
 """``unknot reproduce --check``."""
 
 import gzip
-import importlib
 import json
-import re
 import shutil
 
 import pytest
@@ -12,7 +10,6 @@ from typer.testing import CliRunner
 from small_reproductions import GAMES, RUNS
 from unknot.cli import app
 from unknot.reproduce import load, reproduce
-from unknot.reproduce.record_file import keep, kept
 
 
 def call(*args, code=0, columns=80):
@@ -97,28 +94,12 @@ def test_as_json_it_is_a_list_of_pages(folder):
     assert (item["missing"], item["stale"], item["not_run"]) == ([], [], ["letters"])
 
 
-def test_a_record_that_was_cut_short_is_named_and_its_page_not_as_configured(folder):
-    plan, file = folder / "tiny.toml", folder / "tiny-small.json.gz"
-    record = kept(file)["p/rfs/0"]
-    columns = {name: values[:1] for name, values in record["trace"].items() if isinstance(values, list)}
-    keep(file, {**record, "trace": {**record["trace"], **columns, "requests": []}})
-    said = " ".join(call(plan, "--check", folder, "--draw", code=1).stdout.split())
-    assert "records at fault, page" in said
-    assert "at fault: p/rfs/0: it lacks the request erase client 1 (round 1); it ends after 1 of 2" in said
-    (module,) = re.findall(r"drop\(FILE, RECORD\) of ([\w.]+)", said)
-    assert callable(importlib.import_module(module).drop), "the hint names where it is"
-    (item,) = json.loads(call(plan, "--check", folder, "--json", code=1).stdout)
-    (found,) = item["faults"]
-    assert found["records"] == ["p/rfs/0"]
-    assert "it ends after 1 of 2 rounds" in found["why"]
-
-
 def test_a_damaged_file_is_an_error_that_names_it(folder):
     file = folder / "tiny-small.json.gz"
     stored = json.loads(gzip.decompress(file.read_bytes()))
-    file.write_bytes(gzip.compress(json.dumps({**stored, "runs": None}).encode()))
+    file.write_bytes(gzip.compress(json.dumps({**stored, "format": 7}).encode()))
     said = call(folder / "tiny.toml", "--check", folder, code=2)
-    assert "tiny-small.json.gz has no list of runs" in " ".join(said.stderr.split())
+    assert "tiny-small.json.gz has format 7" in " ".join(said.stderr.split())
 
 
 @pytest.mark.parametrize(

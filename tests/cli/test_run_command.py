@@ -9,8 +9,8 @@ from typer.testing import CliRunner
 
 from unknot.cli import app
 from unknot.cli import run as running
-from unknot.federation import History
-from unknot.federation.recovery import REGAINED
+from unknot.federation import Begun, Ended, History
+from unknot.federation.history import REGAINED
 
 FILE = """
 [data]
@@ -142,10 +142,10 @@ def test_a_run_that_diverged_but_stayed_finite_is_not_well(file, tmp_path):
 
 
 def test_the_demo_has_the_same_statuses(monkeypatch):
-    ended = History("rfs", "exact", 0, unserved=["erase client 1 at round 9"])
+    ended = History(Begun("rfs", "exact", 0), ended=Ended(unserved=("erase client 1 at round 9",)))
     monkeypatch.setattr(running, "_run", lambda *args: (None, ended, ()))
     call("demo", "--json", code=3)
-    ended.unserved = []
+    ended.ended = Ended()
     call("demo", "--json", code=0)
 
 

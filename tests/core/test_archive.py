@@ -216,7 +216,7 @@ def test_a_row_of_a_stack_does_not_keep_the_others():
     memo.put(job(ledger, 0, start).done(torch.zeros(4, start.vector.numel())[1], 5, 0.5))
     for store in (archive, kept, memo):
         (one,) = [entry for _, entry in store.entries()]
-        assert one.load().untyped_storage().nbytes() == store.nbytes
+        assert one.vector.untyped_storage().nbytes() == store.nbytes
 
 
 def test_a_memo_refuses_a_question_that_erased_data_shaped():

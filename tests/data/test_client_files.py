@@ -198,7 +198,7 @@ def experiment(folder, **changes):
 def test_a_folder_is_data_of_an_experiment_and_its_names_are_asked_for(tmp_path):
     asked = experiment(towns(tmp_path / "towns"))
     history = unknot.run(asked)
-    assert [served.request for served in history.served] == ["erase Graz", "erase 1 sample of Linz"]
+    assert [history.told(served) for served in history.served] == ["erase Graz", "erase 1 sample of Linz"]
     assert history.to_dict()["lineage"] == ["Linz (revision 1)", "Wien"]
     assert history.experiment["data"]["name"] == "folder"
     rest = prepare_without(asked)

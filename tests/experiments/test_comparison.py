@@ -103,10 +103,10 @@ def test_rows_have_the_figures_of_the_runs_alone(found):
         record = run(Experiment.of(table)).to_dict()
         assert row["model"] == record["model"]
         assert row["guarantee"] == record["guarantee"]
-        assert row["before"] == record["requests"][0]["before"]["validation"]["accuracy"]
-        assert row["after"] == record["requests"][0]["after"]["validation"]["accuracy"]
-        assert row["final"] == record["scores"]["validation"]["accuracy"]
-        assert row["test"] == record["scores"]["test"]["accuracy"]
+        assert row["before"] == record["requests"][0]["before"]["validation"]["metrics"]["accuracy"]
+        assert row["after"] == record["requests"][0]["after"]["validation"]["metrics"]["accuracy"]
+        assert row["final"] == record["scores"]["validation"]["metrics"]["accuracy"]
+        assert row["test"] == record["scores"]["test"]["metrics"]["accuracy"]
         recovery = record["recoveries"][0]
         for name in ("rounds", "seconds", "client_epochs"):
             assert row[f"regained_{name}"] == (recovery[name] if recovery["reached"] else None)
@@ -355,9 +355,8 @@ def test_the_split_is_the_one_that_was_watched():
 def test_numbers_that_are_none_are_left_out(found):
     """JSON knows no NaN."""
     history = found.histories["rfs", 0]
-    wild = replace(
-        history, scores={"test": replace(history.scores["test"], metrics={"accuracy": float("nan")})}
-    )
+    scores = {"test": replace(history.scores["test"], metrics={"accuracy": float("nan")})}
+    wild = replace(history, ended=replace(history.ended, scores=scores))
     assert figures(wild)["test"] is None
 
 

@@ -4,7 +4,7 @@ from unknot.core.errors import ConfigError
 from unknot.core.jobs import Score
 from unknot.experiments import Experiment
 from unknot.experiments.scenario import LearningCurve, Rates, Reached, scenario
-from unknot.federation.events import Costs, Round, Served
+from unknot.federation.events import Begun, Costs, Round, Served
 from unknot.federation.history import History
 
 
@@ -33,8 +33,8 @@ def served(
     number, before, after, *, jobs, place=None, kind="erase", client=1, time=None, split="test"
 ) -> Served:
     return Served(
-        request=f"{kind} client {client}",
         kind=kind,
+        asked=((client, None),),
         clients=(client,),
         time=float(number if time is None else time),
         round=number,
@@ -49,9 +49,7 @@ def served(
 
 
 def history(rounds, requests) -> History:
-    made = History("rfs", "exact", 0)
-    made.rounds, made.served = rounds, requests
-    return made
+    return History(Begun("rfs", "exact", 0), rounds, requests)
 
 
 # Three rounds of 4 jobs, client 1 leaves, five rounds of 3 jobs; client 9 joins after round 6.
@@ -142,7 +140,6 @@ def test_a_request_of_a_slow_lane_lies_where_the_federation_was():
         round_(3, 0.7, jobs=10, lane="slow", time=9),
     ]
     trace = LearningCurve.of(history(rounds, [served(1, 0.6, 0.3, jobs=6, place=6, time=6)]))
-    assert trace == LearningCurve.from_dict(trace.to_dict())
     (outcome,) = trace.outcomes([0.7, 0.9])
     assert (outcome.round, outcome.at) == (1, 5)
     assert outcome.reached[0] == Reached(0.7, 2, 3.0, 8.0, kept=3.0)
@@ -192,13 +189,6 @@ def test_costs_a_round_and_as_multiples_of_plain_training():
     assert whole.over(before).bytes_stored == pytest.approx(56 / 21)
     assert whole.over(before).client_epochs == pytest.approx(27 / 32)
     assert Rates.of(history([], [])) is None
-
-
-def test_a_trace_can_be_kept_as_columns():
-    trace = LearningCurve.of(ONE)
-    assert LearningCurve.from_dict(trace.to_dict()) == trace
-    assert not {"lane", "own", "own_loss"} & set(trace.to_dict())  # nobody measured lanes of their own
-    assert scenario(ONE, [0.6]).to_dict()["outcomes"][0]["reached"][0]["rounds"] == 2
 
 
 def test_an_experiment_names_its_thresholds():

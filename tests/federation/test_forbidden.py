@@ -62,6 +62,22 @@ def test_a_planted_flight_is_refused_before_it_is_trained(pace):
 
 
 @either_pace
+def test_a_model_of_erased_data_is_not_sent(pace):
+    engine = ToyEngine()
+    fed = after_erasing_3(pace, engine)
+    calls = len(engine.calls)
+
+    class Planting(RFS):
+        def jobs(self, fed, lane, client):
+            return [replace(job, start=tainted(fed)) for job in super().jobs(fed, lane, client)]
+
+    fed.work.method = Planting()
+    with pytest.raises(ForbiddenLineageError, match="send a model to"):
+        fed.run(10)
+    assert all(job.start.lineage.clients != {3} for call in engine.calls[calls:] for job in call)
+
+
+@either_pace
 def test_an_erased_client_cannot_be_trained(pace):
     """A job for the client itself: its unit is of a revision nobody holds, its data is out of reach."""
     fed = after_erasing_3(pace)
@@ -123,6 +139,23 @@ def test_what_was_in_flight_at_the_request_is_dropped():
     for call in engine.calls[before:]:
         for job in call:
             assert client not in {unit.client for unit in job.lineage}
+
+
+def test_who_is_out_is_called_back_whatever_the_method_does():
+    """Who is erased, and who was sent what it shaped: the core does it, though the method forgets to."""
+
+    class Forgetful(RFS):
+        def forget(self, desk, request, touched):
+            for lane in touched:
+                lane.nodes["global"].weights = desk.initial
+
+    engine = ToyEngine()
+    fed = toy_federation(Forgetful(), small_data([4] * 8), engine, **PACES["async"])
+    fed.run(8)
+    before, client = len(engine.calls), min(fed.lanes["global"].model.lineage.clients)
+    history = fed.run(8, requests=[erase(client, round=8)])
+    assert history.served[0].cancelled
+    assert all(client not in job.lineage.clients for call in engine.calls[before:] for job in call)
 
 
 def test_samples_leave_the_new_revision_usable_and_the_old_one_not():

@@ -11,11 +11,10 @@ import unknot
 from unknot.core.errors import ConfigError
 from unknot.core.jobs import Score
 from unknot.experiments import Experiment, run
-from unknot.federation import Costs, History, Round, Served
+from unknot.federation import Begun, Costs, Ended, History, Round, Served
 from unknot.federation.describe import describe, plain
 from unknot.federation.events import NOTHING_LEFT
-from unknot.federation.recovery import REGAINED
-from unknot.report.record import history_of
+from unknot.federation.history import REGAINED
 from unknot.select import DQN, KCenter
 
 
@@ -41,8 +40,8 @@ def round_(lane, number, time, accuracy, jobs=0, used=2, **set_aside):
 
 def served(place, time, before, after, jobs=0, number=1):
     return Served(
-        request="erase client 3",
         kind="erase",
+        asked=((3, None),),
         clients=(3,),
         time=time,
         round=number,
@@ -57,9 +56,7 @@ def served(place, time, before, after, jobs=0, number=1):
 
 
 def history(rounds, *requests):
-    made = History("knot", "exact", 0)
-    made.rounds, made.served = list(rounds), list(requests)
-    return made
+    return History(Begun("knot", "exact", 0), list(rounds), list(requests))
 
 
 # The request is the slow lane's, after its first round; the fast one has had four by then.
@@ -79,45 +76,41 @@ LANES = history(
 # Names ------------------------------------------------------------------------------------------
 
 
-def asked(request, *clients, names=None):
-    """A run of one request in these words, told by these names."""
-    made = history([], replace(served(0, 1.0, 0.9, 0.3), request=request, clients=clients))
-    made.names = names or {0: "Wien", 2: "Linz"}
+def asked(kind, *who, left=None):
+    """A run of one request for these, each with how many samples; of `left` something was left to do."""
+    clients = tuple(client for client, _ in who) if left is None else left
+    made = history([], replace(served(0, 1.0, 0.9, 0.3), kind=kind, asked=who, clients=clients))
+    made.begun = replace(made.begun, names={0: "Wien", 2: "client 5"})
     return made
 
 
 @pytest.mark.parametrize(
-    ("made", "words"),
+    ("made", "words", "numbers"),
     [
-        (asked("erase 2 samples of client 2", 2), "erase 2 samples of Linz"),
-        (asked("erase client 0, client 1", 0, 1), "erase Wien, client 1"),
-        (asked("join client 0, client 2", 2), "join Wien, Linz"),
-        (asked(f"erase client 2{NOTHING_LEFT}"), f"erase Linz{NOTHING_LEFT}"),
-        (asked("erase client 2", 2, names={2: "client 5"}), "erase client 5"),
+        (asked("erase", (0, 2)), "erase 2 samples of Wien", "erase 2 samples of client 0"),
+        (asked("erase", (0, None), (1, None)), "erase Wien, client 1", "erase client 0, client 1"),
+        (asked("join", (0, None), (2, None), left=(2,)), "join Wien, client 5", "join client 0, client 2"),
+        (
+            asked("erase", (2, 1), left=()),
+            f"erase 1 sample of client 5{NOTHING_LEFT}",
+            f"erase 1 sample of client 2{NOTHING_LEFT}",
+        ),
     ],
 )
-def test_a_request_by_number_calls_who_has_a_name_by_it(made, words):
-    assert made.told(made.served[0]) == words
+def test_a_request_has_words_with_names_for_who_has_one_and_by_number(made, words, numbers):
+    assert (made.told(made.served[0]), made.served[0].request) == (words, numbers)
     assert words in repr(made)
     found = made.to_dict()
-    assert [one["request"] for one in (*found["requests"], *found["recoveries"])] == [words, words]
-    again = history_of(found)
-    assert again.told(again.served[0]) == words
+    assert {one["request"] for one in (*found["requests"], *found["recoveries"])} == {words}
+    again = History.of(json.loads(json.dumps(found)))
+    assert (again.told(again.served[0]), again.to_dict()) == (words, found)
 
 
-@pytest.mark.parametrize(
-    ("request_", "clients"),
-    [
-        ("erase client 2, client 1", (0, 1)),
-        ("join client 2", (1,)),
-        (f"erase client 2{NOTHING_LEFT}", ()),
-        ("erase 1 sample of a client 2", (2,)),
-        ("erase client 2, a client 2", (1, 2)),
-    ],
-)
-def test_one_by_name_stays_as_it_is_also_where_names_are_like_numbers(request_, clients):
-    made = asked(request_, *clients, names={0: "client 1", 1: "client 2", 2: "a client 2"})
-    assert made.told(made.served[0]) == request_
+def test_who_writes_down_what_happens_has_a_number_for_who_leaves():
+    made = asked("erase", (0, None))
+    assert made.begun.told(made.served[0]) == "erase client 0"
+    some = replace(made.served[0], asked=((0, 1),), samples=(1,))
+    assert made.begun.told(some) == "erase 1 sample of Wien"
 
 
 # Recovery ---------------------------------------------------------------------------------------
@@ -328,8 +321,8 @@ def ended(loss, initial=None, seen=()):
     made = history([round_("global", n, float(n), 0.1) for n in range(1, 1 + len(seen))])
     for record, one in zip(made.rounds, seen, strict=True):
         record.scores["validation"] = Score({"accuracy": 0.1}, one, 100)
-    made.scores = {"validation": Score({"accuracy": 0.1}, loss, 100)}
-    made.initial = {} if initial is None else {"validation": Score({"accuracy": 0.1}, initial, 100)}
+    began = {} if initial is None else {"validation": Score({"accuracy": 0.1}, initial, 100)}
+    made.ended = Ended(scores={"validation": Score({"accuracy": 0.1}, loss, 100)}, initial=began)
     return made
 
 
@@ -359,7 +352,7 @@ def test_a_run_whose_numbers_stay_finite_says_that_it_diverged(rate):
     made = unknot.simulate("mlp", DATA, recipe=unknot.Recipe(unknot.SGD(rate))).run(3)
     assert made.initial["validation"].loss == pytest.approx(2.3, abs=0.2)
     assert [("diverged" in text) for text in made.warnings] == [True] * (rate > 1)
-    assert history_of(made.to_dict()).warnings == made.warnings
+    assert History.of(made.to_dict()).warnings == made.warnings
 
 
 def test_a_regression_that_learns_has_not_diverged():
@@ -388,7 +381,7 @@ def test_a_metric_that_is_no_number_is_said_once_and_reaches_nothing():
     assert history.warnings[0].startswith("the metric 'nowhere' is no finite number (nan on the validation")
     assert len(history.warnings) == 1
     assert history.warnings[0] in repr(history)
-    assert history.to_dict()["scores"]["test"]["nowhere"] is None
+    assert history.to_dict()["scores"]["test"]["metrics"]["nowhere"] is None
 
 
 def test_one_value_that_is_no_number_keeps_a_run_from_being_settled():

@@ -9,7 +9,7 @@ from support import LAYOUT, ToyEngine, toy_federation, with_vector
 from unknot.core.errors import UnknotError
 from unknot.core.lineage import NOBODY
 from unknot.core.weights import Layout, Weights
-from unknot.federation import Buffered, FedBuff, Synchronous
+from unknot.federation import Buffered, Clock, FedBuff, Synchronous, Trace
 from unknot.unlearn import RFS
 
 
@@ -86,6 +86,20 @@ def test_huge_but_finite_numbers_are_not_called_infinite():
 
     history = toy_federation(RFS(), engine=ToyEngine(spoil={2: huge})).run(1)
     assert history.costs.set_aside == 0
+
+
+def test_updates_are_put_together_in_the_order_of_client_ids():
+    """Whoever came back first: the order is in the bits."""
+    seen = []
+
+    def noting(current, updates, version, ledger):
+        seen.append([update.client for update in updates])
+        return FedBuff()(current, updates, version, ledger)
+
+    pace, slow = Buffered(6, 3), Clock(Trace((6.0, 5.0, 4.0, 3.0, 2.0, 1.0)))  # the last are back first
+    toy_federation(RFS(), pace=pace, clock=slow, aggregate=noting).run(4)
+    assert max(map(len, seen)) > 2
+    assert all(clients == sorted(clients) for clients in seen)
 
 
 def test_an_engine_that_loses_lineage_is_an_error():

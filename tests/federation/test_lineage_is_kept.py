@@ -89,9 +89,9 @@ def test_after_an_erasure_the_state_is_that_of_a_federation_that_never_had_the_c
     own.pace = lane.pace
     alone.state.add_node(own, "global", members)
     alone.work.method = Named(lane.name)
-    from unknot.federation import History
+    from unknot.federation import Begun, History
 
-    alone.work.history = History("rfs", "exact", 0)
+    alone.work.history = History(Begun("rfs", "exact", 0))
     alone.run(4)
     assert own.nodes["global"].weights.equal(lane.nodes["global"].weights)
 
@@ -285,9 +285,12 @@ def test_what_serve_makes_carries_what_was_read():
 
 
 def test_a_method_that_forgets_nothing_is_stopped():
-    fed = toy_federation(Careless(), DATA)
+    """At the request, which does not count as served, also where nothing is measured then."""
+    fed = toy_federation(Careless(), DATA, evaluate_every=0)
     with pytest.raises(ForbiddenLineageError, match="client 3"):
         fed.run(4, requests=[erase(3, round=2)])
+    assert fed.history.served == []
+    assert len(fed.pending) == 1
 
 
 def test_a_kept_model_that_is_read_to_serve_counts():
@@ -340,12 +343,12 @@ def test_what_is_trained_apart_is_checked_billed_and_takes_its_time():
     before, now = fed.costs, fed.now
     lane = fed.lanes["global"]
     jobs = [fed.state.job(lane, lane.nodes["global"], 2)]
-    fed.state.train_apart(jobs)
+    fed.desk.train_apart(jobs)
     assert fed.costs.jobs == before.jobs + 1
     assert fed.now == now + fed.state.duration(2, 3)
     tainted = replace(jobs[0], unit=Unit(3))
     with pytest.raises(ForbiddenLineageError):
-        fed.state.train_apart([tainted])
+        fed.desk.train_apart([tainted])
 
 
 # Frozen parameters ----------------------------------------------------------------------------------

@@ -165,10 +165,8 @@ def test_a_selector_that_stays_curious_is_refused_at_its_meeting():
 class RemembersInItsClass(AtRandom):
     seen: ClassVar[list] = []
 
-    def watch(self, updates, seconds):
-        self.seen.extend(update.client for update in updates)
-
     def choose(self, idle, k, key):
+        self.seen.extend(idle.tolist())
         return super().choose(idle, k, key.child(len(self.seen)))
 
 

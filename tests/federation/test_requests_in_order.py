@@ -104,6 +104,9 @@ def test_requests_of_one_moment_are_served_in_the_order_in_which_they_were_asked
     fed = toy_federation(RFS(), small_data([5] * 6), clock=SECOND_A_ROUND)
     history = fed.run(5, requests=[erase(4, round=3), erase(1, time=2.5), erase(3, round=2)])
     assert [s.clients for s in history.served] == [(3,), (1,), (4,)]
+    fed = toy_federation(RFS(), small_data([5] * 6), clock=SECOND_A_ROUND)
+    history = fed.run(5, requests=[erase(4, time=2.5), erase(1, time=2.5), erase(3, time=1.5)])
+    assert [s.clients for s in history.served] == [(3,), (4,), (1,)]
 
 
 def test_nothing_is_asked_twice_of_a_request_that_waits():

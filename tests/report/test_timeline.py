@@ -15,7 +15,7 @@ from unknot.core.errors import ConfigError
 from unknot.core.jobs import Score
 from unknot.core.requests import erase
 from unknot.experiments import Experiment, prepare
-from unknot.federation import Begun, Costs, History, Round, Served, Trip
+from unknot.federation import Begun, Costs, Ended, History, Round, Served, Trip
 from unknot.report import activity, timeline
 from unknot.report.activity import Bar, Gone, Part, Row
 from unknot.report.progress import Live
@@ -59,8 +59,8 @@ def request(
     entered=None,
 ):
     return Served(
-        request=f"{kind} client {clients[0]}",
         kind=kind,
+        asked=tuple((client, None) for client in clients),
         clients=clients,
         time=time,
         round=2,
@@ -82,8 +82,7 @@ A, B = "cluster 2", "cluster 10"
 
 def knot() -> History:
     """Two clusters. Client 5 is in both, 9 was only profiled; 1 leaves at 20 s, 5 is under way then."""
-    made = History("knot", "exact", 0)
-    made.apart = [Trip(client, "profile", 0.0, 2.0) for client in (1, 4, 5, 9)]
+    made = History(Begun("knot", "exact", 0))
     made.rounds = [
         round_(B, 1, 6.0, 0.2, 0.15, (5, 2.0, 6.0), (4, 2.0, 5.0), jobs=2),
         round_(A, 1, 10.0, 0.4, 0.5, (1, 2.0, 10.0), jobs=3),
@@ -95,15 +94,18 @@ def knot() -> History:
     ]
     cut = (Trip(5, A, 10.0, 20.0), Trip(1, A, 12.0, 20.0))
     made.served = [request(20.0, 1, place=3, restarted=(A,), trips=cut, jobs=4)]
-    made.scores = {
-        "validation": Score({"accuracy": 0.9}, 0.3, 100),
-        "test": Score({"accuracy": 0.85}, 0.4, 100),
-    }
+    made.ended = Ended(
+        apart=tuple(Trip(client, "profile", 0.0, 2.0) for client in (1, 4, 5, 9)),
+        scores={
+            "validation": Score({"accuracy": 0.9}, 0.3, 100),
+            "test": Score({"accuracy": 0.85}, 0.4, 100),
+        },
+    )
     return made
 
 
 def plain() -> History:
-    made = History("rfs", "exact", 0)
+    made = History(Begun("rfs", "exact", 0))
     made.rounds = [round_("global", n, 2.0 * n, 0.1 * n, None, (0, 2.0 * n - 2, 2.0 * n)) for n in (1, 2, 3)]
     return made
 
@@ -189,7 +191,7 @@ def test_what_was_erased_is_said_once_a_client():
 
 def test_members_that_were_never_asked_are_in_their_lane():
     history = knot()
-    history.members = {A: (1, 5), B: (4, 5, 7)}
+    history.begun = replace(history.begun, members={A: (1, 5), B: (4, 5, 7)})
     history.served[0] = request(20.0, 8, place=3, kind="join", entered={A: (8,)})
     of = activity.rows(history)
     assert of == [*(Row(A, c) for c in (1, 5, 8)), *(Row(B, c) for c in (4, 5, 7)), Row(activity.NOWHERE, 9)]
@@ -259,7 +261,8 @@ def test_rows_of_a_lane_lie_together_with_a_gap_to_the_next():
 
 def test_the_title_says_what_was_trained_on_what():
     history = plain()
-    history.setup = {"model": {"name": "mlp"}, "data": {"name": "digits"}}
+    setup = {"model": {"name": "mlp"}, "data": {"name": "digits"}}
+    history.begun = replace(history.begun, setup=setup)
     assert timeline.Sheet(history).title == "rfs: mlp on digits, 1 client, 3 rounds"
     history.setup["model"]["name"] = ""
     assert timeline.Sheet(history).title == "rfs: digits, 1 client, 3 rounds"
@@ -348,7 +351,7 @@ def test_a_run_that_was_never_measured_has_no_panel_for_it(tmp_path, accuracy):
 @pytest.mark.parametrize(
     ("history", "file", "words"),
     [
-        (History("rfs", "exact", 0), "run.png", "nothing to draw: the run has no rounds"),
+        (History(Begun("rfs", "exact", 0)), "run.png", "nothing to draw: the run has no rounds"),
         (plain(), "run.txt", "must end in .png, .svg or .pdf"),
         (plain(), "no/such/run.png", "there is no folder"),
     ],
@@ -372,7 +375,8 @@ def test_the_summary_shows_what_could_be_served_and_marks_what_is():
     history = knot()
     assert "what could be served" not in shown(history)
     test = {"test": Score({"accuracy": 0.8}, 0.5, 100)}
-    history.choices = {"mean": score(0.7) | test, "joint": dict(history.scores), "twin": dict(history.scores)}
+    choices = {"mean": score(0.7) | test, "joint": history.scores, "twin": history.scores}
+    history.ended = replace(history.ended, choices=choices)
     lines = [re.findall(r"[^\s│]+", line) for line in shown(history).splitlines()]
     assert ["mean", "70.0%", "1.000", "80.0%", "0.500"] in lines
     assert ["joint", "◂", "served", "90.0%", "0.300", "85.0%", "0.400"] in lines
@@ -403,7 +407,7 @@ def parted() -> History:
     made = plain()
     visits = (Trip(0, "farewell", 4.0, 5.0),)
     made.served = [replace(request(5.0, 0, place=2), visits=visits)]
-    made.waived = ["client 0"]
+    made.ended = replace(made.ended, waived=("client 0",))
     return made
 
 
@@ -433,8 +437,10 @@ def test_a_last_visit_is_in_the_picture_and_its_legend(tmp_path):
 def test_progress_says_names_as_they_are_with_brackets_too():
     console = Console(width=120, record=True, file=open("/dev/null", "w"))  # noqa: SIM115
     served = next(event for event in knot().events if isinstance(event, Served))
-    Live(console, 4)(replace(served, request="erase client a[/]b[red]"))
-    assert "erase client a[/]b[red]" in console.export_text()
+    live = Live(console, 4)
+    live.begin(Begun("knot", "exact", 0, setup={"metrics": ["f1"]}, names={7: "a[/]b[red]"}))
+    live(replace(served, kind="join", asked=((7, None),)))
+    assert "join a[/]b[red]" in console.export_text()
 
 
 def test_progress_counts_the_rounds_of_all_lanes():
@@ -442,8 +448,9 @@ def test_progress_counts_the_rounds_of_all_lanes():
     live = Live(console, 4)
     (task,) = live._progress.tasks
     history = knot()
-    history.setup, history.members = {"metrics": ["f1", "accuracy"]}, {A: (1, 5), B: (4, 5)}
-    live.begin(Begun.of(history))
+    live.begin(
+        Begun("knot", "exact", 0, setup={"metrics": ["f1", "accuracy"]}, members={A: (1, 5), B: (4, 5)})
+    )
     assert task.fields["metric"] == "f1"
     seen = []
     for event in history.events:

@@ -123,15 +123,12 @@ def test_where_leavers_are_drawn_a_record_goes_by_who_leaves(tmp_path, key):
     assert check(asked).stale == (Stale((key,), f"by its configuration it is {own}"),)
 
 
-def test_two_records_of_one_configuration_have_the_same_results(folder):
+def test_a_guarantee_that_is_no_longer_given_is_named(folder):
     (asked,) = pages(folder, str(folder / PLAN))
     first = kept(asked.file)["p/rfs/0"]
-    again = {**first, "key": "p/rfs/0/again", "seconds": 9.0, "extra": {**first["extra"], "peak": 2.0}}
-    keep(asked.file, again)
-    assert check(asked).faults == ()
-    keep(asked.file, {**again, "model": "0" * 16})
-    words = "of one configuration, with different results"
-    assert check(asked).faults == (Stale(("p/rfs/0", "p/rfs/0/again"), words),)
+    keep(asked.file, {**first, "history": {**first["history"], "guarantee": "none"}})
+    (stale,) = check(asked).stale
+    assert stale == Stale(("p/rfs/0",), "its guarantee is 'none', and today's is 'exact'")
 
 
 def test_a_record_whose_seed_was_changed_is_named(folder):

@@ -67,8 +67,9 @@ def found(folder, **options):
     """What the records say but for when, where and how fast."""
     records = kept(reproduce(lines(), out=folder, **options))
     for record in records.values():
-        for name in ("seconds", "made", "machine"):
+        for name in ("made", "machine"):
             record.pop(name)
+        record["history"].pop("seconds")
     return records
 
 

@@ -32,7 +32,7 @@ def outcome(kind, before, after, end, worst=None):
 def test_leaves_and_joins_are_measured_apart():
     run = SimpleNamespace(key="a", seed=0)
     nothing = SimpleNamespace(final=None, of_metric=lambda metric, value, loss: value)
-    record = SimpleNamespace(extra={}, trace=nothing)
+    record = SimpleNamespace(extra={}, trace=nothing, history=SimpleNamespace(scores={}))
     told = [
         outcome("erase", 0.9, 0.2, 0.8),
         outcome("join", 0.8, 0.8, 0.9, worst=0.75),

@@ -18,6 +18,7 @@ from unknot.reproduce.games import GameReproduction
 from unknot.reproduce.layers import merge
 from unknot.reproduce.parts import Draws
 from unknot.reproduce.record_file import keep, kept
+from unknot.reproduce.records import read as read_records
 from unknot.reproduce.reproduction import Reproduction
 
 EXACT = (
@@ -554,7 +555,9 @@ def test_data_is_read_once_and_a_run_leaves_it_as_it_was(tmp_path, monkeypatch):
     together = reproduce(tiny(), out=tmp_path / "together", seeds=[0], only=["digits"])
     assert len(reads) == 1
     alone = reproduce(tiny(), out=tmp_path / "alone", seeds=[0], only=["digits", "slow"])
-    models = [{item["key"]: item["model"] for item in kept(file).values()} for file in (together, alone)]
+    models = [
+        {item["key"]: item["history"]["model"] for item in kept(file).values()} for file in (together, alone)
+    ]
     assert models[0]["digits/slow/0"] == models[1]["digits/slow/0"]
 
 
@@ -620,7 +623,7 @@ def test_it_runs_without_the_command_line(tmp_path, capsys):
     (record,) = kept(tmp_path / "own-small.json.gz").values()
     assert record["config"]["train"]["batch_size"] == 5
     assert record["config"]["seed"] == 3
-    assert len(record["model"]) == 16
+    assert len(record["history"]["model"]) == 16
     assert main(["exact-fig0"]) == 2
     assert "there is no reproduction" in capsys.readouterr().err
     assert main([]) == 0
@@ -644,7 +647,7 @@ def test_cases_count_as_often_as_they_were_drawn(tmp_path):
     plan = tiny(lambda table: table.update(draws={"probabilities": [0.3, 0.0, 0.7, 0.0], "count": 10}))
     file = reproduce(plan, out=tmp_path, seeds=[0], only=["fast"])
     weights = plan.draws.leavers(0)
-    runs = {key: item["trace"]["accuracy"] for key, item in kept(file).items()}
+    runs = {key: [one.value for one in item.trace.points] for key, item in read_records(file).records.items()}
     expected = sum(
         count * runs[f"digits/fast/0/client {client} leaves"][-1] for client, count in weights.items()
     )

@@ -61,7 +61,7 @@ def test_of_sentiments_the_languages_are_the_clients(here):
         small("exact-fig1", "smollm2-sentiment"), "paper", out=here, seeds=[0], only=["exact-fun"]
     )
     (record,) = kept(file).values()
-    assert [request["request"] for request in record["trace"]["requests"]] == [
+    assert [request["request"] for request in record["history"]["requests"]] == [
         "erase English",
         "erase German",
         "erase Italian",

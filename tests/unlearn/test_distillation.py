@@ -188,13 +188,13 @@ def test_a_teaching_carries_both_lineages_and_is_refused_where_one_is_erased():
     fed.run(1)
     student, teacher = (replace(toy_weights(), lineage=Lineage([Unit(c)])) for c in (2, 3))
     recipe = Recipe(loss=SoftTargets())
-    made = fed.state.distill(student, teacher, recipe, Key.root(0))
+    made = fed.desk.distill(student, teacher, recipe, Key.root(0))
     assert made.lineage.clients == {2, 3}  # and not whichever number the server's samples go by
     fed.ledger.forbid(3)
     with pytest.raises(ForbiddenLineageError, match="refused to distil a model: it carries client 3"):
-        fed.state.distill(student, teacher, recipe, Key.root(0))
+        fed.desk.distill(student, teacher, recipe, Key.root(0))
     with pytest.raises(ConfigError, match="SoftTargets"):
-        fed.state.distill(student, student, Recipe(), Key.root(0))
+        fed.desk.distill(student, student, Recipe(), Key.root(0))
 
 
 def test_a_teaching_that_overflows_leaves_the_student():

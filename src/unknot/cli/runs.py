@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict
 from itertools import groupby
@@ -20,7 +20,7 @@ from unknot.cli.holding import Folder, Keys
 from unknot.cli.screen import screen
 
 if TYPE_CHECKING:
-    from unknot.federation.events import Event
+    from unknot.federation.events import Event, Served
     from unknot.store.look import Look
     from unknot.store.wanted import Wanted
 
@@ -82,7 +82,8 @@ def watch(folder: Folder, keys: Keys = None) -> None:
     from unknot.store.watching import Watching
 
     with errors_for_people(lambda: "the run goes on; only this looking on has ended"):
-        console, watching, told = screen(), Watching(folder, keys), _Telling()
+        console, watching = screen(), Watching(folder, keys)
+        told = _Telling(watching.told)
         live = console.status("looking") if console.is_terminal else nullcontext()
         with live as status:
             while True:
@@ -104,7 +105,8 @@ def _told(found: Look) -> dict[str, Any]:
 class _Telling:
     """A run that is looked at again and again, in lines."""
 
-    def __init__(self) -> None:
+    def __init__(self, told: Callable[[Served], str] = lambda served: served.request) -> None:
+        self._told = told
         self._states: dict[int, str] = {}
         self._first = True
         self.last = ""
@@ -170,7 +172,7 @@ class _Telling:
         from unknot.report.cells import shown
 
         if not isinstance(event, Round):
-            return f"▾ round {event.round}, {event.time:.1f} s: {event.request}"
+            return f"▾ round {event.round}, {event.time:.1f} s: {self._told(event)}"
         score = next(iter(event.scores.values()), None)
         self.last = "" if score is None else f", {score.name} {shown(event.value, score.name)}"
         return f"{event.lane}, round {event.round}{self.last}, simulated {event.time:.1f} s"

@@ -125,10 +125,6 @@ class Score:
             )
         return self.metrics["accuracy"]
 
-    def to_dict(self) -> dict[str, float]:
-        """Ready for JSON."""
-        return {**self.metrics, "loss": self.loss, "samples": self.samples}
-
 
 class Engine(Protocol):
     """Trains jobs. All that a method knows of the world outside the server.

@@ -30,6 +30,13 @@ def numbered(client: int) -> str:
     return f"client {client}"
 
 
+def some_of(who: str, samples: int | None) -> str:
+    """A client, or so many samples of it, in words."""
+    if samples is None:
+        return who
+    return f"{samples} sample{'s' if samples > 1 else ''} of {who}"
+
+
 @dataclass(frozen=True)
 class Target:
     """A client to be erased whole, or the samples of it that are (their ids, ascending)."""
@@ -44,7 +51,7 @@ class Target:
 
     def told(self, label: Label = numbered) -> str:
         """In words, with clients as people call them."""
-        return _told(label(self.client), self.samples)
+        return some_of(label(self.client), None if self.samples is None else len(self.samples))
 
     def __str__(self) -> str:
         return self.told()
@@ -157,7 +164,10 @@ class Named:
         return Erase(tuple(Target(client, numbers[client]) for client in sorted(numbers)), self.at)
 
     def __str__(self) -> str:
-        told = (_told(c if isinstance(c, str) else numbered(c), samples) for c, samples in self.clients)
+        told = (
+            some_of(c if isinstance(c, str) else numbered(c), None if ids is None else len(ids))
+            for c, ids in self.clients
+        )
         return f"{self.kind} {', '.join(told)}"
 
 
@@ -238,12 +248,6 @@ def _with_samples(client: object, ids: object) -> tuple[int | str, tuple[int, ..
     who = client if isinstance(client, str) else client_id(client)
     told = who if isinstance(who, str) else numbered(who)
     return who, None if ids is None else sample_ids(ids, told)
-
-
-def _told(who: str, samples: tuple[int, ...] | None) -> str:
-    if samples is None:
-        return who
-    return f"{len(samples)} sample{'s' if len(samples) > 1 else ''} of {who}"
 
 
 def _check_at(at: object) -> None:

@@ -72,7 +72,7 @@ class LoopEngine(Machine):
             "device": str(self.device),
             "dtype": str(self.dtype).removeprefix("torch."),
             "threads": self._workers(),
-            "torch": torch.__version__,
+            "torch": str(torch.__version__),
         }
 
     def _own_losses(self) -> list[str]:

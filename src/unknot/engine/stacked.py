@@ -177,7 +177,7 @@ class StackedEngine(Machine):
             "rows": self.rows,
             "rows_refused": self.rows_refused(),
             "memory": self.memory,
-            "torch": torch.__version__,
+            "torch": str(torch.__version__),
             "instructions": torch.backends.cpu.get_cpu_capability(),
         }
 

@@ -30,7 +30,7 @@ from unknot.experiments.seeds import Stat
 from unknot.experiments.simulate import assemble, dealt, going, maker, read
 from unknot.federation import Event, History, Observer
 from unknot.federation.cohort import Running, run_alone, run_together
-from unknot.federation.recovery import REGAINED
+from unknot.federation.history import REGAINED
 from unknot.unlearn.rfs import RFS
 
 WIDE = 100
@@ -367,7 +367,7 @@ def _run(
         failure = UnknotError(said(error))
         failure.__cause__ = error
         return failure
-    history.experiment = table
+    history.begun = replace(history.begun, experiment=table)
     on.end((one.label, own.seed))
     return history
 

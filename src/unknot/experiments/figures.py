@@ -13,7 +13,7 @@ from unknot.core.jobs import Score
 from unknot.core.metrics import Metric
 from unknot.experiments.courses import common, on_grid, served
 from unknot.experiments.scenario import LearningCurve
-from unknot.federation import History, Served
+from unknot.federation import Begun, History, Served
 
 REGAINED = ("regained_rounds", "regained_seconds", "regained_client_epochs")
 NO_REQUEST: dict[str, Any] = dict.fromkeys(("before", "after", *REGAINED))
@@ -46,9 +46,9 @@ def figures(history: History) -> dict[str, Any]:
         "rounds": len(history.rounds),
         "time": history.time,
         "guarantee": history.guarantee,
-        "waived": list(history.waived),
+        "waived": history.waived,
         "warnings": history.warnings,
-        "unserved": list(history.unserved),
+        "unserved": history.unserved,
         "model": None if history.model is None else history.model.digest(),
         "requests": requests,
     }
@@ -56,7 +56,7 @@ def figures(history: History) -> dict[str, Any]:
 
 def no_figures() -> dict[str, Any]:
     """The figures of a run that could not be made."""
-    empty = figures(History("", "", 0))
+    empty = figures(History(Begun("", "", 0)))
     return {name: value if isinstance(value, list) else None for name, value in empty.items()}
 
 

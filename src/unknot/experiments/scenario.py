@@ -21,7 +21,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from unknot.core.jobs import Score
-from unknot.core.metrics import ACCURACY, METRICS, Metric, finite, perplexity
+from unknot.core.metrics import ACCURACY, Metric, finite, perplexity
 from unknot.federation.events import Round
 from unknot.federation.history import History
 from unknot.federation.steady import settled
@@ -310,53 +310,6 @@ class LearningCurve:
             seconds = max(seconds, point.time - asked.time)
             found.append(Since(done, seconds, point))
         return found
-
-    def to_dict(self) -> dict[str, Any]:
-        """Columns, not rows: a long run stays readable, and small. What nobody measured is left out.
-
-        The main metric's column has its name; `metric` says which it is where it is not accuracy.
-        """
-        columns = {name: [getattr(point, name) for point in self.points] for name in COLUMNS}
-        columns = {self.main.name if name == "value" else name: c for name, c in columns.items()}
-        main = {} if self.main.name == ACCURACY.name else {"metric": self.main.name}
-        return {
-            "split": self.split,
-            **main,
-            **{
-                name: c
-                for name, c in columns.items()
-                if name in (*ALWAYS, self.main.name) or any(x is not None for x in c)
-            },
-            "requests": [
-                {
-                    name: value
-                    for name, value in asdict(asked).items()
-                    if name not in LATER or value not in (None, ())
-                }
-                for asked in self.requests
-            ],
-        }
-
-    @staticmethod
-    def from_dict(record: Mapping[str, Any]) -> LearningCurve:
-        absent = [None] * len(record["round"])
-        main = METRICS[record.get("metric", ACCURACY.name)]()
-        columns = (record.get(main.name if name == "value" else name, absent) for name in COLUMNS)
-        requests = (
-            {**item, "clients": tuple(item["clients"]), "restarted": tuple(item.get("restarted", ()))}
-            for item in record["requests"]
-        )
-        return LearningCurve(
-            record["split"],
-            tuple(Point(*row) for row in zip(*columns, strict=True)),
-            tuple(Asked(**item) for item in requests),
-            main,
-        )
-
-
-COLUMNS = tuple(Point.__dataclass_fields__)
-ALWAYS = ("round", "time", "client_epochs")
-LATER = ("before_loss", "after_loss", "restarted")  # fields of a request that older records do without
 
 
 @dataclass(frozen=True)

@@ -14,15 +14,24 @@ from unknot.federation.aggregators import (
 )
 from unknot.federation.clock import Clock, Constant, Pareto, Slowness, Trace, Uniform
 from unknot.federation.desk import Desk
-from unknot.federation.events import Costs, Event, Round, Served, Trip
+from unknot.federation.events import (
+    Begun,
+    Costs,
+    Ended,
+    Event,
+    Recovery,
+    Round,
+    Served,
+    SetAside,
+    Trip,
+)
 from unknot.federation.federation import Federation
-from unknot.federation.history import History, SetAside
+from unknot.federation.history import History
 from unknot.federation.lanes import Flight, Lane, Node
 from unknot.federation.length import Length
 from unknot.federation.method import Guarantee, Method
-from unknot.federation.observers import Begun, Ended, Observer
+from unknot.federation.observers import Observer
 from unknot.federation.pace import Buffered, Pace, Synchronous
-from unknot.federation.recovery import Recovery
 from unknot.federation.setup import Setup, SetupParts
 from unknot.federation.snapshot import Snapshot
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from unknot.core.by_number import Numbers
 from unknot.core.metrics import Metric
-from unknot.core.requests import Erase
+from unknot.core.requests import Join, Request
 from unknot.core.weights import Layout
 from unknot.federation.lanes import Lane
 from unknot.federation.method import Method
@@ -116,19 +116,20 @@ def members_of(lanes: Mapping[str, Lane]) -> Members:
     return {name: tuple(sorted(lane.members)) for name, lane in lanes.items()}
 
 
-def nodes_of(lanes: Mapping[str, Lane]) -> dict[str, list[tuple[int, ...]]]:
+def nodes_of(lanes: Mapping[str, Lane]) -> dict[str, tuple[tuple[int, ...], ...]]:
     """The clients of each model of a lane, where it has several: those of an influence tree, say."""
     return {
-        name: [tuple(sorted(node.members)) for node in lane.nodes.values()]
+        name: tuple(tuple(sorted(node.members)) for node in lane.nodes.values())
         for name, lane in lanes.items()
         if len(lane.nodes) > 1
     }
 
 
-def counts(erased: Erase | None) -> tuple[int | None, ...]:
-    """How many samples of each client an erasure names, None where it is the whole client."""
-    targets = erased.targets if erased is not None else ()
-    return tuple(None if target.samples is None else len(target.samples) for target in targets)
+def asked_of(request: Request) -> tuple[tuple[int, int | None], ...]:
+    """Whom a request names, each with how many samples; None where it is the whole client."""
+    if isinstance(request, Join):
+        return tuple((client, None) for client in request.clients)
+    return tuple((t.client, None if t.samples is None else len(t.samples)) for t in request.targets)
 
 
 def beyond(members: Members, others: Members) -> Members:

@@ -1,12 +1,17 @@
-"""What happens in a run: rounds and requests, what they cost, who was at work. Plain values."""
+"""The record of a run: what it is made of, its rounds and requests, how it ended. Frozen plain values.
+
+Inside there are numbers: `Begun.names` says what clients are called.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from unknot.core.jobs import Score
+from unknot.core.requests import Label, numbered, some_of
 
 NOTHING_LEFT = " (nothing was left to do)"
 """Stands after a request that was served, where all of it had been done before."""
@@ -54,6 +59,83 @@ class Trip:
 
 
 @dataclass(frozen=True)
+class Recovery:
+    """What it took, after a request, to have regained `fraction` of the main metric before it.
+
+    `target` is what counts as that: see `Metric.regained`. `rounds` is the most that any one lane made.
+    """
+
+    request: str
+    fraction: float
+    target: float
+    reached: bool
+    rounds: int
+    seconds: float
+    client_epochs: float
+
+
+@dataclass(frozen=True)
+class SetAside:
+    """An observer that raised, when, and what; it was told no more."""
+
+    observer: str
+    when: str
+    error: str
+
+    def __str__(self) -> str:
+        return f"the observer {self.observer} was set aside at {self.when}: {self.error}"
+
+    @property
+    def wordless(self) -> SetAside:
+        """The same, without what the error said: its words may be about anybody."""
+        kind, place = re.match(r"\w*", self.error), re.search(r" \([\w.]+:\d+\)$", self.error)
+        return replace(self, error="".join(found[0] for found in (kind, place) if found))
+
+
+@dataclass(frozen=True)
+class Begun:
+    """What a run is made of."""
+
+    method: str
+    """The method's name."""
+    guarantee: str
+    """What is promised, in words."""
+    seed: int
+    """The seed of every draw."""
+    metric: str = "accuracy"
+    """What models are compared by: the main one."""
+    metric_falls: bool = False
+    """Whether less of it is better."""
+    metric_share: bool = True
+    """Whether it lies between 0 and 1."""
+    setup: Mapping[str, Any] = field(default_factory=dict)
+    """What the federation is made of: method, recipe, pace, clock, model, data, as plain values."""
+    experiment: Mapping[str, Any] = field(default_factory=dict)
+    """The file that the run comes from, with what was changed on the way: it can be run again from this."""
+    members: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    """The clients of each lane at the start; requests say who came and went.
+
+    Here and in `nodes`, a run that is kept leaves out who was erased.
+    """
+    nodes: Mapping[str, tuple[tuple[int, ...], ...]] = field(default_factory=dict)
+    """The clients of each model of a lane that has several, at the start: an influence tree's, root first."""
+    names: Mapping[int, str] = field(default_factory=dict)
+    """What clients are called, where they have names and not numbers alone."""
+    rounds_before: int = 0
+    """How many rounds were recorded before: not 0 where a federation goes on."""
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """By name, the main one first."""
+        return tuple(self.setup["metrics"])
+
+    def told(self, served: Served) -> str:
+        """A request in words for whoever writes them down: who leaves is a number."""
+        stay = {client: name for client, name in self.names.items() if client not in served.leavers}
+        return served.told(lambda client: stay.get(client, numbered(client)))
+
+
+@dataclass(frozen=True)
 class Round:
     """One aggregation in one lane."""
 
@@ -73,13 +155,13 @@ class Round:
     """The mean of their training losses."""
     used: int
     """How many updates went into the model."""
-    set_aside: dict[str, int]
+    set_aside: Mapping[str, int]
     """How many did not, by what was wrong."""
-    scores: dict[str, Score]
+    scores: Mapping[str, Score]
     """How the served model did, by split, where it was measured."""
     costs: Costs
     """What the run has cost so far."""
-    own: dict[str, Score] = field(default_factory=dict)
+    own: Mapping[str, Score] = field(default_factory=dict)
     """With several lanes: how this lane's own model did."""
     trips: tuple[Trip, ...] = ()
     """When each client was at work."""
@@ -102,12 +184,12 @@ class Served:
     Lanes count and keep time on their own, so `place` alone says what came after.
     """
 
-    request: str
-    """The request in words; a run that is kept has clients by number here: `told` calls them by name."""
     kind: str
     """What it asks for: "erase" or "join"."""
+    asked: tuple[tuple[int, int | None], ...]
+    """Who was named, each with how many samples; None for all of it."""
     clients: tuple[int, ...]
-    """Who was named."""
+    """Of whom something was left to do."""
     time: float
     """The simulated second."""
     round: int
@@ -120,9 +202,9 @@ class Served:
     """The clients that were called back."""
     purged: int
     """How many kept things were dropped."""
-    before: dict[str, Score]
+    before: Mapping[str, Score]
     """How the served model did before it, by split."""
-    after: dict[str, Score]
+    after: Mapping[str, Score]
     """How it did right after, before any retraining."""
     costs: Costs
     """What the run had cost by then."""
@@ -134,10 +216,20 @@ class Served:
     """The lanes that held its clients when it came."""
     samples: tuple[int | None, ...] = ()
     """Of each client how many samples were erased, None where all of it was."""
-    entered: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    entered: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     """Who is in a lane since."""
-    left: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    left: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     """Who is in a lane no more."""
+
+    @property
+    def request(self) -> str:
+        """It in words, in which clients are numbers."""
+        return self.told(numbered)
+
+    def told(self, label: Label) -> str:
+        """It in words, with clients as people call them."""
+        who = ", ".join(some_of(label(client), samples) for client, samples in self.asked)
+        return f"{self.kind} {who}" + NOTHING_LEFT * (not self.clients)
 
     @property
     def parts(self) -> dict[int, int]:
@@ -154,35 +246,50 @@ class Served:
 Event = Round | Served
 
 
-_NUMBERED = re.compile(r"client ([0-9]+)")
-_WHO = rf"(?:[0-9]+ samples? of )?{_NUMBERED.pattern}"
-_BY_NUMBER = re.compile(rf"(?:erase|join) {_WHO}(?:, {_WHO})*(?:{re.escape(NOTHING_LEFT)})?")
+@dataclass(frozen=True)
+class Ended:
+    """How a run ended, or was broken off: then `error` says by what, and there are no scores and no model."""
 
-
-def told(served: Served, names: Mapping[int, str] | None = None) -> str:
-    """A request in words; whom it calls by number has a name, where there is one here.
-
-    Without `names`, they are those that the event knows of who stays.
-    """
-    there = _who_stays(served) if names is None else names
-    if not _is_by_number(served, there):
-        return served.request
-    return _NUMBERED.sub(lambda found: there.get(int(found[1]), found[0]), served.request)
-
-
-def _who_stays(served: Served) -> dict[int, str]:
-    known: Mapping[int, str] = getattr(served.clients, "names", {})
-    return {c: known[c] for c in served.clients if c in known and c not in served.leavers}
-
-
-def _is_by_number(served: Served, names: Mapping[int, str]) -> bool:
-    """Whether a request calls clients by number: some are called ``client 3``, and have another number."""
-    if not _BY_NUMBER.fullmatch(served.request):
-        return False
-    if not served.clients:
-        return not any(map(_NUMBERED.fullmatch, names.values()))
-    said = map(int, _NUMBERED.findall(served.request))
-    return all(client in said for client in served.clients)  # in their order
+    stopped: str = ""
+    """Why: "rounds", "seconds", "accuracy", "goal" or "no clients left"."""
+    error: str = ""
+    """What broke it off; nothing where it ended by itself."""
+    guarantee: str = ""
+    """What was promised, in words."""
+    time: float = 0.0
+    """Simulated seconds."""
+    scores: Mapping[str, Score] = field(default_factory=dict)
+    """How the served model does, by split, on all data that it can be measured on."""
+    initial: Mapping[str, Score] = field(default_factory=dict)
+    """How the model does that everything begins with, and begins again with: on one split."""
+    choices: Mapping[str, Mapping[str, Score]] = field(default_factory=dict)
+    """Where what is served is a choice: how each of the models does that could be."""
+    costs: Costs = Costs()
+    """What the run has cost."""
+    recoveries: tuple[Recovery, ...] = ()
+    """What it took to be as good as before, for each erasure."""
+    seconds: Mapping[str, float] = field(
+        default_factory=lambda: {"train": 0.0, "evaluate": 0.0, "total": 0.0}
+    )
+    """Real ones: to train, to evaluate, in total."""
+    warnings: tuple[str, ...] = ()
+    """What went wrong without an error, a sentence each."""
+    unserved: tuple[str, ...] = ()
+    """Requests whose moment has not come yet."""
+    waived: tuple[str, ...] = ()
+    """Erased units that what an approximate method kept had been shaped by, and that were let pass."""
+    set_aside_observers: tuple[SetAside, ...] = ()
+    """Observers that raised: the run is as it would be without them, but what they note ends there."""
+    apart: tuple[Trip, ...] = ()
+    """Work for no lane: the profiling round, before training."""
+    environment: Mapping[str, Any] = field(default_factory=dict)
+    """Versions, machine and engine that it ran with."""
+    model: str | None = None
+    """The served model's digest."""
+    ensemble: int | None = None
+    """Of how many models it consists, where it is several that answer together."""
+    lineage: tuple[str, ...] | None = None
+    """Whose data shaped it."""
 
 
 def value_of(scores: Mapping[str, Score], metric: str | None = None) -> float | None:

@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Unpack
 
@@ -17,7 +18,7 @@ from unknot.core.data import FederatedData
 from unknot.core.ensemble import Model
 from unknot.core.errors import ConfigError, RequestError, UnknotError
 from unknot.core.garbage import no_garbage_search
-from unknot.core.jobs import Engine
+from unknot.core.jobs import Engine, Score
 from unknot.core.lineage import Clients, Ledger
 from unknot.core.own import Watch, is_own
 from unknot.core.requests import Erase, Join, Named, Request, arrived, numbered, resolved
@@ -32,7 +33,7 @@ from unknot.federation.cohort import Running, run_alone
 from unknot.federation.describe import describe, members_of, nodes_of
 from unknot.federation.desk import Desk
 from unknot.federation.environment import environment
-from unknot.federation.events import Costs, Event, Served
+from unknot.federation.events import Begun, Costs, Ended, Event, Served
 from unknot.federation.history import History
 from unknot.federation.inbox import Waiting, concerned_by
 from unknot.federation.interrupts import between_steps, check_now
@@ -138,7 +139,7 @@ class Federation:
         self.retries = True
         """Whether a step that failed may be made again here; otherwise it is, from what is kept of it."""
         self.keeps_names = True
-        """Whether requests are told by names; otherwise by numbers, and erased clients lose their names."""
+        """Whether erased clients keep their names, for who looks at the record; otherwise they are numbers."""
         self.steps = 0
         """How many there have been: see `step`."""
         self.numbers = settings_of(parts_of(self))
@@ -277,7 +278,7 @@ class Federation:
         length, new, members = self._asked(Length.of(rounds, parts), requests)
         limit = None if length.seconds is None else self.state.now + round(length.seconds * SECOND)
         history = self.history or self._open(members)
-        history.experiment = dict(self.experiment)
+        history.begun = replace(history.begun, experiment=dict(self.experiment))
         self.serving.inbox.put(new)
         self.serving.uncovered.timed |= limit is not None
         if length.target is not None:
@@ -318,7 +319,7 @@ class Federation:
             if self.stint is None or self.history is None:
                 raise UnknotError("there is nothing to go on with: this federation has not been run")
             more = asked = None if rounds is None else Length(rounds)
-            self.history.experiment = dict(self.experiment)
+            self.history.begun = replace(self.history.begun, experiment=dict(self.experiment))
             if more is not None and self.over and not self.stint.is_more_by(more):
                 self.begin(more)
             else:
@@ -463,8 +464,7 @@ class Federation:
     def _count_time(self, history: History, started: float) -> None:
         """Real time up to here: with each step, so that a run which is kept has that of all its processes."""
         now = time.perf_counter()
-        history.seconds["total"] += now - started
-        history.seconds["evaluate"] += self.scores.seconds
+        history.spend(total=now - started, evaluate=self.scores.seconds)
         self.scores.seconds = 0.0
         if self._since is not None:
             self._since = now
@@ -547,8 +547,7 @@ class Federation:
         if waiting.request.at.round is not None and not waiting.begun:
             for lane in concerned_by(self.state, waiting.request):
                 lane.wait_until(self.state.now)
-        label = self.data.label if self.keeps_names else numbered
-        record = self.serving.serve(waiting, len(history.rounds), label)
+        record = self.serving.serve(waiting, len(history.rounds))
         self.serving.inbox.remove(waiting)
         history.served.append(record)
         if waiting.asked is not None:
@@ -557,7 +556,7 @@ class Federation:
 
     def _conclude(self, history: History, stint: Stint) -> None:
         """What is left to do when a run is over."""
-        history.stopped = stint.stopped
+        history.ended = replace(history.ended, stopped=stint.stopped)
         self.state.now = max([self.state.now, *(lane.at for lane in self.lanes.values())])
         for name, lane in self.lanes.items():
             lane.ahead = max(0, lane.rounds - stint.goals.get(name, lane.rounds))
@@ -606,35 +605,50 @@ class Federation:
             self.method.open(self.desk)
         if not self.method.aggregates and not isinstance(self.state.aggregate, FedAvg):
             raise ConfigError(f"{self.method.name} puts updates together itself: leave aggregate out")
-        promise = self.serving.uncovered.promise(self.method, self.state)
-        history = History(self.method.name, promise, self.state.seed, self.metrics[0])
-        history.setup = describe(self.method, self.state, self.metrics, self.called)
-        history.members = members_of(self.lanes)
-        history.nodes = nodes_of(self.lanes)
-        history.names = dict(self.data.names)
-        history.waived = self.state.waived.describe(self.data.label)
+        main = self.metrics[0]
+        history = History(
+            Begun(
+                self.method.name,
+                self.serving.uncovered.promise(self.method, self.state),
+                self.state.seed,
+                main.name,
+                main.falls,
+                main.share,
+                setup=describe(self.method, self.state, self.metrics, self.called),
+                members=members_of(self.lanes),
+                nodes=nodes_of(self.lanes),
+                names=dict(self.data.names),
+            ),
+            ended=Ended(waived=tuple(self.state.waived.describe(self.data.label))),
+        )
         self.work.history = history
         return history
 
     def _finish(self, history: History) -> None:
-        history.environment = environment(self.engine)  # by now the engine knows which path it took
-        history.guarantee = self.serving.uncovered.promise(self.method, self.state)
-        history.unserved = [f"{request.told(self._label)} at {request.at}" for request in self.serving.undone]
-        history.model = self.model
-        history.names = dict(self.names)
-        history.waived = self.state.waived.describe(self._label)
-        history.apart = list(self.work.apart)
-        history.scores = self.scores.all(history.model)
-        history.initial = self.work.initial_scores()
+        model, choices = self.model, dict[str, Mapping[str, Score]]()
+        scores = self.scores.all(model)
         with one_thread():
-            choices = self.method.choices(self.desk)
-        for name, model in choices.items():
-            self.ledger.check(model, f"show {name!r} as a choice")
-        others = [model for model in choices.values() if not model.equal(history.model)]
+            found = self.method.choices(self.desk)
+        for name, other in found.items():
+            self.ledger.check(other, f"show {name!r} as a choice")
+        others = [other for other in found.values() if not other.equal(model)]
         for split in self.scores.there:
             self.scores.each(others, split)
-        for name, model in choices.items():
-            history.choices[name] = history.scores if model.equal(history.model) else self.scores.all(model)
+        for name, other in found.items():
+            choices[name] = scores if other.equal(model) else self.scores.all(other)
+        history.begun = replace(history.begun, names=dict(self.names))
+        history.ended = replace(
+            history.ended,
+            environment=environment(self.engine),  # by now the engine knows which path it took
+            guarantee=self.serving.uncovered.promise(self.method, self.state),
+            unserved=tuple(f"{one.told(self._label)} at {one.at}" for one in self.serving.undone),
+            waived=tuple(self.state.waived.describe(self._label)),
+            apart=tuple(self.work.apart),
+            scores=scores,
+            initial=self.work.initial_scores(),
+            choices=choices,
+        )
+        history.serves(model)
         self._check_untouched()
         assert self._since is not None
         self._count_time(history, self._since)

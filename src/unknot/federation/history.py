@@ -1,110 +1,167 @@
-"""The record of a run: what happened in it, how it went, and all of that ready for JSON."""
+"""The record of a run, read: its events, what they come to, and all of that as JSON and back."""
 
 from __future__ import annotations
 
 import math
-import re
+from collections import Counter
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field, fields, is_dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
+
+import msgspec
 
 from unknot.core.ensemble import Ensemble, Model
 from unknot.core.jobs import Score
-from unknot.core.metrics import ACCURACY, Metric
-from unknot.federation.events import Costs, Event, Round, Served, Trip, told
+from unknot.core.metrics import METRICS, Metric, OwnMetric
+from unknot.core.requests import numbered
+from unknot.federation.events import (
+    Begun,
+    Costs,
+    Ended,
+    Event,
+    Recovery,
+    Round,
+    Served,
+    SetAside,
+    Trip,
+    value_of,
+)
 from unknot.federation.health import diverged, idle_lanes, mostly_set_aside, unmeasured
-from unknot.federation.recovery import REGAINED, Recovery
 
 NOBODY_LEFT = "no clients left"
-
-
-@dataclass(frozen=True)
-class SetAside:
-    """An observer that raised, when, and what; it was told no more."""
-
-    observer: str
-    when: str
-    error: str
-
-    def __str__(self) -> str:
-        return f"the observer {self.observer} was set aside at {self.when}: {self.error}"
-
-    @property
-    def wordless(self) -> SetAside:
-        """The same, without what the error said: its words may be about anybody."""
-        kind, place = re.match(r"\w*", self.error), re.search(r" \([\w.]+:\d+\)$", self.error)
-        return replace(self, error="".join(found[0] for found in (kind, place) if found))
+REGAINED = 0.99
+"""The share of the main metric before an erasure at which it counts as regained."""
+MEASURED = ("rounds", "requests", "scores", "initial", "choices", "recoveries")
+"""Parts of a record in which null is a number that is none."""
 
 
 @dataclass(repr=False)
 class History:
-    """The record of a run. `model` is what is served at the end."""
+    """The record of a run: what it was made of, what happened, how it stands or ended, and what is served."""
 
-    method: str
-    """The method's name."""
-    guarantee: str
-    """What was promised, in words."""
-    seed: int
-    """The seed of every draw."""
-    metric: Metric = ACCURACY
-    """What models are compared by: the main one."""
-    environment: dict[str, Any] = field(default_factory=dict)
-    """Versions, machine and engine that it ran with."""
-    setup: dict[str, Any] = field(default_factory=dict)
-    """What the federation was made of: method, recipe, pace, clock, model, data, as plain values."""
-    experiment: dict[str, Any] = field(default_factory=dict)
-    """The file that the run came from, with what was changed on the way: it can be run again from this."""
-    members: dict[str, tuple[int, ...]] = field(default_factory=dict)
-    """The clients of each lane at the start; requests say who came and went.
-
-    Here and in `nodes`, a run that is kept leaves out who was erased.
-    """
-    nodes: dict[str, list[tuple[int, ...]]] = field(default_factory=dict)
-    """The clients of each model of a lane that has several, at the start: an influence tree's, root first."""
-    names: dict[int, str] = field(default_factory=dict)
-    """What clients are called, where they have names and not numbers alone."""
+    begun: Begun
+    """What it is made of."""
     rounds: list[Round] = field(default_factory=list)
     """Every aggregation, in order."""
     served: list[Served] = field(default_factory=list)
     """Every request that was served, in order."""
-    apart: list[Trip] = field(default_factory=list)
-    """Work for no lane: the profiling round, before training."""
-    scores: dict[str, Score] = field(default_factory=dict)
-    """How the served model did at the end, by split."""
-    initial: dict[str, Score] = field(default_factory=dict)
-    """How the model does that everything begins with, and begins again with: on one split, at the end."""
-    seconds: dict[str, float] = field(default_factory=lambda: {"train": 0.0, "evaluate": 0.0, "total": 0.0})
-    """Real seconds: to train, to evaluate, in all."""
-    stopped: str = ""
-    """Why it ended: "rounds", "seconds", "accuracy", "goal" or "no clients left"."""
-    unserved: list[str] = field(default_factory=list)
-    """Requests whose moment has not come yet."""
-    waived: list[str] = field(default_factory=list)
-    """Erased units that what an approximate method kept had been shaped by, and that were let pass."""
-    set_aside_observers: list[SetAside] = field(default_factory=list)
-    """Observers that raised: the run is as it would be without them, but what they note ends there."""
-    choices: dict[str, dict[str, Score]] = field(default_factory=dict)
-    """Where what is served is a choice: how each of the models that could be did, at the end."""
+    ended: Ended = field(default_factory=Ended)
+    """How it ended; while it goes on, what is known of that."""
     model: Model | None = None
     """What is served at the end."""
+
+    # What it is made of, and how it ended --------------------------------------------------------
+
+    @property
+    def method(self) -> str:
+        return self.begun.method
+
+    @property
+    def guarantee(self) -> str:
+        return self.ended.guarantee or self.begun.guarantee
+
+    @property
+    def seed(self) -> int:
+        return self.begun.seed
+
+    @cached_property
+    def metric(self) -> Metric:
+        """What models are compared by."""
+        name = self.begun.metric
+        if name in METRICS:
+            return METRICS[name]()
+        return OwnMetric(_gone, name, self.begun.metric_falls, self.begun.metric_share)
+
+    @property
+    def setup(self) -> Mapping[str, Any]:
+        return self.begun.setup
+
+    @property
+    def experiment(self) -> Mapping[str, Any]:
+        return self.begun.experiment
+
+    @property
+    def members(self) -> Mapping[str, tuple[int, ...]]:
+        return self.begun.members
+
+    @property
+    def nodes(self) -> Mapping[str, tuple[tuple[int, ...], ...]]:
+        return self.begun.nodes
+
+    @property
+    def names(self) -> Mapping[int, str]:
+        return self.begun.names
+
+    @property
+    def stopped(self) -> str:
+        return self.ended.stopped
+
+    @property
+    def scores(self) -> Mapping[str, Score]:
+        return self.ended.scores
+
+    @property
+    def initial(self) -> Mapping[str, Score]:
+        return self.ended.initial
+
+    @property
+    def choices(self) -> Mapping[str, Mapping[str, Score]]:
+        return self.ended.choices
+
+    @property
+    def seconds(self) -> Mapping[str, float]:
+        return self.ended.seconds
+
+    @property
+    def unserved(self) -> list[str]:
+        return list(self.ended.unserved)
+
+    @property
+    def waived(self) -> list[str]:
+        return list(self.ended.waived)
+
+    @property
+    def set_aside_observers(self) -> list[SetAside]:
+        return list(self.ended.set_aside_observers)
+
+    @property
+    def apart(self) -> list[Trip]:
+        return list(self.ended.apart)
+
+    @property
+    def environment(self) -> Mapping[str, Any]:
+        return self.ended.environment
+
+    # While it goes on ----------------------------------------------------------------------------
+
+    def spend(self, **seconds: float) -> None:
+        """So many real seconds more."""
+        known = {name: value + seconds.get(name, 0.0) for name, value in self.seconds.items()}
+        self.ended = replace(self.ended, seconds=known)
 
     def set_aside(self, aside: SetAside) -> None:
         """An observer raised. Once something was erased its words are left out: it may remember of whom."""
         erased = any(event.kind == "erase" for event in self.served)
-        self.set_aside_observers.append(aside.wordless if erased else aside)
+        asides = (*self.set_aside_observers, aside.wordless if erased else aside)
+        self.ended = replace(self.ended, set_aside_observers=asides)
 
     def forget(self) -> None:
         """Something is erased: keep no model from before, and no words that somebody else chose."""
         self.model = None
-        self.set_aside_observers = [aside.wordless for aside in self.set_aside_observers]
+        asides = tuple(aside.wordless for aside in self.set_aside_observers)
+        self.ended = replace(self.ended, set_aside_observers=asides, model=None, lineage=None)
 
     def leave_out(self, clients: Collection[int]) -> None:
         """Of who is erased from the disk, not where it was at the start: that may have come of its data."""
-        self.members = {lane: _without(who, clients) for lane, who in self.members.items()}
-        self.nodes = {
-            lane: [left for one in nodes if (left := _without(one, clients))]
+        members = {lane: _without(who, clients) for lane, who in self.members.items()}
+        nodes = {
+            lane: tuple(left for one in nodes if (left := _without(one, clients)))
             for lane, nodes in self.nodes.items()
         }
+        self.begun = replace(self.begun, members=members, nodes=nodes)
+
+    # What it comes to ----------------------------------------------------------------------------
 
     def __repr__(self) -> str:
         scores = [f"{split} {self.metric.name} {score.value:.3f}" for split, score in self.scores.items()]
@@ -120,12 +177,12 @@ class History:
         return f"History({', '.join([*parts, *notes])})"
 
     def told(self, served: Served) -> str:
-        """A request in words, in which who is still there goes by name: a run that is kept logs numbers."""
-        return told(served, self.names)
+        """A request in words, in which clients go by name."""
+        return served.told(self.label)
 
     def label(self, client: int) -> str:
         """What a client is called: its name, or ``client 3``."""
-        return self.names.get(client, f"client {client}")
+        return self.names.get(client, numbered(client))
 
     @property
     def let_pass(self) -> str:
@@ -182,7 +239,7 @@ class History:
         if self.stopped != NOBODY_LEFT:
             return []
         erased = ", everybody was erased" if any(served.leavers for served in self.served) else ""
-        nobody = self.model is not None and not self.model.lineage
+        nobody = self.ended.lineage == () == self.ended.waived
         return [
             f"no clients are left{erased}: the run ended before its time"
             + ", and what is served has learned from nobody" * nobody
@@ -194,78 +251,87 @@ class History:
         return [r for served in self.served if served.kind == "erase" and (r := self.recovery(served))]
 
     def recovery(self, served: Served, fraction: float = REGAINED) -> Recovery | None:
-        """The cost of getting back to `fraction` of the main metric before a request, one of `served`."""
-        named = replace(served, request=self.told(served))
-        return Recovery.after(named, self.rounds[served.place :], self.metric, fraction)
+        """The cost of getting back to `fraction` of the main metric before a request, one of `served`.
+
+        None where nothing had been measured before.
+        """
+        before, later = value_of(served.before), self.rounds[served.place :]
+        if before is None:
+            return None
+        target = self.metric.regained(before, fraction)
+        reached, taken = self.metric.reached(value_of(served.after), target), 0
+        while not reached and taken < len(later):
+            reached, taken = self.metric.reached(later[taken].value, target), taken + 1
+        by_lane = Counter(record.lane for record in later[:taken])
+        # A lane may be behind the others' time: what is reached is there when the last of them is.
+        seconds = max((record.time - served.time for record in later[:taken]), default=0.0)
+        epochs = later[taken - 1].costs.client_epochs - served.costs.client_epochs if taken else 0.0
+        return Recovery(
+            request=self.told(served),
+            fraction=fraction,
+            target=target,
+            reached=reached,
+            rounds=max(by_lane.values(), default=0),
+            seconds=max(seconds, 0.0),
+            client_epochs=epochs,
+        )
+
+    # Written -------------------------------------------------------------------------------------
+
+    def end(self, error: str = "") -> Ended:
+        """The end, with all that it comes to; or that the run was broken off by an error."""
+        ended = replace(
+            self.ended,
+            guarantee=self.guarantee,
+            time=self.time,
+            costs=self.costs,
+            recoveries=tuple(self.recoveries),
+            warnings=tuple(self.warnings),
+        )
+        return replace(ended, error=error, stopped="", scores={}, unserved=(), model=None) if error else ended
+
+    def serves(self, model: Model) -> None:
+        """This is what is served at the end."""
+        self.model = model
+        self.ended = replace(
+            self.ended,
+            model=model.digest(),
+            ensemble=len(model.parts) if isinstance(model, Ensemble) else None,
+            lineage=tuple(model.lineage.describe(self.label)),
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Everything but the weights, ready for JSON (which knows no NaN: such numbers become null).
 
-        Clients go by their names, where they have names, and else by their numbers; `names` has both.
+        Clients are numbers; `names` says what they are called, and requests are in words as well.
         """
-        record = {
-            "method": self.method,
-            "guarantee": self.guarantee,
-            "seed": self.seed,
-            "stopped": self.stopped,
-            "warnings": self.warnings,
-            "unserved": list(self.unserved),
-            "waived": list(self.waived),
-            "set_aside_observers": self.set_aside_observers,
-            "time": self.time,
-            "metric": self.metric.name,
-            "metric_falls": self.metric.falls,
-            "metric_share": self.metric.share,
-            "scores": self.scores,
-            "initial": self.initial,
-            "choices": self.choices,
-            "costs": self.costs,
-            "model": None if self.model is None else self.model.digest(),
-            "ensemble": len(self.model.parts) if isinstance(self.model, Ensemble) else None,
-            "lineage": None if self.model is None else self.model.lineage.describe(self.label),
-            "requests": [replace(served, request=self.told(served)) for served in self.served],
-            "recoveries": self.recoveries,
-            "members": _called(self.members, self.names),
-            "nodes": {
-                lane: [_called(one, self.names) for one in nodes] for lane, nodes in self.nodes.items()
-            },
-            "names": {str(client): name for client, name in self.names.items()},
-            "rounds": self.rounds,
-            "apart": self.apart,
-            "seconds": dict(self.seconds),
-            "environment": self.environment,
-            "setup": self.setup,
-            "experiment": self.experiment,
-        }
-        return {name: _plain(value, self.names) for name, value in record.items()}
+        requests = [{"request": self.told(served), **vars(served)} for served in self.served]
+        record = {**vars(self.begun), **vars(self.end()), "requests": requests, "rounds": self.rounds}
+        found: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(record, enc_hook=str))
+        return found
+
+    @staticmethod
+    def of(record: Mapping[str, Any]) -> History:
+        """From plain values: what `to_dict` gave, and JSON kept. Everything but the model."""
+        known = {**record, **{name: _measured(record[name]) for name in MEASURED}}
+        return History(
+            msgspec.convert(known, Begun, str_keys=True),
+            msgspec.convert(known["rounds"], list[Round]),
+            msgspec.convert(known["requests"], list[Served]),
+            msgspec.convert(known, Ended),
+        )
 
 
-_WHO = {Trip: ("client",), Round: ("clients",), Served: ("clients", "cancelled", "entered", "left")}
-"""The fields that are clients, or hold some."""
+def _measured(value: Any) -> Any:
+    """With NaN for null in tables."""
+    if isinstance(value, Mapping):
+        return {name: math.nan if item is None else _measured(item) for name, item in value.items()}
+    return [*map(_measured, value)] if isinstance(value, list) else value
 
 
 def _without(who: tuple[int, ...], gone: Collection[int]) -> tuple[int, ...]:
     return tuple(client for client in who if client not in gone)
 
 
-def _called(who: Any, names: Mapping[int, str]) -> Any:
-    """A client, or some of them, or those of each lane, by their names where they have names."""
-    if isinstance(who, dict):
-        return {lane: _called(clients, names) for lane, clients in who.items()}
-    return [_called(client, names) for client in who] if isinstance(who, tuple) else names.get(who, who)
-
-
-def _plain(value: Any, names: Mapping[int, str]) -> Any:
-    if isinstance(value, Score):
-        value = value.to_dict()
-    if is_dataclass(value):
-        who = _WHO.get(type(value), ())
-        value = {item.name: getattr(value, item.name) for item in fields(value)}
-        value |= {name: _called(value[name], names) for name in who}
-    if isinstance(value, dict):
-        return {name: _plain(item, names) for name, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(item, names) for item in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value
+def _gone(*_: object) -> float:
+    raise NotImplementedError("a record has a metric's values, not the metric")

@@ -1,114 +1,27 @@
 """Who looks on while a federation runs, and what becomes of one that fails.
 
 An observer is called with each `Round` and each `Served` as it happens. One that has the methods `begin` and
-`end` is told what the run is made of, and how it ended. All that it is handed is its own copy: whatever it
-does with that, the run stays as it is.
+`end` is handed what the run is made of (`Begun`), and how it ended (`Ended`). All are copies of its own:
+whatever it does with them, the run stays as it is.
 """
 
 from __future__ import annotations
 
-import copy
 import logging
 import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from unknot.core.errors import said
-from unknot.core.jobs import Score
-from unknot.federation.events import Costs, Event, Round
-from unknot.federation.history import History, SetAside
-from unknot.federation.recovery import Recovery
+from unknot.federation.events import Event, Round, SetAside
+from unknot.federation.history import History
 
 Observer = Callable[[Event], None]
-
-
-@dataclass(frozen=True)
-class Begun:
-    """A run is about to begin."""
-
-    method: str
-    """The method's name."""
-    guarantee: str
-    """What is promised, in words."""
-    seed: int
-    """The seed of every draw."""
-    metrics: tuple[str, ...]
-    """By name, the main one first."""
-    setup: dict[str, Any]
-    """What the federation is made of, as in the record: method, recipe, pace, clock, model, data."""
-    experiment: dict[str, Any]
-    """The file that the run comes from, where it comes from one."""
-    members: dict[str, tuple[int, ...]]
-    """The clients of each lane when the first run began."""
-    names: dict[int, str]
-    """What clients are called, where they have names."""
-    rounds: int
-    """How many were recorded before: not 0 where a federation goes on."""
-
-    @staticmethod
-    def of(history: History) -> Begun:
-        return Begun(
-            method=history.method,
-            guarantee=history.guarantee,
-            seed=history.seed,
-            metrics=tuple(history.setup["metrics"]),
-            setup=copy.deepcopy(history.setup),
-            experiment=copy.deepcopy(history.experiment),
-            members=dict(history.members),
-            names=dict(history.names),
-            rounds=len(history.rounds),
-        )
-
-
-@dataclass(frozen=True)
-class Ended:
-    """A run is over, or was broken off: then `error` says by what, and there are no scores and no model."""
-
-    stopped: str
-    """Why: "rounds", "seconds", "accuracy", "goal", "no clients left"."""
-    error: str
-    """What broke it off; nothing where it ended by itself."""
-    guarantee: str
-    """What was promised, in words."""
-    time: float
-    """Simulated seconds."""
-    scores: dict[str, Score]
-    """How the served model does, on all data that it can be measured on."""
-    costs: Costs
-    """What the run has cost."""
-    recoveries: tuple[Recovery, ...]
-    """What it took to be as good as before, a request each."""
-    seconds: dict[str, float]
-    """Real ones: to train, to evaluate, in total."""
-    warnings: tuple[str, ...]
-    """What went wrong without an error, a sentence each."""
-    unserved: tuple[str, ...]
-    """Requests whose moment has not come yet."""
-    waived: tuple[str, ...]
-    """Erased units that what an approximate method kept had been shaped by."""
-    model: str | None
-    """The served model's digest."""
-
-    @staticmethod
-    def of(history: History, error: str = "") -> Ended:
-        over = not error
-        return Ended(
-            stopped=history.stopped if over else "",
-            error=error,
-            guarantee=history.guarantee,
-            time=history.time,
-            scores=_copies(history.scores) if over else {},
-            costs=replace(history.costs),
-            recoveries=tuple(map(replace, history.recoveries)),
-            seconds=dict(history.seconds),
-            warnings=tuple(history.warnings),
-            unserved=tuple(history.unserved) if over else (),
-            waived=tuple(history.waived),
-            model=history.model.digest() if over and history.model is not None else None,
-        )
 
 
 class Observers:
@@ -123,7 +36,8 @@ class Observers:
         """Tell those who want to know it that a run begins; and that it ended, in whatever way."""
         error = ""
         try:
-            self._each("begin", "the start", lambda: Begun.of(history), history)
+            begun = replace(history.begun, rounds_before=len(history.rounds), guarantee=history.guarantee)
+            self._each("begin", "the start", lambda: begun, history)
             yield
         except BaseException as raised:
             error = said(raised)
@@ -134,7 +48,7 @@ class Observers:
     def tell(self, event: Event, history: History) -> None:
         said = f"round {event.round} of {event.lane}" if isinstance(event, Round) else f"'{event.request}'"
         try:
-            self._each("__call__", said, lambda: _copy(event), history)
+            self._each("__call__", said, lambda: event, history)
         except (KeyboardInterrupt, SystemExit) as error:  # heard when the step is made
             self._interruption = self._interruption or error
 
@@ -149,7 +63,7 @@ class Observers:
         with ExitStack() as interruptions:
             for observer in reversed(self._there):
                 interruptions.callback(
-                    self._one, observer, "end", "the end", lambda: Ended.of(history, error), history
+                    self._one, observer, "end", "the end", lambda: history.end(error), history
                 )
 
     def _each(self, method: str, when: str, made: Callable[[], Any], history: History) -> None:
@@ -162,35 +76,14 @@ class Observers:
         try:
             call = getattr(observer, method, None)
             if call is not None:
-                call(made())
+                event = made()
+                plain = msgspec.to_builtins(event, enc_hook=str)
+                call(msgspec.convert(plain, type(event)))  # a copy that is made soon
         except Exception as error:
             self._there = [one for one in self._there if one is not observer]
             aside = SetAside(_name(observer), when, said(error) + _where(error))
             history.set_aside(aside)
             logging.getLogger(__name__).warning("%s", aside)
-
-
-def _copy(event: Event) -> Event:
-    """The event, with values and tables of its own."""
-    costs, trips = replace(event.costs), tuple(map(replace, event.trips))
-    if isinstance(event, Round):
-        scores, own = _copies(event.scores), _copies(event.own)
-        aside = dict(event.set_aside)
-        return replace(event, set_aside=aside, scores=scores, own=own, costs=costs, trips=trips)
-    return replace(
-        event,
-        costs=costs,
-        trips=trips,
-        visits=tuple(map(replace, event.visits)),
-        before=_copies(event.before),
-        after=_copies(event.after),
-        entered=dict(event.entered),
-        left=dict(event.left),
-    )
-
-
-def _copies(scores: Mapping[str, Score]) -> dict[str, Score]:
-    return {split: replace(score, metrics=dict(score.metrics)) for split, score in scores.items()}
 
 
 def _name(observer: Observer) -> str:

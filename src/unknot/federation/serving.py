@@ -6,13 +6,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from unknot.core.errors import RequestError
-from unknot.core.lineage import ClientsInOrder
 from unknot.core.requests import Erase, Join, Label, Request
 from unknot.core.weights import Weights
 from unknot.federation.clock import SECOND
-from unknot.federation.describe import beyond, counts, members_of
+from unknot.federation.describe import asked_of, beyond, members_of
 from unknot.federation.erasure import attempt, close, last_visit, left_to_erase, left_to_join, repair
-from unknot.federation.events import NOTHING_LEFT, Served
+from unknot.federation.events import Served
 from unknot.federation.inbox import Inbox, Waiting, check_requests, held_by
 from unknot.federation.promise import Uncovered
 from unknot.federation.work import Work
@@ -61,7 +60,7 @@ class Serving:
             return left_to_join(self.state, request) is None
         return all(target.client in self.state.forgotten for target in request.targets)
 
-    def serve(self, waiting: Waiting, place: int, label: Label) -> Served:
+    def serve(self, waiting: Waiting, place: int) -> Served:
         """Serve a request. Should the method fail, it stays the first to be served."""
         request, state = waiting.request, self.state
         self.uncovered.timed |= request.at.time is not None
@@ -80,12 +79,11 @@ class Serving:
         finally:  # who was called back was, also where the method failed after that
             still = {flight for lane in self.state.lanes.values() for flight in lane.flights}
             waiting.trips += [lane.trip(flight, state.now) for lane, flight in flying if flight not in still]
-        told = request.told(label)
         with state.midst():  # a metric may fail, and what was asked has been done
             return Served(
-                request=told if clients else f"{told}{NOTHING_LEFT}",
                 kind="erase" if isinstance(request, Erase) else "join",
-                clients=ClientsInOrder(clients).called(self.state.data.names),
+                asked=asked_of(request),
+                clients=clients,
                 time=state.now / SECOND,
                 round=waiting.round,
                 place=place,
@@ -98,7 +96,7 @@ class Serving:
                 trips=tuple(waiting.trips),
                 visits=tuple(waiting.visits),
                 lanes=waiting.lanes,
-                samples=counts(waiting.left),
+                samples=tuple(count for _, count in asked_of(waiting.left)) if waiting.left else (),
                 entered=beyond(members_of(self.state.lanes), waiting.held),
                 left=beyond(waiting.held, members_of(self.state.lanes)),
             )

@@ -20,7 +20,7 @@ from unknot.core.errors import ConfigError
 from unknot.core.form import ANYBODY, LOST, Of, Unreadable, Written, at, plain_data, read, write
 from unknot.core.jobs import Job, Score
 from unknot.core.keys import Key
-from unknot.core.lineage import ClientsInOrder, Lineage, Unit
+from unknot.core.lineage import Lineage, Unit
 from unknot.core.requests import Erase, Join, Moment, Request, Target
 from unknot.core.selection import AtRandom
 from unknot.core.training import (
@@ -40,8 +40,8 @@ from unknot.core.training import (
 )
 from unknot.core.weights import Layout, Weights
 from unknot.federation.aggregators import new_aggregator
-from unknot.federation.events import Costs, Event, Round, Served, Trip
-from unknot.federation.history import History, SetAside
+from unknot.federation.events import Begun, Costs, Ended, Event, Round, Served, SetAside, Trip
+from unknot.federation.history import History
 from unknot.federation.inbox import Waiting
 from unknot.federation.lanes import Flight, Lane
 from unknot.federation.length import Length
@@ -55,7 +55,23 @@ if TYPE_CHECKING:
     from unknot.federation.federation import Federation
 
 for _value in (
-    *(Base, Layout, Unit, Key, Score, SetAside, Length, Uncovered, Stint, Costs, Trip, Round, Served),
+    *(
+        Base,
+        Layout,
+        Unit,
+        Key,
+        Score,
+        SetAside,
+        Length,
+        Uncovered,
+        Stint,
+        Costs,
+        Trip,
+        Begun,
+        Round,
+        Served,
+        Ended,
+    ),
     *(Recipe, SGD, Adagrad, AdaHessian, Adam, AdamW, NAdam, RAdam, RMSprop),
     *(ConstantRate, Cosine, StepDecay, WarmUp),
     *(Synchronous, Buffered, Target, Moment, Erase, Join),
@@ -63,8 +79,6 @@ for _value in (
     plain_data(_value)
 
 T = TypeVar("T")
-RECORD = ("method", "seed", "setup", "members", "nodes", "seconds", "stopped", "set_aside_observers")
-"""What of a history is in a snapshot beside its events; the rest is found anew, and names with it."""
 
 
 @plain_data
@@ -163,7 +177,10 @@ class Snapshot:
     """Those of its history, in order. Who logs them elsewhere may leave them out here (`count`)."""
     count: tuple[int, int]
     """How many rounds and served requests there are."""
-    record: dict[str, Any]
+    begun: Begun
+    """Without names: those are the data's."""
+    ended: Ended
+    """As far as it is known while a run goes on; the rest is found anew at its end."""
     apart: tuple[Trip, ...]
     stint: Stint
     uncovered: Uncovered
@@ -233,7 +250,12 @@ def take(fed: Federation) -> Snapshot:
         costs=state.costs,
         events=tuple(history.events),
         count=(len(history.rounds), len(history.served)),
-        record=copies({name: getattr(history, name) for name in RECORD}),
+        begun=replace(history.begun, names={}, experiment={}),
+        ended=Ended(
+            stopped=history.stopped,
+            seconds=history.seconds,
+            set_aside_observers=tuple(history.set_aside_observers),
+        ),
         apart=tuple(fed.work.apart),
         stint=copies(stint),
         uncovered=replace(fed.serving.uncovered),
@@ -280,7 +302,7 @@ def put(fed: Federation, snapshot: Snapshot) -> None:
     fed.serving.inbox.waiting[:] = [_waits(fed, told) for told in snapshot.waiting]
     fed.stint, fed.work.apart = copies(snapshot.stint), list(snapshot.apart)
     fed.serving.uncovered = replace(snapshot.uncovered)
-    fed.work.history = _history(fed, copies, snapshot)
+    fed.work.history = _history(fed, snapshot)
     fed.work.forget_members()
     fed.scores.forget()
 
@@ -309,21 +331,18 @@ def _close(fed: Federation, snapshot: Snapshot) -> None:
             data.erase(client, sorted(gone))
 
 
-def _history(fed: Federation, copies: _Copies, snapshot: Snapshot) -> History:
-    promise = fed.serving.uncovered.promise(fed.method, fed.state)
-    history = History(snapshot.record["method"], promise, snapshot.record["seed"], fed.metrics[0])
-    for name, value in copies(snapshot.record).items():
-        setattr(history, name, value)
-    history.names = dict(fed.data.names)
-    for event in snapshot.events:
-        if isinstance(event.clients, ClientsInOrder):
-            event.clients.called(fed.data.names)
+def _history(fed: Federation, snapshot: Snapshot) -> History:
     rounds, served = snapshot.count
-    history.rounds = [event for event in snapshot.events if isinstance(event, Round)][:rounds]
-    history.served = [event for event in snapshot.events if isinstance(event, Served)][:served]
-    if (len(history.rounds), len(history.served)) != snapshot.count:
+    promise = fed.serving.uncovered.promise(fed.method, fed.state)
+    found = History(
+        replace(snapshot.begun, guarantee=promise, names=dict(fed.data.names)),
+        [event for event in snapshot.events if isinstance(event, Round)][:rounds],
+        [event for event in snapshot.events if isinstance(event, Served)][:served],
+        snapshot.ended,
+    )
+    if (len(found.rounds), len(found.served)) != snapshot.count:
         raise Unreadable(f"there are {len(snapshot.events)} events, and it knows of {rounds + served}")
-    return history
+    return found
 
 
 def _opened(part: Any, otherwise: Any) -> Any:

@@ -18,7 +18,7 @@ from unknot.core.ensemble import Model
 from unknot.core.errors import ConfigError
 from unknot.core.jobs import Engine, Job, Score, Update
 from unknot.core.keys import Key
-from unknot.core.lineage import NOBODY, ClientsInOrder
+from unknot.core.lineage import NOBODY
 from unknot.core.metrics import Metric
 from unknot.core.own import copies, handed, is_own
 from unknot.core.selection import meets_in_a_round
@@ -203,7 +203,7 @@ class Work:
         if jobs:
             yield (call := Call(self.engine, jobs, self.state.data))
             updates = call.answer.result()
-        history.seconds["train"] += time.perf_counter() - started
+        history.spend(train=time.perf_counter() - started)
         with self.state.midst():
             self._take_in(lanes, landed, jobs, updates, history)
 
@@ -271,7 +271,7 @@ class Work:
             round=lane.rounds,
             version=lane.version,
             time=self.state.now / SECOND,
-            clients=ClientsInOrder(sorted(flight.client for flight in flights)).called(self.state.data.names),
+            clients=tuple(sorted(flight.client for flight in flights)),
             staleness=staleness,
             train_loss=float(np.mean([u.loss for u in good])) if good else float("nan"),
             used=len(good),

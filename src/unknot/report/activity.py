@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from unknot.core.requests import Target
+from unknot.core.requests import some_of
 from unknot.federation import History, Round, Served, Trip
 from unknot.federation.clustered import JOINT
 from unknot.federation.events import value_of
@@ -122,7 +122,7 @@ def erased(history: History, of: Sequence[Row], named: bool = True) -> dict[int,
         whole.update(served.leavers)
     first = _first_rows(of)
     if named:
-        words = {client: Target(client, tuple(range(n))).told(history.label) for client, n in samples.items()}
+        words = {client: some_of(history.label(client), n) for client, n in samples.items()}
         words |= {client: history.label(client) for client in whole}
     else:
         words = {client: f"{n} sample{'' if n == 1 else 's'} erased" for client, n in samples.items()}

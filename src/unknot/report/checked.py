@@ -17,7 +17,6 @@ NAMED = 4  # of many, that are named
 def state(item: Shown) -> str:
     """In few words."""
     parts = {
-        "faults": "records at fault",
         "earlier": "of an earlier configuration",
         "stale": "stale records",
         "missing": "runs missing",
@@ -36,7 +35,7 @@ def state(item: Shown) -> str:
 
 def well(item: Shown) -> bool:
     """Whether it is what today's configuration gives, as far as it was run."""
-    lacks = item["faults"] or item["stale"] or item["missing"] or item["earlier"] or not item["shown"]
+    lacks = item["stale"] or item["missing"] or item["earlier"] or not item["shown"]
     return not (lacks or (item["differs"] and not item["drawn"]))
 
 
@@ -61,10 +60,6 @@ def checked(items: Sequence[Shown]) -> RenderableType:
 
 
 def _remarks(item: Shown) -> Iterator[str]:
-    for fault in item["faults"]:
-        yield f"at fault: {_some(fault['records'])}: {fault['why']}"
-    if item["faults"]:
-        yield "drop(FILE, RECORD) of unknot.reproduce.record_file takes one out, and its run is done again"
     for stale in item["stale"]:
         yield f"stale: {_some(stale['records'])}: {stale['why']}"
     for missing in item["missing"]:

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from unknot.core.toml import to_toml
-from unknot.federation import History, Served
+from unknot.federation import History, Recovery, Served
 from unknot.federation.events import value_of
-from unknot.federation.recovery import Recovery
 from unknot.report import page_pictures as pictures
 from unknot.report import svg
 from unknot.report.cells import shown
 from unknot.report.html import Html, code, details, document, element, facts, html, joined, notice, table
 from unknot.report.page_pictures import Sheet
-from unknot.report.record import Record, history_of, recoveries_of
 from unknot.report.words import (
     adapters_of,
     engine_of,
@@ -40,6 +39,7 @@ MEANING = {
 }
 """What the first word of a guarantee means."""
 TONE = {"exact": "good", "approximate": "warn", "none": "bad"}
+Record = Mapping[str, Any]
 YOURS = ")  # model: your torch.nn.Module"
 YOURS_ON_ITS_BASE = ", strict=False)  # model: your torch.nn.Module, as it was trained, on its base"
 LOAD = (
@@ -64,9 +64,9 @@ td code { font-size: .8rem }
 
 def page(record: Record) -> str:
     """The page of a run's record, as `History.to_dict` gives it or JSON kept it."""
-    history = history_of(record)
+    history = History.of(record)
     sheet = Sheet(history)
-    told = recoveries_of(record, history)
+    told = [history.recovery(one) if one.kind == "erase" else None for one in history.served]
     name = str(history.experiment.get("name") or history.method)
     return document(
         f"{name}: {history.method}",
@@ -121,7 +121,7 @@ def _notices(record: Record, history: History) -> list[Html]:
     """What went wrong comes first."""
     return [
         *(notice(_sentence(text), "bad") for text in pending(history)),
-        *(notice(_sentence(text), "bad") for text in record["warnings"]),
+        *(notice(_sentence(text), "bad") for text in history.ended.warnings),
         *(notice(_sentence(text), "bad") for text in refused(record)),
         *(notice(_sentence(history.let_pass), "bad") for _ in history.waived[:1]),
         *(notice(_sentence(str(aside)), "warn") for aside in history.set_aside_observers),

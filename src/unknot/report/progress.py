@@ -13,9 +13,8 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskProgressColumn, TextColumn
 from rich.text import Text
 
-from unknot.federation import Begun, Event, Round
+from unknot.federation import Begun, Event, Round, Served
 from unknot.federation.clustered import JOINT
-from unknot.federation.events import told as told_of
 from unknot.report.cells import shown
 from unknot.report.words import where
 
@@ -34,6 +33,7 @@ class Live:
         self.seen = 0
         """How many rounds it was told of, of all lanes together."""
         self._lanes: set[str] = set()
+        self._told: Callable[[Served], str] = lambda served: served.request
         self._every = max(1, (rounds or 0) // LINES)
         self._progress = Progress(
             SpinnerColumn(),
@@ -59,7 +59,7 @@ class Live:
         self._progress.stop()
 
     def begin(self, begun: Begun) -> None:
-        self._lanes = set(begun.members)
+        self._lanes, self._told = set(begun.members), begun.told
         self._progress.update(self._task, metric=escape(begun.metrics[0]))
 
     @property
@@ -88,7 +88,7 @@ class Live:
                 time=f"{event.time:.1f} s",
             )
             return
-        note = f" {where(event, len(self._lanes) > 1)}: {told_of(event)}"
+        note = f" {where(event, len(self._lanes) > 1)}: {self._told(event)}"
         if event.restarted:
             note += f"; begins again: {', '.join(event.restarted)}"
         if event.visits:

@@ -7,9 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePath
 from typing import Any
 
-from unknot.federation import History, Served
+from unknot.federation import History, Recovery, Served
 from unknot.federation.clustered import JOINT
-from unknot.federation.recovery import Recovery
 from unknot.report.activity import lanes
 
 MOST = 7

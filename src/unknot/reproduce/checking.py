@@ -11,11 +11,11 @@ from typing import Any
 
 from unknot.core.errors import ConfigError, DataError
 from unknot.core.fields import choose
+from unknot.experiments.config import Experiment
 from unknot.experiments.seeds import parse_seeds
+from unknot.federation.promise import Uncovered
 from unknot.reproduce import record_file, records
 from unknot.reproduce.differences import difference
-from unknot.reproduce.draw_faults import draw_faults
-from unknot.reproduce.faults import fault, results
 from unknot.reproduce.findings import Findings, earlier, findings
 from unknot.reproduce.game_findings import GameFindings
 from unknot.reproduce.games import GameReproduction
@@ -95,8 +95,6 @@ class Checked:
     """How many records the page shows, those of an earlier configuration with them."""
     doubts: Mapping[str, int]
     """How many of these cannot be traced to a commit, by why."""
-    faults: tuple[Stale, ...]
-    """Records that no run of their own configuration leaves, or another one than theirs."""
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -229,7 +227,6 @@ def _check_runs(asked: Asked, plan: Reproduction) -> Checked:
         asked=asked.beyond,
         shown=len(shown),
         doubts=_doubts(shown.values()),
-        faults=tuple(_faults(stores[0], shown.values())),
     )
 
 
@@ -251,7 +248,8 @@ def _stale(asked: Asked, plan: Reproduction, store: Store) -> Iterator[Stale]:
         if (own := _own_key(record, plan)) != key:
             words = f"by its configuration it is {own}"
         elif key not in lost:
-            continue
+            if not (words := _other_promise(record)):
+                continue
         elif told[key] in others:
             words = f"seed {record.config['seed']} is not asked for"
         else:
@@ -260,36 +258,27 @@ def _stale(asked: Asked, plan: Reproduction, store: Store) -> Iterator[Stale]:
     return (Stale(tuple(keys), words) for words, keys in why.items())
 
 
+def _other_promise(record: Record) -> str:
+    """What is promised today, where it is something else: it may have been found to be too much since."""
+    experiment = Experiment.of({key: part for key, part in record.config.items() if key != "audit"})
+    length, setup, history = experiment.length, experiment.setup, record.history
+    uncovered = Uncovered(
+        erased=any(served.kind == "erase" and served.clients for served in history.served),
+        timed=length.seconds is not None or any(r.at.time is not None for r in experiment.requests),
+        judged="" if length.target is None else history.metric.name,
+    )
+    today = uncovered.of(experiment.method, setup.select, setup.pace)
+    if history.guarantee == today or experiment.model.initial is not None:  # that depends on who shaped it
+        return ""
+    return f"its guarantee is {history.guarantee!r}, and today's is {today!r}"
+
+
 def _own_key(record: Record, plan: Reproduction) -> str:
     """Panel, line, seed and, where leavers are drawn, the case, as the configuration has them."""
     _, _, place = str(record.config.get("name")).partition("/")
     own = f"{place}/{record.config.get('seed')}"
     leavers = [item["erase"] for item in record.config.get("request", []) if "erase" in item]
     return f"{own}/{case_of(leavers[0])}" if plan.draws is not None and leavers else own
-
-
-def _faults(store: Store, shown: Iterable[Record]) -> Iterator[Stale]:
-    """Of a page's own records, and of those that it shows of others."""
-    own = {id(record): key for key, record in store.records.items()}
-    told = {id(record): (own.get(id(record)) or _whole_key(record), record) for record in shown}
-    told |= {id(record): (key, record) for key, record in store.records.items()}
-    why: dict[str, list[str]] = {}
-    for key, record in told.values():
-        if words := fault(record):
-            why.setdefault(words, []).append(key)
-    alike: dict[str, list[tuple[str, Record]]] = {}
-    for key, record in store.records.items():
-        alike.setdefault(records.same(record.config), []).append((key, record))
-    for pairs in alike.values():
-        if any(results(record) != results(pairs[0][1]) for _, record in pairs):
-            why.setdefault("of one configuration, with different results", []).extend(key for key, _ in pairs)
-    return (Stale(tuple(keys), words) for words, keys in why.items())
-
-
-def _whole_key(record: Record) -> str:
-    """Of a record in another reproduction's file, with whose it is."""
-    name, _, _ = str(record.config.get("name")).partition("/")
-    return f"{name}/{record.key}"
 
 
 def _users(plan: Reproduction, scale: str) -> Iterator[list[Run]]:
@@ -338,9 +327,6 @@ def _check_draws(asked: Asked, plan: GameReproduction) -> Checked:
         else:
             continue
         why.setdefault(words, []).append(record.key)
-    at_fault: dict[str, list[str]] = {}
-    for words, record in draw_faults(plan, found):
-        at_fault.setdefault(words, []).append(record.key)
     return Checked(
         plan.name,
         asked.scale,
@@ -352,7 +338,6 @@ def _check_draws(asked: Asked, plan: GameReproduction) -> Checked:
         asked=asked.beyond,
         shown=len(found),
         doubts=_doubts(found.values()),
-        faults=tuple(Stale(tuple(keys), words) for words, keys in at_fault.items()),
     )
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import statistics
 from collections.abc import Mapping, Sequence
 
-from unknot.core.metrics import Metric
+from unknot.core.jobs import Score
+from unknot.core.metrics import Metric, finite
 from unknot.experiments.courses import served
 from unknot.experiments.scenario import Outcome, Reached
 from unknot.reproduce.cases import Pair, by_seed
@@ -37,7 +38,7 @@ def measured(
             values[name][run.key] = None if passed is None else left[0].time + passed
         values["earliest"][run.key] = _earliest(record, metric, first)
         values["ids"][run.key] = record.extra.get("ids")
-        values["final"][run.key] = _final(record, "final", metric)
+        values["final"][run.key] = _final(record, record.history.scores, metric)
         for name in (*EXPOSURES, *FOOTPRINTS):
             values[name][run.key] = record.extra.get(name)
         kept = ratio(record.extra.get("f1_after"), record.extra.get("f1_before"))
@@ -102,16 +103,20 @@ def spared_in(pairs: Sequence[Pair]) -> tuple[int, ...]:
 
 def choices_of(pairs: Sequence[Pair], metric: Metric) -> dict[str, dict[int, float | None]]:
     """How each model that could have been served did in the end, by seed."""
-    keys = dict.fromkeys(key for _, record in pairs for key in record.extra if not key.endswith(" loss"))
-    named = {key.removeprefix("final "): key for key in keys if key.startswith("final ")}
+    names = dict.fromkeys(name for _, record in pairs for name in record.history.choices)
     return {
-        name: by_seed(pairs, {run.key: _final(record, key, metric) for run, record in pairs})
-        for name, key in named.items()
+        name: by_seed(
+            pairs, {r.key: _final(one, one.history.choices.get(name, {}), metric) for r, one in pairs}
+        )
+        for name in names
     }
 
 
-def _final(record: Record, name: str, metric: Metric) -> float | None:
-    return record.trace.of_metric(metric, record.extra.get(name), record.extra.get(f"{name} loss"))
+def _final(record: Record, scores: Mapping[str, Score], metric: Metric) -> float | None:
+    """How a model did in the end, on test data."""
+    if "test" not in scores:
+        return None
+    return record.trace.of_metric(metric, scores["test"].value, finite(scores["test"].loss))
 
 
 def _mean(values: Sequence[float | None]) -> float | None:

@@ -130,7 +130,7 @@ def panel_findings(
     first = plan.baseline or next(
         (line.name for line in plan.lines if line.layer.get("method", {}).get("name") == "rfs"), None
     )
-    plain = [r.plain for run, r in pairs if run.line.name == first and r.plain is not None]
+    plain = [Rates.of(r.history, until_request=True) for run, r in pairs if run.line.name == first]
     lines = []
     for line in plan.lines:
         mine = [pair for pair in pairs if pair[0].line is line]
@@ -179,11 +179,11 @@ def _line(panel: Panel, pairs: Sequence[Pair], plain: Rates | None, over_time: b
     ends = ends_of(pairs)
     choices = choices_of(pairs, metric)
     lanes = over_time and all(r.trace.several for _, r in pairs)
-    rates = _mean_rates([r.rates for _, r in pairs if r.rates is not None])
+    rates = _mean_rates([Rates.of(r.history) for _, r in pairs])
     return LineFindings(
         name=line.name,
         label=line.label,
-        guarantee=" / ".join(dict.fromkeys(r.guarantee for _, r in pairs)),
+        guarantee=" / ".join(dict.fromkeys(r.history.guarantee for _, r in pairs)),
         seeds=tuple(sorted({run.seed for run, _ in pairs})),
         after=after,
         curve=curve_over_time(pairs, metric, lanes) if over_time else curve_over_rounds(pairs, metric),
@@ -208,7 +208,9 @@ def _real_seconds(records: Sequence[Record]) -> Stat | None:
     """None where they say nothing of the line: of runs side by side, or on machines that differ."""
     alone = all(record.machine.get("together", 1) == 1 for record in records)
     places = {tuple(record.machine.get(name) for name in ("gpu", "cpu", "cores")) for record in records}
-    return Stat.of(record.seconds for record in records) if alone and len(places) == 1 else None
+    return (
+        Stat.of(record.history.seconds["total"] for record in records) if alone and len(places) == 1 else None
+    )
 
 
 def _after(
@@ -269,7 +271,8 @@ def _stats(values: Mapping[str, Mapping[int, float | None]]) -> dict[str, Stat]:
     return {name: stat for name, found in values.items() if (stat := Stat.of(found.values()))}
 
 
-def _mean_rates(rates: Sequence[Rates]) -> Rates | None:
-    if not rates:
+def _mean_rates(rates: Sequence[Rates | None]) -> Rates | None:
+    there = [rate for rate in rates if rate is not None]
+    if not there:
         return None
-    return Rates(*(statistics.fmean(getattr(rate, item.name) for rate in rates) for item in fields(Rates)))
+    return Rates(*(statistics.fmean(getattr(rate, item.name) for rate in there) for item in fields(Rates)))

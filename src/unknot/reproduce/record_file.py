@@ -21,21 +21,16 @@ ENDING = ".json.gz"
 
 def kept(file: Path) -> dict[str, dict[str, Any]]:
     """The records of a file by key, of whatever kind; none where there is no file."""
-    records: dict[str, dict[str, Any]] = {}
-    items = _listed(file)
-    for place, item in enumerate(items, start=1):
-        if (key := _key(item)) is None:
-            raise DataError(
-                f"{file}: record {place} of {len(items)} has no key; this takes it out: "
-                f"{taking_out(file, place)}"
-            )
-        if key in records:
-            raise DataError(
-                f"{file} has two records {key}; their run is done again once both are taken out: "
-                f"{taking_out(file, key)}"
-            )
-        records[key] = item
-    return records
+    try:
+        stored = json.loads(gzip.decompress(file.read_bytes()))
+    except FileNotFoundError:
+        return {}
+    except (ValueError, gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise DataError(f"{file} is not a file of records ({error}): move it away to begin anew") from None
+    found = stored.get("format") if isinstance(stored, dict) else None
+    if found != FORMAT:
+        raise DataError(f"{file} has format {found!r}, not {FORMAT}: move it away to begin anew")
+    return {item["key"]: item for item in stored["runs"]}
 
 
 def keep(file: Path, *items: Mapping[str, Any]) -> None:
@@ -45,23 +40,15 @@ def keep(file: Path, *items: Mapping[str, Any]) -> None:
         _write(file, {**kept(file), **{item["key"]: item for item in items}}.values())
 
 
-def drop(file: str | Path, which: str | int) -> None:
-    """Take a record out of a file: its run is done again.
-
-    By its key (all of that key), or, where it has none, by its number in the file, from 1.
-    """
-    path = Path(file)
-    with _alone(path.parent):
-        items = _listed(path)
-        left = [item for place, item in enumerate(items, start=1) if which not in (place, _key(item))]
-        if len(left) == len(items):
-            raise DataError(f"{file} has no record {which}")
-        _write(path, left)
+def drop(file: str | Path, key: str) -> None:
+    """Take a record out of a file: its run is done again."""
+    with _alone(Path(file).parent):
+        _write(Path(file), [item for item in kept(Path(file)).values() if item["key"] != key])
 
 
-def taking_out(file: Path, which: str | int) -> str:
+def taking_out(file: Path, key: str) -> str:
     """What to type."""
-    told = f"{json.dumps(str(file), ensure_ascii=False)}, {json.dumps(which, ensure_ascii=False)}"
+    told = f"{json.dumps(str(file), ensure_ascii=False)}, {json.dumps(key, ensure_ascii=False)}"
     return f"python -c {shlex.quote(f'from unknot.reproduce.record_file import drop; drop({told})')}"
 
 
@@ -104,32 +91,3 @@ def _packed(text: str) -> bytes:
     with gzip.GzipFile("", "wb", 9, packed, mtime=0) as writer:
         writer.write(text.encode())
     return packed.getvalue()
-
-
-def _key(item: object) -> str | None:
-    key = item.get("key") if isinstance(item, dict) else None
-    return key if isinstance(key, str) else None
-
-
-def _listed(file: Path) -> list[Any]:
-    """What is in a file of records, whatever that is; nothing where there is no file."""
-    try:
-        stored = json.loads(gzip.decompress(file.read_bytes()), parse_constant=_constant)
-    except FileNotFoundError:
-        return []
-    except (ValueError, gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise DataError(f"{file} is not a file of records ({error}): move it away to begin anew") from None
-    found = stored.get("format") if isinstance(stored, dict) else None
-    if found != FORMAT:
-        raise DataError(f"{file} has format {found!r}, not {FORMAT}: move it away to begin anew")
-    items = stored.get("runs")
-    if not isinstance(items, list):
-        raise DataError(f"{file} has no list of runs: move it away to begin anew")
-    return items
-
-
-def _constant(name: str) -> float:
-    """A setting may be without end; what is no number was never measured."""
-    if name == "NaN":
-        raise ValueError("it has NaN where a number should be")
-    return float(name)

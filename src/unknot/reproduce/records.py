@@ -1,54 +1,46 @@
-"""The runs of a reproduction that are done: what is kept of each, checked when it is read.
+"""The runs of a reproduction that are done: what is kept of each.
 
 A record is used again only if its run would be configured the same today. Where it ran is no part of
 the configuration (it is recorded with it), so records from several machines can lie together. Nor is
-its name: what two reproductions have in common is run once. A trace has the digits that a page can show.
+its name: what two reproductions have in common is run once. Numbers have the digits that a page can show.
 """
 
 from __future__ import annotations
 
 import json
-import math
 import os
 import platform
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import MISSING, dataclass, fields
-from functools import cache, lru_cache
+from dataclasses import dataclass, replace
+from functools import cache, cached_property, lru_cache
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Any
 
+import msgspec
 import torch
 
-from unknot.core.errors import ConfigError, DataError
-from unknot.core.fields import choose, convert
-from unknot.core.jobs import Score
-from unknot.core.metrics import ACCURACY, METRICS, Metric, finite
-from unknot.experiments.scenario import ALWAYS, Asked, LearningCurve, Rates
+from unknot.core.errors import DataError
+from unknot.experiments.scenario import LearningCurve
 from unknot.federation import History
+from unknot.reproduce.lifted import lifted
 from unknot.reproduce.origin import origin
 from unknot.reproduce.record_file import keep, kept, stamp, taking_out
 from unknot.reproduce.reproduction import Run
 
-DIGITS = 8  # significant, of the numbers of a trace: a page shows six at most
+DIGITS = 8  # significant, of the numbers of a run: a page shows six at most
 Word = str | int | float | bool | None
 """What is known of a machine."""
 
 
 @dataclass(frozen=True)
 class Record:
-    """What is kept of a run: its course, its costs, what it ran on, the digest of what it served."""
+    """What is kept of a run: what happened in it, what it ran on, and single figures."""
 
     key: str
     config: Mapping[str, Any]
-    method: str
-    guarantee: str
-    trace: LearningCurve
-    rates: Rates | None
-    plain: Rates | None
-    """Its costs up to the first request."""
-    seconds: float
-    model: str | None
+    history: History
+    """Without who was at work when, which its configuration gives again."""
     machine: Mapping[str, Word]
     commit: str | None
     clean: bool | None
@@ -56,7 +48,7 @@ class Record:
     made: str | None
     """When, in UTC."""
     extra: Mapping[str, float]
-    """Single figures by name, such as ``final``: the test accuracy of what was served at the end."""
+    """Single figures by name."""
 
     @staticmethod
     def of(run: Run, history: History, extra: Mapping[str, float], *, together: int = 1) -> Record:
@@ -65,13 +57,7 @@ class Record:
         return Record(
             key=run.key,
             config=plain_json(run.table),
-            method=history.method,
-            guarantee=history.guarantee,
-            trace=LearningCurve.of(history),
-            rates=Rates.of(history),
-            plain=Rates.of(history, until_request=True),
-            seconds=history.seconds["total"],
-            model=None if history.model is None else history.model.digest(),
+            history=_short(history),
             machine=plain_json(
                 {
                     **machine(str(engine.get("device", "cpu"))),
@@ -80,27 +66,32 @@ class Record:
                 }
             ),
             **vars(origin()),
-            extra={**extra, **_finals(history)},
+            extra=dict(extra),
         )
 
+    @cached_property
+    def trace(self) -> LearningCurve:
+        return LearningCurve.of(self.history)
+
     def to_dict(self) -> dict[str, Any]:
-        record = {name: getattr(self, name) for name in self.__dataclass_fields__}
-        record["trace"] = short(self.trace.to_dict())
-        for name in ("rates", "plain"):
-            record[name] = None if record[name] is None else vars(record[name])
-        return record
+        history = rounded(self.history.to_dict(), DIGITS)
+        return {**{name: getattr(self, name) for name in self.__dataclass_fields__}, "history": history}
 
     @staticmethod
     def from_dict(record: Mapping[str, Any]) -> Record:
-        values = fits(Record, {**UNDATED, **record}, endless=("extra",))
-        _check_config(values["config"])
-        values["config"] = _without_files(values["config"])
-        _check_trace(values["trace"])
-        _check_extra(values["extra"], METRICS[values["trace"].get("metric", ACCURACY.name)])
-        values["trace"] = LearningCurve.from_dict(values["trace"])
-        for name in ("rates", "plain"):
-            values[name] = None if values[name] is None else Rates(**fits(Rates, values[name], f"{name}."))
-        return Record(**values)
+        if "trace" in record:
+            return Record(**lifted(record))
+        return Record(**{**record, "history": History.of(record["history"])})
+
+
+def _short(history: History) -> History:
+    """What of a run's record is kept with many others."""
+    return History(
+        replace(history.begun, setup={}, experiment={}, members={}, nodes={}),
+        [replace(one, trips=()) for one in history.rounds],
+        [replace(one, trips=(), visits=()) for one in history.served],
+        replace(history.end(), apart=(), environment={}),
+    )
 
 
 class Store:
@@ -137,104 +128,12 @@ def sound(file: Path, key: str) -> Iterator[None]:
     """What is wrong with a record is told with the file that has it, and with what takes it out."""
     try:
         yield
-    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, msgspec.ValidationError) as error:
         lacks = f"it has no {error}" if isinstance(error, KeyError) else str(error)
         raise DataError(
             f"{file}: the record {key} is damaged ({lacks}); its run is done again once it is taken out: "
             f"{taking_out(file, key)}"
         ) from None
-
-
-UNDATED = {"clean": True, "made": None}
-"""Of some that do not say it."""
-IN_FILES = {LearningCurve: Mapping[str, Any], Rates | None: Mapping[str, Any] | None}
-"""What is a table in a file."""
-_hints = cache(get_type_hints)
-
-
-def fits(cls: type, values: object, where: str = "", endless: Sequence[str] = ()) -> dict[str, Any]:
-    """The fields of a dataclass as they are in a file; an error says what is missing, or of another kind.
-
-    Numbers are finite, but for a configuration's, a trace's (`_check_trace`) and those that are `endless`.
-    """
-    if not isinstance(values, Mapping):
-        raise ConfigError(f"{where.rstrip('.: ')} must be a table, not {values!r}")
-    hints = _hints(cls)
-    if more := [name for name in values if name not in hints]:
-        raise ConfigError(f"it has {where}{more[0]}, which is no part of a record")
-    for field in fields(cls):
-        name, value = field.name, values.get(field.name)
-        if name in values:
-            convert(value, IN_FILES.get(hints[name], hints[name]), f"{where}{name}")
-            if name not in ("config", "trace", *endless) and not _finite(value):
-                raise ConfigError(f"{where}{name} has what is not finite")
-        elif field.default is MISSING:
-            raise ConfigError(f"it has no {where}{name}")
-    return dict(values)
-
-
-def _finite(value: object) -> bool:
-    if isinstance(value, Mapping):
-        return all(map(_finite, value.values()))
-    if isinstance(value, list | tuple):
-        return all(map(_finite, value))
-    return not isinstance(value, float) or math.isfinite(value)
-
-
-def _check_config(config: Mapping[str, Any]) -> None:
-    """As far as records are looked for by it."""
-    for section in ("data", "method"):
-        convert(config.get(section, {}), Mapping[str, Any], f"config.{section}")
-    convert(config.get("request", []), list[Mapping[str, Any]], "config.request")
-
-
-def _without_files(config: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Some were run when a history could lie in files (`disk`), which changed nothing of what came of it."""
-    method = config.get("method", {})
-    if method.get("name") not in ("exact-fun", "fats"):
-        return config
-    return {**config, "method": {name: value for name, value in method.items() if name != "disk"}}
-
-
-def _check_trace(trace: Mapping[str, Any]) -> None:
-    """Numbers, as many in each; what was not measured is null, but for the round and what it took."""
-    for name in ("split", "requests", *ALWAYS):
-        if name not in trace:
-            raise ConfigError(f"it has no trace.{name}")
-    main = choose(METRICS, trace.get("metric", ACCURACY.name), "trace.metric")
-    # A share is measured in numbers; a perplexity may be past all of them.
-    endless = () if main.share else (main.name, "own", "judged", "before", "after")
-    columns = [name for name in trace if isinstance(trace[name], list) and name not in ("lane", "requests")]
-    for name in dict.fromkeys((*ALWAYS, *columns)):
-        gaps = () if name in ALWAYS else (None,)
-        values = convert(trace[name], list[Any], name)
-        if not all(_is_number(value) or value in gaps for value in values):
-            raise ConfigError(f"{name} has what is no number")
-        if name not in endless and not _finite(values):
-            raise ConfigError(f"{name} has what is not finite")
-    convert(trace["round"], list[int], "round")
-    convert(trace.get("lane", []), list[str | None], "lane")
-    for name in (*columns, *(["lane"] if "lane" in trace else [])):
-        if len(trace[name]) != len(trace["round"]):
-            raise ConfigError(f"{name} has {len(trace[name])} of {len(trace['round'])} values")
-    convert(trace["split"], str, "split")
-    for number, item in enumerate(convert(trace["requests"], list[Any], "requests"), start=1):
-        where, points = f"request {number}: ", len(trace["round"])
-        values = fits(Asked, item, where, endless)
-        choose(dict.fromkeys(("erase", "join")), values["kind"], f"{where}kind")
-        if not 0 <= values["place"] <= points:
-            raise ConfigError(f"{where}place = {values['place']}, but there are {points} measurements")
-
-
-def _check_extra(extra: Mapping[str, float], main: type[Metric]) -> None:
-    """How it ended may be past all numbers, where the metric may."""
-    known = {n: v for n, v in extra.items() if main.share or n.endswith(" loss") or not n.startswith("final")}
-    if not _finite(known):
-        raise ConfigError("extra has what is not finite")
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def find(run: Run, stores: Iterable[Store]) -> Record | None:
@@ -276,13 +175,13 @@ def _number(value: Any) -> Any:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-def short(value: Any) -> Any:
-    """With as many digits of every number as a record keeps."""
+def rounded(value: Any, digits: int) -> Any:
+    """With so many significant digits of every number."""
     if isinstance(value, Mapping):
-        return {key: short(item) for key, item in value.items()}
+        return {key: rounded(item, digits) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [short(item) for item in value]
-    return float(f"{value:.{DIGITS}g}") if isinstance(value, float) else value
+        return [rounded(item, digits) for item in value]
+    return float(f"{value:.{digits}g}") if isinstance(value, float) else value
 
 
 def plain_json(value: Any) -> Any:
@@ -303,17 +202,6 @@ def machine(device: str) -> dict[str, Any]:
     if device.startswith("cuda") and torch.cuda.is_available():
         words["gpu"] = torch.cuda.get_device_name(torch.device(device))
     return words
-
-
-def _finals(history: History) -> dict[str, float]:
-    """How what was served did in the end on test data, and what else could have been."""
-    named: dict[str, Mapping[str, Score]] = {"final": history.scores}
-    named |= {f"final {name}": scores for name, scores in history.choices.items()}
-    found: dict[str, float] = {}
-    for name, scores in named.items():
-        if "test" in scores:
-            found |= {name: scores["test"].value, f"{name} loss": finite(scores["test"].loss)}
-    return found
 
 
 def _engine(described: Mapping[str, Any]) -> dict[str, Any]:

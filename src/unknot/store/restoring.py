@@ -85,7 +85,7 @@ def restore(place: RunFolder, fed: Federation) -> Restored:
     try:
         private = _private(place, found)
         told = unwritten(fed, found.content, tensors.__getitem__, dict(iter(private.numbers)))
-        check_first(told.record["setup"])
+        check_first(told.begun.setup)
         events = tuple(event for body in bodies if (event := read_event(body)) is not None)
         fed.restore(replace(told, events=events))
         check_rest()

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from unknot.federation.events import Event, Round, Served, told
+from unknot.core.requests import numbered
+from unknot.federation.events import Event, Round, Served
 from unknot.store.database import Database
 from unknot.store.entries import events_in, read_event, read_named, served_in
 from unknot.store.lock import Holder, holder
@@ -26,6 +27,7 @@ class Watching:
         self._found: Look | None = None
         self._number = self._served = 0
         self._asked: list[Asked] = []
+        self._names: dict[int, str] = {}
 
     def look(self) -> tuple[Look, list[Event], int]:
         """Where the run stands, and the events since the look before; at first, the last few.
@@ -38,6 +40,10 @@ class Watching:
             found, more, _ = self._look()
             events += more
         return found, events, before
+
+    def told(self, served: Served) -> str:
+        """A request in words; who is there has a name."""
+        return served.told(lambda client: self._names.get(client, numbered(client)))
 
     def _behind(self) -> bool:
         """Whether the log has more by now than was gone through."""
@@ -69,7 +75,7 @@ class Watching:
         return self._found, events, self._served - _requests(events)
 
     def _in_order(self, db: Database, events: list[Event], number: int) -> list[Event]:
-        """As they happened: with a checkpoint, requests are logged before rounds; who is there has a name.
+        """As they happened: with a checkpoint, requests are logged before rounds.
 
         They are those up to the entry of this `number`: the run may have kept more meanwhile.
         """
@@ -77,12 +83,12 @@ class Watching:
         kept = [entry for entry in db.latest("checkpoint", FEW) if entry.number <= number]
         if not served or not kept:
             return events
-        names = shown_names(db, self._folder, self._keys)
+        self._names = shown_names(db, self._folder, self._keys)
         rounds = [event for event in events if isinstance(event, Round)]
         before = read_named(kept[-1].body).rounds - len(rounds)
         found: list[tuple[tuple[int, bool], Event]]
         found = [((before + place, True), event) for place, event in enumerate(rounds)]
-        found += [((event.place, False), replace(event, request=told(event, names))) for event in served]
+        found += [((event.place, False), event) for event in served]
         return [event for _, event in sorted(found, key=lambda pair: pair[0])]
 
 

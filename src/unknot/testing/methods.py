@@ -288,7 +288,7 @@ class _Trial:
                     fed.work.would_serve()
         history = fed.history
         assert history is not None
-        history.seconds = dict.fromkeys(history.seconds, 0.0)
+        history.ended = replace(history.ended, seconds=dict.fromkeys(history.seconds, 0.0))
         content, tensors, _ = written(fed)
         return content, set(tensors)
 

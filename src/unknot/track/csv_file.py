@@ -8,7 +8,6 @@ from typing import Any
 
 from unknot.core.errors import ConfigError
 from unknot.federation import Begun, Costs, Ended, Round, Served
-from unknot.federation.events import told
 from unknot.federation.scores import SPLITS
 from unknot.track import figures
 from unknot.track.tracker import Tracker
@@ -79,7 +78,7 @@ class CSV(Tracker):
             lane=" + ".join(served.lanes),
             round=served.round,
             clients=len(served.clients),
-            request=told(served),
+            request=self.begun.told(served),
             **{figures.SECONDS: served.time},
             **figures.around(served),
         )

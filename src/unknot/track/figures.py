@@ -10,7 +10,6 @@ from typing import Any
 
 from unknot.core.jobs import Score
 from unknot.federation import Begun, Costs, Ended, Round, Served
-from unknot.federation.events import told
 
 Figures = dict[str, float]
 Setting = str | int | float | bool
@@ -52,9 +51,9 @@ def beside(served: Served) -> Figures:
     )
 
 
-def request(served: Served) -> str:
+def request(begun: Begun, served: Served) -> str:
     """A request in a line: ``erase client 3, at round 5 and 70.0 s; begins again: global``."""
-    parts = [f"{told(served)}, at round {served.round} and {served.time:.1f} s"]
+    parts = [f"{begun.told(served)}, at round {served.round} and {served.time:.1f} s"]
     for split in served.after:
         if split in served.before:
             before, after = served.before[split], served.after[split]
@@ -75,7 +74,9 @@ def settings(begun: Begun) -> dict[str, Setting]:
 def name_of(begun: Begun) -> str:
     """What a run is called: as its file is, or by its method and data."""
     named = begun.experiment.get("name") or f"{begun.method} on {begun.setup['data']['name']}"
-    return f"{named}, seed {begun.seed}" + (f", from round {begun.rounds}" if begun.rounds else "")
+    return f"{named}, seed {begun.seed}" + (
+        f", from round {begun.rounds_before}" if begun.rounds_before else ""
+    )
 
 
 def outcome(ended: Ended) -> Figures:
@@ -122,7 +123,7 @@ def _costs(costs: Costs) -> Figures:
 
 
 def _flat(value: Any, name: str = "") -> Iterator[tuple[str, Setting]]:
-    if isinstance(value, dict):
+    if isinstance(value, Mapping):
         for key, item in value.items():
             yield from _flat(item, f"{name}.{key}" if name else key)
     elif isinstance(value, str | int | float):

@@ -73,7 +73,7 @@ class MLflow(Tracker):
 
     def served(self, served: Served) -> None:
         self._requests += 1
-        self._client.set_tag(self._run, f"request.{self._requests}", figures.request(served))
+        self._client.set_tag(self._run, f"request.{self._requests}", figures.request(self.begun, served))
         found = self._metrics(figures.beside(served), self.step, served.time)
         self._client.log_batch(self._run, metrics=found)
 

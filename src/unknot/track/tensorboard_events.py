@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -56,7 +57,7 @@ class TensorBoard(Tracker):
 
     def served(self, served: Served) -> None:
         at = self._began + served.time
-        self._text("requests", figures.request(served), at)
+        self._text("requests", figures.request(self.begun, served), at)
         self._scalars(figures.beside(served), self.step, at)
         self._writer.flush()
 
@@ -74,5 +75,5 @@ class TensorBoard(Tracker):
         self._writer.add_text(name, text, self.step, walltime=at)
 
 
-def _code(table: dict[str, Any]) -> str:
+def _code(table: Mapping[str, Any]) -> str:
     return "".join(f"    {line}\n" for line in json.dumps(table, indent=2, default=str).splitlines())

@@ -14,6 +14,7 @@ class Tracker:
     What it needs is looked for when it is made: a missing package is found before anything is trained.
     """
 
+    begun: Begun
     step = 0
     place: Path | None = None
     """The file or folder that it writes to; none where that is a server's."""
@@ -24,7 +25,7 @@ class Tracker:
         raise NotImplementedError
 
     def begin(self, begun: Begun) -> None:
-        self.step = begun.rounds
+        self.begun, self.step = begun, begun.rounds_before
         self.opened(begun)
 
     def __call__(self, event: Event) -> None:

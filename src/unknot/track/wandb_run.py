@@ -53,7 +53,7 @@ class WandB(Tracker):
         self._run.log({**figures.served_in(record), **figures.lane_in(record), **counted}, step=self.step)
 
     def served(self, served: Served) -> None:
-        self._requests.append(figures.request(served))
+        self._requests.append(figures.request(self.begun, served))
         self._run.log({**figures.beside(served), "request": self._requests[-1]}, step=self.step)
 
     def closed(self, ended: Ended) -> None:
