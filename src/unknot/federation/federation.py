@@ -139,7 +139,7 @@ class Federation:
         self.retries = True
         """Whether a step that failed may be made again here; otherwise it is, from what is kept of it."""
         self.keeps_names = True
-        """Whether erased clients keep their names, for who looks at the record; otherwise they are numbers."""
+        """Whether erased clients keep their names in the record; otherwise they are numbers there."""
         self.steps = 0
         """How many there have been: see `step`."""
         self.numbers = settings_of(parts_of(self))
