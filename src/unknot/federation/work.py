@@ -202,7 +202,7 @@ class Work:
         updates: list[Update] = []
         if jobs:
             yield (call := Call(self.engine, jobs, self.state.data))
-            updates = call.answer.result()
+            updates = call.answer.result(0)
         history.spend(train=time.perf_counter() - started)
         with self.state.midst():
             self._take_in(lanes, landed, jobs, updates, history)
