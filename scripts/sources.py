@@ -227,7 +227,10 @@ def _recorded(name: str) -> Mapping[tuple[str, str], Mapping[int, Record]]:
 def _same(name: str, panel: str, line: str, other: str) -> int:
     """In how many seeds two lines served the same model in the end."""
     mine, others = recorded(name, panel, line), recorded(name, panel, other)
-    return sum(mine[s].model is not None and mine[s].model == others[s].model for s in mine.keys() & others)
+    ends = (
+        (mine[seed].history.ended.model, others[seed].history.ended.model) for seed in mine.keys() & others
+    )
+    return sum(one is not None and one == other for one, other in ends)
 
 
 def _parted(name: str, line: str, other: str, apart: str = "") -> int:
