@@ -32,7 +32,7 @@ from unknot.core.weights import Weights
 from unknot.engine import StackedEngine
 from unknot.federation import Buffered, Federation, Method, Synchronous
 from unknot.models import build
-from unknot.store.keeper import EVERY, RunKeeper
+from unknot.store.keeper import EVERY, RunKeeper, keeper_of
 from unknot.unlearn import FATS, KNOT, RFS, ExactFun, FedEraser
 
 TURNS = {"W1": (36, 1), "W2": (60, 15)}
@@ -98,8 +98,7 @@ def in_turns(name: str, place: Path) -> dict[str, Any]:
                 taken[fed].append(Spent.during(lambda fed=fed: [fed.step() for _ in range(each)]))  # type: ignore[misc]
         within = Spent.total(checkpoints)
         count = len(checkpoints)
-        keeper = kept.keeper
-        assert isinstance(keeper, RunKeeper)
+        keeper = keeper_of(kept)
         last = Spent.during(lambda: keeper.checkpoint(kept))
         keeper.close()
     without, with_ = Spent.total(taken[plain]), Spent.total(taken[kept])

@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 from unknot.cli import app
 from unknot.experiments import Experiment, comparison, run
 from unknot.experiments.contenders import USUAL
+from unknot.federation.cohort import run_alone
 
 FILE = """
 [data]
@@ -201,17 +202,17 @@ def test_a_stopped_comparison_says_what_was_kept(file, tmp_path, monkeypatch):
 
 
 def test_a_stopped_comparison_says_how_many_runs_had_ended(file, monkeypatch):
-    whole = comparison.go
+    whole = comparison.going
 
     def stopped(fed, experiment):
         if experiment.method.name == "sisa":
             raise KeyboardInterrupt
         return whole(fed, experiment)
 
-    def in_turn(engine, runs):
-        return [run(engine) for run in runs]
+    def in_turn(runs, once):
+        return list(map(run_alone, runs))
 
-    monkeypatch.setattr(comparison, "go", stopped)
+    monkeypatch.setattr(comparison, "going", stopped)
     monkeypatch.setattr(comparison, "run_together", in_turn)
     result = call(file, "--method", "rfs", "--method", "sisa", "--seeds", "0", code=130)
     told = "stopped: 1 of 2 runs had ended, and a comparison keeps nothing before all have."

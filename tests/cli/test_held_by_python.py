@@ -45,7 +45,7 @@ def test_a_run_of_the_command_line_that_python_holds_and_does_not_go_on_with_is_
     assert shown(out)["state"] == "finished"
     assert [one["state"] for one in shown(out)["requests"]] == ["served"]
     assert "writes its results" not in call("show", out).stdout
-    fed.keeper.close()
+    fed.close()
 
 
 def test_told_to_stop_there_it_is_stopped(out):
@@ -57,7 +57,7 @@ def test_told_to_stop_there_it_is_stopped(out):
     with pytest.raises(RunStopped):
         fed.step()
     assert shown(out)["state"] == "stopped"
-    fed.keeper.close()
+    fed.close()
 
 
 def test_a_run_whose_end_is_computed_again_runs_meanwhile_and_can_be_told_to_stop(out, monkeypatch):

@@ -492,6 +492,6 @@ def test_of_a_run_made_in_python_they_are_told_too(tmp_path):
     method = KNOT(clusters=1, retrain=MMT(probabilities=(0.1, 0.2, 0.3, 0.4)))
     fed = simulate("mlp", data, method, store=tmp_path / "run", clock=Clock(Trace((1.0, 2.0))))
     fed.run(2, requests=erase(1, round=1))
-    fed.keeper.close()
+    fed.close()
     [told] = [line for line in shown(tmp_path / "run")["erased"][-1]["stays"] if "settings with" in line]
     assert told.startswith("settings with a value a client: method.retrain.probabilities, clock.factors (")

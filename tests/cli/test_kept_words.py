@@ -19,7 +19,7 @@ from unknot.core.errors import RunStopped
 from unknot.report import runs as report
 from unknot.store import Database
 from unknot.store.inbox import asker
-from unknot.store.keeper import RunKeeper
+from unknot.store.keeper import RunKeeper, keeper_of
 from unknot.store.lock import Lock
 from unknot.store.look import look
 from unknot.store.naming import named_in
@@ -48,10 +48,10 @@ def test_a_run_that_is_over_is_finished_also_while_a_process_holds_it(tmp_path):
     served = "it is served when that process goes on (fed.run or fed.resume), or once it has let go"
     for command in ("forget", "admit"):
         told = call(command, out, "--client", "1", "--wait", code=2).stderr
-        assert f"{idle}: {served} (fed.keeper.close())" in told
+        assert f"{idle}: {served} (fed.close())" in told
     assert shown(out)["requests"] == []
     left = call("forget", out, "--client", "1").stdout
-    assert f"erase client 1. P{idle[1:]}: {served} (fed.keeper.close())" in left
+    assert f"erase client 1. P{idle[1:]}: {served} (fed.close())" in left
     for word in ("pause", "stop"):
         assert f"there is nothing to {word}" in call(word, out, code=2).stderr
     assert idle in call("resume", out, code=2).stderr
@@ -60,9 +60,9 @@ def test_a_run_that_is_over_is_finished_also_while_a_process_holds_it(tmp_path):
     assert shown(out)["requests"][0]["state"] == "served"
     fed.begin(3)
     fed.step()
-    fed.keeper.checkpoint(fed)
+    keeper_of(fed).checkpoint(fed)
     assert shown(out)["state"] == "running"
-    fed.keeper.close()
+    fed.close()
 
 
 def ways_to_rest():
@@ -77,10 +77,10 @@ def ways_to_rest():
     def interrupted(fed, out):
         fed.begin(5)
         fed.step()
-        fed.keeper.interrupted = True
+        keeper_of(fed).interrupted = True
         with pytest.raises(KeyboardInterrupt):
             fed.resume()
-        fed.keeper.interrupted = False
+        keeper_of(fed).interrupted = False
 
     def failed(fed, out):
         fed.begin(5)
@@ -93,8 +93,8 @@ def ways_to_rest():
     def built(fed, out):
         fed.begin(5)
         fed.step()
-        fed.keeper.checkpoint(fed)
-        fed.keeper.close()
+        keeper_of(fed).checkpoint(fed)
+        fed.close()
         again = toy_federation(RFS(), small_data((5, 8, 3, 6)), ToyEngine())
         RunKeeper.go_on(again, out)
         return again
@@ -131,11 +131,11 @@ def test_a_run_that_nobody_goes_on_with_is_not_said_to_run_while_a_process_holds
     assert call("watch", out).stdout.splitlines()[-1].startswith("stopped, held by process")
     if rest.__name__ not in ("failed", "stepped"):
         fed.step()
-        fed.keeper.checkpoint(fed)
+        keeper_of(fed).checkpoint(fed)
         assert shown(out)["state"] == "running"
         fed.resume()
         assert shown(out)["requests"][-1]["state"] == "served"
-    fed.keeper.close()
+    fed.close()
 
 
 def test_a_run_that_is_over_rests_also_where_its_end_failed_or_it_was_stepped_by_hand(tmp_path, monkeypatch):
@@ -152,7 +152,7 @@ def test_a_run_that_is_over_rests_also_where_its_end_failed_or_it_was_stepped_by
         assert shown(tmp_path / name)["state"] == "finished"
         assert "there is nothing to pause" in call("pause", tmp_path / name, code=2).stderr
         assert len(one.run(1).rounds) == 4
-        one.keeper.close()
+        one.close()
 
 
 def test_a_command_that_writes_its_results_is_waited_for_and_no_notebook_is_spoken_of(file, tmp_path):
@@ -197,14 +197,14 @@ def test_a_paused_run_is_not_let_go_with_options_that_it_cannot_take_over(
     fed = in_python(tmp_path / "run")
     fed.begin(3)
     fed.step()
-    fed.keeper.checkpoint(fed)
+    keeper_of(fed).checkpoint(fed)
     call("pause", "run")
     told = call("resume", "run", *options, code=2)
     assert told.stdout == ""
     assert f"run is paused, and process {os.getpid()} holds it, which cannot be given {named}:" in told.stderr
     assert "unknot resume run without options lets it go on" in told.stderr
     assert [one["kind"] for one in shown("run")["requests"]] == ["pause"]
-    fed.keeper.close()
+    fed.close()
 
 
 def test_a_paused_run_is_let_go_with_options_that_change_nothing_there(tmp_path):
@@ -212,12 +212,12 @@ def test_a_paused_run_is_let_go_with_options_that_change_nothing_there(tmp_path)
     fed = in_python(out)
     fed.begin(3)
     fed.step()
-    fed.keeper.checkpoint(fed)
+    keeper_of(fed).checkpoint(fed)
     call("pause", out)
     call("resume", out, "--quiet", "--own-code", "--keys", out / "keys")
     assert [one["kind"] for one in shown(out)["requests"]] == ["pause", "go"]
     assert "2: resume; by " in call("show", out).stdout  # as it was typed
-    fed.keeper.close()
+    fed.close()
 
 
 def test_who_waits_is_told_when_the_process_is_idle_before_it_is_served(tmp_path, monkeypatch):
@@ -227,20 +227,20 @@ def test_who_waits_is_told_when_the_process_is_idle_before_it_is_served(tmp_path
     fed = in_python(out)
     fed.begin(3)
     fed.step()
-    fed.keeper.checkpoint(fed)
+    keeper_of(fed).checkpoint(fed)
     look = inbox.wait_for
 
     def ends(*args, **options):
         if shown(out)["state"] == "running":
             with monkeypatch.context() as patch:
-                patch.setattr(fed.keeper.post, "take", lambda *_: [])
+                patch.setattr(keeper_of(fed).post, "take", lambda *_: [])
                 fed.resume()
         return look(*args, timeout=0.0)
 
     monkeypatch.setattr(inbox, "wait_for", ends)
     told = call("forget", out, "--client", "1", "--wait", code=3).stderr
     assert "the run ended before it was served" in told
-    fed.keeper.close()
+    fed.close()
 
 
 @pytest.mark.parametrize("read", [True, False])
@@ -251,7 +251,7 @@ def test_who_waits_is_told_what_a_reader_keeps_from_going(tmp_path, monkeypatch,
     fed = in_python(out)
     fed.begin(3)
     fed.step()
-    fed.keeper.checkpoint(fed)
+    keeper_of(fed).checkpoint(fed)
     monkeypatch.setattr(erasing, "PATIENCE", 0.0)
 
     def serves(*args, **options):
@@ -268,13 +268,13 @@ def test_who_waits_is_told_what_a_reader_keeps_from_going(tmp_path, monkeypatch,
     still = "a reader of run.db kept run.db-wal from being emptied: that comes once the reader has ended"
     assert "what was kept of it on the disk is gone" in told
     assert (still in told) is (still in call("show", out).stdout) is read
-    fed.keeper.close()
+    fed.close()
     assert still not in call("show", out).stdout
 
 
 def test_a_run_made_in_python_is_gone_on_with_there(tmp_path):
     out = tmp_path / "run"
-    in_python(out).keeper.close()
+    in_python(out).close()
     again = (
         f"build the federation again in Python, unknot.simulate(..., store={str(out)!r}), and call resume()"
     )
@@ -291,14 +291,14 @@ def test_a_run_made_in_python_is_gone_on_with_there(tmp_path):
 
 def test_a_name_is_found_however_its_accents_are_written(tmp_path):
     out = tmp_path / "run"
-    in_python(out, names={0: "Köln", 1: "Graz", 2: "Málaga", 3: "Wien"}).keeper.close()
+    in_python(out, names={0: "Köln", 1: "Graz", 2: "Málaga", 3: "Wien"}).close()
     assert "erase Köln" in call("forget", out, "--client", unicodedata.normalize("NFD", "Köln")).stdout
     assert "erase Málaga" in call("forget", out, "--client", "Málaga").stdout
 
 
 def test_where_clients_have_names_a_number_must_say_that_it_is_one(tmp_path):
     out = tmp_path / "run"
-    in_python(out, names={0: "1", 1: "2", 2: "3", 3: "10"}).keeper.close()
+    in_python(out, names={0: "1", 1: "2", 2: "3", 3: "10"}).close()
     told = call("forget", out, "--client", "0", code=2).stderr
     assert "there is no client '0'" in told
     assert "#0" in told
@@ -312,7 +312,7 @@ def test_where_clients_have_names_a_number_must_say_that_it_is_one(tmp_path):
 def test_a_name_that_begins_with_a_hash_is_written_with_one_more_and_shown_so_to_people(tmp_path):
     out, names = tmp_path / "run", {0: "#3", 1: "##3", 2: "#north", 3: "Wien"}
     fed = in_python(out, names=names)
-    fed.keeper.close()
+    fed.close()
     written = {0: "##3", 1: "###3", 2: "##north", 3: "Wien"}
     for client, name in written.items():
         assert f"erase {name} (client {client})." in call("forget", out, "--client", name).stdout
@@ -330,7 +330,7 @@ def test_a_name_that_begins_with_a_hash_is_written_with_one_more_and_shown_so_to
 
 def test_a_number_that_somebody_else_there_is_called_by_is_refused_with_what_both_are_called(tmp_path):
     out = tmp_path / "run"
-    in_python(out, names={0: "#1", 1: "Wien", 2: "#2", 3: "#9"}).keeper.close()
+    in_python(out, names={0: "#1", 1: "Wien", 2: "#2", 3: "#9"}).close()
     for command in ("forget", "admit"):
         told = call(command, out, "--client", "#1", code=2).stderr.replace("\n", " ")
         assert "who is called so is '##1', who has number 1 is 'Wien'" in told
@@ -368,7 +368,7 @@ def test_a_log_that_was_changed_is_said_to_be_where_a_run_is_shown_and_listed(fi
 
 def test_where_they_have_none_both_ways_of_writing_a_number_do(tmp_path):
     out = tmp_path / "run"
-    in_python(out).keeper.close()
+    in_python(out).close()
     assert "erase client 3." in call("forget", out, "--client", "#3").stdout
     assert "erase client 2." in call("forget", out, "--client", "2").stdout
     for wrong in ("#", "#-1", "##1", "#x"):
@@ -535,7 +535,7 @@ def test_a_reason_that_is_no_text_is_refused_in_words(file, tmp_path):
 
 def test_a_name_is_cut_where_it_is_shown_and_not_where_a_run_goes_by_it(tmp_path):
     out, name = tmp_path / "run", "n" * 2001
-    in_python(out, names={0: name, 1: "Graz", 2: "Linz", 3: "Wien"}).keeper.close()
+    in_python(out, names={0: name, 1: "Graz", 2: "Linz", 3: "Wien"}).close()
     assert named_in(out)[0] == name
     assert name not in call("forget", out, "--client", name).stdout
     assert look(out).requests[0].request == f"erase {name[:2000]}"

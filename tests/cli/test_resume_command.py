@@ -12,6 +12,7 @@ from unknot.core.requests import erase, join
 from unknot.core.saved import load_model
 from unknot.experiments import Experiment, kept
 from unknot.federation import Federation
+from unknot.store.keeper import keeper_of
 
 pytest.importorskip("cryptography")
 
@@ -168,7 +169,7 @@ def test_progress_goes_to_the_round_that_the_run_goes_on_to(file, tmp_path, more
         fed.inbox.put(erase(1))
     assert kept.last_round(fed, rounds) == last
     assert len(kept.go_on(fed, rounds).rounds) == last
-    fed.keeper.close()
+    fed.close()
 
 
 @pytest.mark.parametrize("command", ["run", "resume"])
@@ -313,8 +314,8 @@ def test_a_run_that_was_broken_off_leaves_the_experiment_that_one_leaves_which_w
     experiment = Experiment.read(file)
     fed = kept.begin(experiment, tmp_path / "broken")
     fed.step()
-    fed.keeper.checkpoint(fed)
-    fed.keeper.close()
+    keeper_of(fed).checkpoint(fed)
+    fed.close()
     call("resume", tmp_path / "broken", "--quiet")
     call("run", file, "--out", tmp_path / "whole", "--quiet")
     records = [tmp_path / name / "record.json" for name in ("broken", "whole")]

@@ -16,6 +16,7 @@ import unknot
 from support import grid
 from unknot.cli import app
 from unknot.experiments import Experiment, kept
+from unknot.store.keeper import keeper_of
 
 pytest.importorskip("cryptography")
 
@@ -92,12 +93,12 @@ def test_a_request_counts_as_put_and_that_is_said(over, monkeypatch, command, st
 def test_so_does_a_word_to_the_process_that_runs(file, tmp_path, monkeypatch, command, words):
     out = tmp_path / "run"
     fed = kept.begin(Experiment.read(file), out)
-    fed.keeper.goes(fed)
+    keeper_of(fed).starts(fed)
     status, told = lost(monkeypatch, [command, out], Full())
     assert status == 2
     assert told.startswith(f"{out} {words}")
     assert [(one["kind"], one["state"]) for one in shown(out)["requests"]] == [(command, "waiting")]
-    fed.keeper.close()
+    fed.close()
 
 
 @pytest.mark.parametrize("how", [[], ["--json"]])

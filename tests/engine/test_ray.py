@@ -41,7 +41,7 @@ from unknot.engine.ray import cluster, crew, parcels, roster
 from unknot.engine.ray.crew import Crew, Dead
 from unknot.engine.ray.parcels import Head, calls, pieces, put_in
 from unknot.engine.ray.worker import Worker, born, ended, packed_engine, parts
-from unknot.federation.cohort import run_together
+from unknot.federation.cohort import run_alone, run_together
 from unknot.unlearn import FATS, KNOT, METHODS, FedCIO, make_method
 
 RECIPE = unknot.Recipe(unknot.SGD(0.1), batch_size=4)
@@ -88,10 +88,14 @@ def record(history):
     return {name: said for name, said in history.to_dict().items() if name not in ("seconds", "environment")}
 
 
-def run_on(engine, name="rfs", rounds=4, data=None, requests=REQUESTS):
+def running_on(engine, name="rfs", rounds=4, data=None, requests=REQUESTS):
     method = SET_UP.get(name) or make_method(name)
     fed = unknot.simulate(network, data or small_data(), method, RECIPE, engine=engine)
-    return fed.run(rounds, requests=requests)
+    return fed.running(rounds, requests=requests)
+
+
+def run_on(*args, **options):
+    return run_alone(running_on(*args, **options))
 
 
 # The same bits ------------------------------------------------------------------------------------
@@ -165,9 +169,10 @@ def test_the_loop_in_double_precision_and_losses_of_ones_own_go_along(ray, plain
 
 
 def test_federations_in_step_share_the_workers(engine, in_process):
-    runs = [partial(run_on, name=name) for name in ("rfs", "bmt")]
-    there = [record(history) for history in run_together(engine, runs)]
-    assert there == [record(history) for history in run_together(in_process, runs)]
+    def all_on(engine):
+        return run_together([running_on(engine, name) for name in ("rfs", "bmt")])
+
+    assert list(map(record, all_on(engine))) == list(map(record, all_on(in_process)))
 
 
 def test_errors_of_workers_are_met_as_if_they_had_been_here(plain):

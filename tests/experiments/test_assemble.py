@@ -9,8 +9,8 @@ from unknot.core.errors import ConfigError
 from unknot.core.registry import engines
 from unknot.engine import make_engine
 from unknot.experiments import Experiment
-from unknot.experiments.simulate import assemble, data_of, go
-from unknot.federation.cohort import run_together
+from unknot.experiments.simulate import assemble, data_of, going
+from unknot.federation.cohort import run_alone, run_together
 from unknot.models import build
 
 SMALL = {
@@ -34,11 +34,11 @@ def engine():
 
 def drawn(fed):
     """Who was asked in each round."""
-    return [record.clients for record in go(fed, EXPERIMENT).rounds]
+    return [record.clients for record in run_alone(going(fed, EXPERIMENT)).rounds]
 
 
 def test_it_is_the_federation_that_the_experiment_prepares(data):
-    here = go(assemble(EXPERIMENT, data), EXPERIMENT)
+    here = run_alone(going(assemble(EXPERIMENT, data), EXPERIMENT))
     assert here.model.equal(unknot.run(EXPERIMENT).model)
 
 
@@ -49,7 +49,7 @@ def test_another_seed_leaves_the_data_and_changes_all_that_is_drawn(data, engine
     assert all(np.array_equal(first.data[c].rows, other.data[c].rows) for c in data)
     assert first.data.validation is other.data.validation
     assert not first.initial.equal(other.initial)
-    assert first.key != other.key
+    assert first.state.key != other.state.key
     assert drawn(first) != drawn(other)
     assert not first.model.equal(other.model)
 
@@ -70,7 +70,7 @@ def test_a_given_engine_is_the_one_that_trains(data, engine, monkeypatch):
 
 def test_whose_engine_it_is_changes_no_bit(data, engine):
     given, made = (assemble(EXPERIMENT, data, seed=3, engine=one) for one in (engine, None))
-    assert go(given, EXPERIMENT).model.equal(go(made, EXPERIMENT).model)
+    assert run_alone(going(given, EXPERIMENT)).model.equal(run_alone(going(made, EXPERIMENT)).model)
 
 
 @pytest.mark.parametrize("model", [("mlp", {"hidden": [7]}), ("lenet5", {})], ids=["narrower", "another"])
@@ -78,7 +78,7 @@ def test_an_engine_for_another_model_is_refused_before_anything_is_trained(data,
     name, options = model
     other = make_engine("loop", build(name, (1, 28, 28), 10, **options))
     with pytest.raises(ConfigError, match="another model"):
-        go(assemble(EXPERIMENT, data, engine=other), EXPERIMENT)
+        run_alone(going(assemble(EXPERIMENT, data, engine=other), EXPERIMENT))
 
 
 def test_too_few_clients_for_a_round_are_refused(data):
@@ -89,10 +89,9 @@ def test_too_few_clients_for_a_round_are_refused(data):
 
 def test_federations_of_one_experiment_go_together_on_data_on_loan(data, engine):
     def run(seed):
-        return lambda seat: go(assemble(EXPERIMENT, data.lent(), seed=seed, engine=seat), EXPERIMENT)
+        return going(assemble(EXPERIMENT, data.lent(), seed=seed, engine=engine), EXPERIMENT)
 
-    runs = [run(seed) for seed in range(3)]
-    alone = [run(engine).model for run in runs]
-    together = [history.model for history in run_together(engine, runs)]
+    alone = [run_alone(run(seed)).model for seed in range(3)]
+    together = [history.model for history in run_together(list(map(run, range(3))))]
     assert all(a.equal(b) for a, b in zip(alone, together, strict=True))
     assert not data.erased

@@ -12,6 +12,7 @@ from unknot.core.requests import erase, join
 from unknot.experiments import Experiment, exposed, prepare, run
 from unknot.experiments.exposed import Control, Exposed, Exposure, Known, described, plain
 from unknot.experiments.simulate import data_of, prepare_without
+from unknot.federation.cohort import run_alone
 
 FILE = """
 [data]
@@ -96,12 +97,12 @@ def test_what_is_retrained_is_one_more_control_and_told_from_them_by_chance_alon
 
 def test_a_model_that_is_kept_as_it_is_still_shows(monkeypatch):
     def negligent(fed, asked):
-        kept = fed.run(3).model
-        history = fed.run(3, requests=asked.requests)
+        kept = (yield from fed.running(3)).model
+        history = yield from fed.running(3, requests=asked.requests)
         history.model = kept
         return history
 
-    monkeypatch.setattr(exposed, "go", negligent)
+    monkeypatch.setattr(exposed, "going", negligent)
     _, found = Exposed().run(few(), SEEING)
     assert figures(found, "after") == figures(found, "before")
     assert found["auc_after"] > found["auc_control"]
@@ -147,7 +148,7 @@ def control(asked, known, rounds):
     """With the seed of the run itself."""
     fed = prepare(asked)
     own = Control(asked, fed.data.lent(), known.points, asked.seed, fed.engine)
-    own.train(rounds)
+    run_alone(own.train(rounds))
     assert len(fed.data) == len(data_of(asked))  # it is on loan: nothing happens to it
     return own
 
@@ -254,12 +255,12 @@ def test_the_four_outcomes(before, after, outcome):
 
 def test_a_model_that_has_diverged_has_no_figures(monkeypatch):
     def spoiled(fed, asked):
-        history = exposed_go(fed, asked)
+        history = yield from going(fed, asked)
         history.model = history.model * float("nan")
         return history
 
-    exposed_go = exposed.go
-    monkeypatch.setattr(exposed, "go", spoiled)
+    going = exposed.going
+    monkeypatch.setattr(exposed, "going", spoiled)
     _, found = Exposed().run(few(ONE), SMALL)
     assert not {"f1_after", "p_after", "flagged", "over_forgotten"} & set(found)
     assert {"f1_before", "p_before", "sees", "f1_control"} <= set(found)

@@ -5,6 +5,7 @@ import pytest
 from torch import nn
 
 import unknot
+from unknot.store.keeper import keeper_of
 
 pytest.importorskip("cryptography")
 
@@ -34,8 +35,8 @@ def kept(folder, activation):
     data = unknot.clients(held, test=(draw.normal(size=(6, 3)).astype("float32"), np.arange(6) % 2))
     fed = unknot.simulate(made(activation), data, store=folder)
     fed.run(1)
-    said = list(fed.keeper.said)
-    fed.keeper.close()
+    said = list(keeper_of(fed).said)
+    fed.close()
     return said
 
 

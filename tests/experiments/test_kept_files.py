@@ -133,7 +133,7 @@ def test_there_is_an_experiment_for_each_option_of_ours_that_names_a_file():
 
 def begun(said: dict, out: Path) -> Path:
     kept.go_on(fed := kept.begin(Experiment.of(said), out, every=0.0))
-    fed.keeper.close()
+    fed.close()
     return out
 
 
@@ -145,7 +145,7 @@ def test_every_file_that_is_opened_was_shown_before(which, tmp_path):
     shown = [Path(path) for path in kept.reads(out)]
 
     def work():
-        kept.resume(out).keeper.close()
+        kept.resume(out).close()
 
     opened = {path for path in opened_by(work) if place in path.parents}
     assert opened
@@ -189,7 +189,7 @@ def test_another_file_at_resume_is_refused_and_the_same_one_is_not(which, tmp_pa
     with pytest.raises(StoreError, match=rf"{file.name} \({section}.{name}\) is not there any more"):
         kept.resume(out)
     file.write_bytes(before)
-    kept.resume(out).keeper.close()
+    kept.resume(out).close()
 
 
 def test_in_python_another_policy_is_refused_too(tmp_path):
@@ -204,12 +204,12 @@ def test_in_python_another_policy_is_refused_too(tmp_path):
 
     fed = build(0)
     fed.run(2, requests=erase(1, round=1))
-    fed.keeper.close()
+    fed.close()
     with pytest.raises(StoreError, match=r"select DQN.policy"):
         build(1)
     fed = build(0)
     fed.run(1)
-    fed.keeper.close()
+    fed.close()
 
 
 def test_a_folder_is_known_again_by_all_files_below_it(tmp_path):
@@ -248,7 +248,7 @@ def test_a_run_that_is_kept_below_a_folder_that_it_names_goes_on(tmp_path):
     (place / "in" / "table.txt").write_text("1")
     method = {"name": "own_part_with_a_folder:Mine", "table": str(place)}
     out = begun({**BASE, "modules": str(tmp_path), "method": method}, place / "runs" / "run")
-    kept.resume(out, own_code=True).keeper.close()
+    kept.resume(out, own_code=True).close()
     (place / "in" / "table.txt").write_text("2")
     with pytest.raises(StoreError, match=r"tables \(method.table\) is not what it was"):
         kept.resume(out, own_code=True)

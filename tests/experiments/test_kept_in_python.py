@@ -52,10 +52,10 @@ def test_a_new_folder_an_empty_one_and_a_runs_own_are_taken(tmp_path):
     (tmp_path / "empty").mkdir()
     for name in ("new", "empty"):
         fed = simulate(tmp_path / name)
-        fed.keeper.close()  # nothing is kept yet: it is begun again
+        fed.close()  # nothing is kept yet: it is begun again
         fed = simulate(tmp_path / name)
         fed.run(1)
-        fed.keeper.close()
+        fed.close()
         (tmp_path / name / "notes.txt").write_text(WORK)
         assert simulate(tmp_path / name).history is not None
 
@@ -118,7 +118,7 @@ def test_no_model_is_saved_into_the_runs_own_folder(tmp_path, monkeypatch, file)
             fed.save(place)
     assert list((tmp_path / "run").rglob("*before*")) == []
     fed.save(tmp_path / "outside.safetensors")
-    fed.keeper.close()
+    fed.close()
     with pytest.raises(ConfigError, match="name a place outside of it"):  # it is the run's all the same
         fed.save(tmp_path / "run" / "before.safetensors")
 

@@ -24,7 +24,7 @@ pytest.importorskip("cryptography")
 def test_what_does_not_fit_what_was_kept_is_named_and_not_the_error_of_a_reader(tmp_path, model, shape, said):
     fed = unknot.simulate("mlp", small_data((5, 8, 3)), store=tmp_path / "run")
     fed.run(1)
-    fed.keeper.close()
+    fed.close()
     with pytest.raises(StoreError, match=said) as refused:
         unknot.simulate(model, small_data((5, 8, 3), shape=shape), store=tmp_path / "run")
     assert "written form" not in str(refused.value)

@@ -59,13 +59,13 @@ def table(place: Path, gone: str, data: dict | None = None, **more) -> dict:
 def both_ways(tmp_path: Path, place: Path, gone: str, said: dict) -> tuple[dict, dict]:
     """Two rounds more, with the files of who was erased, and without."""
     kept.go_on(fed := kept.begin(Experiment.of(said), tmp_path / "one", every=0.0))
-    fed.keeper.close()
+    fed.close()
     shutil.copytree(tmp_path / "one", tmp_path / "two")
     found = []
     for folder in ("one", "two"):
         fed = kept.resume(tmp_path / folder)
         found.append(story(kept.go_on(fed, 2)))
-        fed.keeper.close()
+        fed.close()
         (place / f"{gone}.csv").unlink(missing_ok=True)
     return found[0], found[1]
 
@@ -127,7 +127,7 @@ def test_a_file_that_comes_back_is_not_let_in_again(tmp_path, towns):
     assert fed.data.erased == {1}
     assert list(fed.data.clients) == [0, 2, 3]
     assert "Graz" not in fed.data.names.values()
-    fed.keeper.close()
+    fed.close()
 
 
 def test_a_file_of_somebody_who_is_still_there_must_be_there(tmp_path, towns):
@@ -155,13 +155,13 @@ def test_rows_of_a_table_of_texts_may_go_where_none_are_drawn_for_validation(tmp
         "request": [{"erase": "Graz", "round": 1}],
     }
     kept.go_on(fed := kept.begin(Experiment.of(said), tmp_path / "one", every=0.0))
-    fed.keeper.close()
+    fed.close()
     shutil.copytree(tmp_path / "one", tmp_path / "two")
     found = []
     for folder in ("one", "two"):
         fed = kept.resume(tmp_path / folder)
         found.append(story(kept.go_on(fed, 2)))
-        fed.keeper.close()
+        fed.close()
         path.write_text(
             "text,label,client\n" + "".join(f"{','.join(line)}\n" for line in lines if line[2] != "Graz")
         )
@@ -177,22 +177,22 @@ def test_weights_to_start_from_may_know_somebody_who_is_no_client(tmp_path, town
     said["request"][0]["round"] = 3
     kept.go_on(fed := kept.begin(Experiment.of(said), tmp_path / "run", every=0.0))
     before = fed.initial.lineage.describe(), dict(fed.data.names)
-    fed.keeper.close()
+    fed.close()
     assert "Aflenz" in before[1].values()
     fed = kept.resume(tmp_path / "run")
     assert (fed.initial.lineage.describe(), fed.data.names) == before
-    fed.keeper.close()
+    fed.close()
 
 
 def test_where_all_are_erased_nobody_comes_back(tmp_path, towns):
     said = table(towns, "Graz", data={"ids": {"Wien": 0, "Linz": 7, "Graz": 3, "Bregenz": 5}})
     said["request"] = [{"erase": list(NAMES), "round": 1}]
     kept.go_on(fed := kept.begin(Experiment.of(said), tmp_path / "run", every=0.0))
-    fed.keeper.close()
+    fed.close()
     fed = kept.resume(tmp_path / "run")
     assert not list(fed.data.clients)
     assert fed.data.erased == {0, 3, 5, 7}
-    fed.keeper.close()
+    fed.close()
 
 
 @pytest.mark.parametrize("others", [(), ("Graz",)])
@@ -202,13 +202,13 @@ def test_a_run_made_in_python_goes_on_to_the_same_bits_without_them(tmp_path, to
 
     fed = build("one")
     fed.run(3, requests=[erase("Bregenz", round=1), *(erase(name, round=2) for name in others)])
-    fed.keeper.close()
+    fed.close()
     shutil.copytree(tmp_path / "one", tmp_path / "two")
     found = []
     for run in ("one", "two"):
         fed = build(run)
         found.append(story(fed.run(2, requests=[erase("Wien")])))
-        fed.keeper.close()
+        fed.close()
         (towns / "Bregenz.csv").unlink(missing_ok=True)
     assert found[0] == found[1]
     assert found[0]["requests"][-1]["clients"] == [3]

@@ -58,13 +58,13 @@ def test_a_run_that_is_killed_is_gone_on_with_by_the_same_store(tmp_path):
     assert history.model.equal(whole.model)
     fed.inbox.put(unknot.erase("Wien"))
     assert fed.resume().model.lineage.describe() == ["Graz"]
-    fed.keeper.close()
+    fed.close()
 
 
 def test_a_plain_folder_and_a_store_of_it_are_the_same(tmp_path):
     fed = simulate(tmp_path / "run")
     first = fed.run(2)
-    fed.keeper.close()
+    fed.close()
     assert simulate(unknot.Store(tmp_path / "run")).resume().model.equal(first.model)
 
 
@@ -78,7 +78,7 @@ def test_it_is_kept_as_often_as_it_says(tmp_path, checkpoint, kept):
 
     fed = simulate(unknot.Store(tmp_path / "run", checkpoint=checkpoint), observers=[watch])
     fed.run(4)
-    fed.keeper.close()
+    fed.close()
     assert rounds[-1] == kept
 
 

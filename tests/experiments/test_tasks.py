@@ -175,7 +175,7 @@ def test_text_with_masked_targets_is_trained_and_judged_by_perplexity():
 
 def test_the_loss_stands_in_the_recipe_and_in_the_record():
     fed = unknot.simulate("mlp", table("values"), recipe=RECIPE, loss="huber", metrics=["mse"])
-    assert fed.recipe.loss == Huber()
+    assert fed.state.recipe.loss == Huber()
     record = fed.run(1).to_dict()
     assert record["setup"]["recipe"]["loss"] == {"kind": "Huber", "delta": 1.0}
     assert record["setup"]["metrics"] == ["mse"]

@@ -1,19 +1,18 @@
 """Federations that run together end as if each had run alone, and cost one call to the engine a step."""
 
+import gc
 import signal
 import threading
-from contextlib import suppress
 from functools import cache
 
 import pytest
-import torch
 from torch import nn
 
 import unknot
-from support import ToyEngine, small_data, toy_federation
+from support import ToyEngine, small_data, toy_federation, watch
 from unknot.core.errors import ConfigError, UnknotError
 from unknot.engine import make_engine
-from unknot.federation.cohort import Abandoned, run_together
+from unknot.federation.cohort import run_alone, run_together
 from unknot.unlearn import FATS, KNOT, METHODS, RFS, FedCIO, make_method
 
 DATA, OTHER_DATA = small_data(), small_data(seed=1)
@@ -58,7 +57,7 @@ def real(name="rfs", rounds=4, seed=0, data=DATA, pace="synchronous", recipe=REC
     def run(engine):
         method = method_of(name)
         fed = unknot.simulate(model, data.lent(), method, recipe, engine=engine, seed=seed, **PACES[pace])
-        return fed.run(rounds, requests=REQUESTS)
+        return fed.running(rounds, requests=REQUESTS)
 
     return run
 
@@ -68,10 +67,14 @@ def toy(rounds=4, seed=0, data=DATA, requests=(), method=None):
 
     def run(engine):
         fed = toy_federation(method or RFS(), data, engine, seed=seed)
-        fed.run(rounds, requests=requests)
+        yield from fed.running(rounds, requests=requests)
         return fed
 
     return run
+
+
+def together(engine, runs, once=False):
+    return run_together([run(engine) for run in runs], once=once)
 
 
 def record(history):
@@ -80,17 +83,13 @@ def record(history):
 
 
 def assert_as_alone(engine, runs):
-    alone = [record(run(engine)) for run in runs]
-    assert [record(history) for history in run_together(engine, runs)] == alone
+    alone = [record(run_alone(run(engine))) for run in runs]
+    assert [record(history) for history in together(engine, runs)] == alone
     assert len({history["model"] for history in alone}) == len(runs)
 
 
 def lone_model(run):
-    return run(ToyEngine()).model
-
-
-def federations_alive():
-    return [thread for thread in threading.enumerate() if thread.name == "unknot federation"]
+    return run_alone(run(ToyEngine())).model
 
 
 # As if alone -----------------------------------------------------------------------------------------
@@ -126,19 +125,10 @@ def test_federations_that_have_nothing_in_common_go_together():
     assert_as_alone(engine_of(), runs)
 
 
-def test_a_run_in_a_run_ends_as_alone_too():
-    inner = [toy(3, seed=1, data=DATA.lent(), requests=REQUESTS[:1]), toy(4, seed=2, data=DATA.lent())]
-    engine = ToyEngine()
-    first, both = run_together(engine, [toy(4, data=DATA.lent()), lambda seat: run_together(seat, inner)])
-    assert first.model.equal(lone_model(toy(4)))
-    assert all(fed.model.equal(lone_model(run)) for fed, run in zip(both, inner, strict=True))
-    assert [len(jobs) for jobs in engine.calls] == [18, 18, 17, 12]
-
-
 def test_what_one_erases_the_others_still_read():
     """The call is made with the data of the first, which does not have client 1 any more."""
     runs = [toy(5, requests=REQUESTS, data=DATA.lent()), toy(5, seed=1, data=DATA.lent())]
-    left, whole = run_together(ToyEngine(), runs)
+    left, whole = together(ToyEngine(), runs)
     assert left.model.equal(lone_model(toy(5, requests=REQUESTS)))
     assert whole.model.equal(lone_model(toy(5, seed=1)))
     assert 1 in whole.data
@@ -153,7 +143,7 @@ def test_updates_belong_to_the_jobs_that_were_asked_for():
             seen.extend(type(update.job) for update in updates)
             super().absorb(desk, lane, updates)
 
-    run_together(ToyEngine(), [toy(1, method=Watching()), toy(1, method=Watching())])
+    together(ToyEngine(), [toy(1, method=Watching()), toy(1, method=Watching())])
     assert set(seen) == {unknot.core.jobs.Job}
     assert len(seen) == 12
 
@@ -163,7 +153,7 @@ def test_updates_belong_to_the_jobs_that_were_asked_for():
 
 def test_a_step_of_all_is_one_call():
     engine = ToyEngine()
-    run_together(engine, [toy(5), toy(3, seed=1), toy(4, seed=2)])
+    together(engine, [toy(5), toy(3, seed=1), toy(4, seed=2)])
     assert [len(jobs) for jobs in engine.calls] == [18, 18, 18, 12, 6]
 
 
@@ -172,7 +162,7 @@ def test_data_on_loan_stays_together_after_an_erasure_and_copies_go_apart():
     for kind, data in {"lent": DATA.lent(), "own": DATA}.items():
         engine = ToyEngine()
         runs = [toy(3, seed, data, REQUESTS[:1]) for seed in range(3)]
-        feds = run_together(engine, runs)
+        feds = together(engine, runs)
         assert all(fed.model.equal(lone_model(run)) for fed, run in zip(feds, runs, strict=True))
         calls[kind] = [len(jobs) for jobs in engine.calls]
     assert calls == {"lent": [18, 18, 15], "own": [18, 18, 5, 5, 5]}
@@ -181,22 +171,40 @@ def test_data_on_loan_stays_together_after_an_erasure_and_copies_go_apart():
 def test_runs_on_other_tensors_are_other_calls():
     engine = ToyEngine()
     runs = [toy(2), toy(2, data=OTHER_DATA), toy(2, seed=1)]
-    feds = run_together(engine, runs)
+    feds = together(engine, runs)
     assert [len(jobs) for jobs in engine.calls] == [12, 6, 12, 6]
     assert all(fed.model.equal(lone_model(run)) for fed, run in zip(feds, runs, strict=True))
 
 
-def test_training_apart_from_the_rounds_is_merged_as_well():
+def test_training_apart_from_the_rounds_is_a_call_of_its_own():
     """KNOT profiles everybody before the first round."""
     engine = ToyEngine()
-    run_together(engine, [toy(1, seed, method=KNOT(clusters=2)) for seed in range(3)])
-    assert len(engine.calls[0]) == 18
-    assert not any(job.node == "global" for job in engine.calls[0])
+    together(engine, [toy(1, seed, method=KNOT(clusters=2)) for seed in range(3)])
+    profiles = [{job.node for job in jobs} for jobs in engine.calls[:3]]
+    assert [len(jobs) for jobs in engine.calls[:3]] == [6] * 3
+    assert "global" not in set().union(*profiles)
+    assert len(engine.calls) < 6
+
+
+def test_federations_with_engines_of_their_own_go_together_too():
+    engines = [ToyEngine(), ToyEngine()]
+    runs = [toy(2)(engines[0]), toy(3, seed=1)(engines[1])]
+    assert [fed.model.digest() for fed in run_together(runs)] == [
+        lone_model(toy(2)).digest(),
+        lone_model(toy(3, seed=1)).digest(),
+    ]
+    assert [len(engine.calls) for engine in engines] == [2, 3]
+
+
+def idle(engine):
+    """Wants nothing trained."""
+    return engine.name
+    yield
 
 
 def test_results_come_in_the_order_of_the_runs_and_none_need_train():
-    assert run_together(ToyEngine(), []) == []
-    long, name, short = run_together(ToyEngine(), [toy(3), lambda engine: engine.name, toy(1)])
+    assert together(ToyEngine(), []) == []
+    long, name, short = together(ToyEngine(), [toy(3), idle, toy(1)])
     assert (long.lanes["global"].version, name, short.lanes["global"].version) == (3, "toy", 1)
 
 
@@ -208,7 +216,7 @@ def failing(error, after=2):
 
     def run(engine):
         if after:
-            toy(after)(engine)
+            yield from toy(after)(engine)
         raise error
 
     return run
@@ -217,16 +225,16 @@ def failing(error, after=2):
 @pytest.mark.parametrize("after", [0, 2])
 @pytest.mark.parametrize("place", [0, 1, 2])
 @pytest.mark.parametrize("error", [ValueError("no"), SystemExit(3)])
-def test_a_failure_in_one_is_raised_and_no_thread_stays(error, place, after):
-    runs = [toy(5), toy(5, seed=1)]
-    runs.insert(place, failing(error, after))
+def test_a_failure_in_one_is_raised_and_the_others_are_closed(error, place, after):
+    runs = [run(ToyEngine()) for run in (toy(5), toy(5, seed=1))]
+    runs.insert(place, failing(error, after)(ToyEngine()))
     with pytest.raises(type(error)) as raised:
-        run_together(ToyEngine(), runs)
+        run_together(runs)
     assert raised.value is error
-    assert not federations_alive()
+    assert not any(map(list, runs))
 
 
-def test_a_failure_of_the_engine_is_raised_and_no_thread_stays():
+def test_a_failure_of_the_engine_is_raised():
     class Broken(ToyEngine):
         def train(self, jobs, data):
             if len(self.calls) == 2:
@@ -234,8 +242,7 @@ def test_a_failure_of_the_engine_is_raised_and_no_thread_stays():
             return super().train(jobs, data)
 
     with pytest.raises(UnknotError, match="out of order"):
-        run_together(Broken(), [toy(4), toy(4, seed=1)])
-    assert not federations_alive()
+        together(Broken(), [toy(4), toy(4, seed=1)])
 
 
 def test_an_engine_that_loses_updates_is_found_out():
@@ -244,23 +251,21 @@ def test_an_engine_that_loses_updates_is_found_out():
             return super().train(jobs, data)[1:]
 
     with pytest.raises(UnknotError, match="was given 12 jobs and returned 11 updates"):
-        run_together(Losing(), [toy(4), toy(4, seed=1)])
-    assert not federations_alive()
+        together(Losing(), [toy(4), toy(4, seed=1)])
 
 
-def test_a_federation_meets_its_own_errors_where_it_asked():
-    class Blind(ToyEngine):
-        def predict(self, model, samples):
-            raise ConfigError("cannot see")
+def test_a_call_of_one_alone_fails_where_that_asked_for_it():
+    class Broken(ToyEngine):
+        def train(self, jobs, data):
+            raise ConfigError("out of order")
 
     def run(engine):
-        fed = toy(2)(engine)
-        with pytest.raises(ConfigError, match="cannot see"):
-            engine.predict(fed.model, DATA.test)
-        fed.run(2)
-        return fed
+        with pytest.raises(ConfigError, match="out of order"):
+            yield from toy(2)(engine)
+        return "got over it"
 
-    fed, _ = run_together(Blind(), [run, toy(4)])
+    said, fed = run_together([run(Broken()), toy(4)(ToyEngine())])
+    assert said == "got over it"
     assert fed.model.equal(lone_model(toy(4)))
 
 
@@ -269,24 +274,23 @@ def test_the_others_end_where_they_are_and_clean_up():
 
     def careful(engine):
         try:
-            toy(9)(engine)
+            yield from toy(9)(engine)
         except Exception:
             ended.append("got over it")
         finally:
             ended.append("cleaned up")
 
-    def stubborn(engine):
-        for _ in range(3):
-            try:
-                toy(9)(engine)
-            except Abandoned:
-                ended.append("again")
-        return "anything"
-
     with pytest.raises(ValueError, match="no"):
-        run_together(ToyEngine(), [careful, stubborn, failing(ValueError("no"))])
-    assert sorted(ended) == ["again", "again", "again", "cleaned up"]
-    assert not federations_alive()
+        together(ToyEngine(), [careful, careful, failing(ValueError("no"))])
+    assert ended == ["cleaned up"] * 2
+
+
+def test_one_that_was_ended_where_it_waited_is_not_gone_on_with():
+    left = toy_federation(RFS())
+    with pytest.raises(ValueError, match="no"):
+        run_together([left.running(9), failing(ValueError("no"))(ToyEngine())])
+    with pytest.raises(UnknotError, match="broken off in its middle"):
+        left.resume()
 
 
 def test_an_erasure_that_is_left_half_way_raises_nothing_else():
@@ -299,8 +303,7 @@ def test_an_erasure_that_is_left_half_way_raises_nothing_else():
 
     runs = [toy(5, requests=REQUESTS[:1], method=Profiles()), failing(ValueError("no"), after=2)]
     with pytest.raises(ValueError, match="no"):
-        run_together(ToyEngine(), runs)
-    assert not federations_alive()
+        together(ToyEngine(), runs)
 
 
 @pytest.fixture
@@ -312,7 +315,7 @@ def interruptible():
     signal.signal(signal.SIGINT, before)
 
 
-@pytest.mark.parametrize("where", ["in the engine", "while a federation works", "on an errand"])
+@pytest.mark.parametrize("where", ["in the engine", "while a federation works"])
 def test_an_interrupt_ends_everything(where, interruptible):
     class Interrupted(ToyEngine):
         def train(self, jobs, data):
@@ -320,75 +323,44 @@ def test_an_interrupt_ends_everything(where, interruptible):
                 raise KeyboardInterrupt
             return super().train(jobs, data)
 
-        def evaluate(self, model, samples):
-            if where == "on an errand" and len(self.calls) == 2:
-                raise KeyboardInterrupt
-            return super().evaluate(model, samples)
-
     def run(engine):
-        fed = toy(1)(engine)
+        fed = yield from toy(1)(engine)
         if where == "while a federation works":
             interruptible()
-        fed.run(8)
+        yield from fed.running(8)
 
     with pytest.raises(KeyboardInterrupt):
-        run_together(Interrupted(), [toy(9), run, toy(9, seed=1)])
-    assert not federations_alive()
+        together(Interrupted(), [toy(9), run, toy(9, seed=1)])
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_ctrl_c_is_heard_between_the_steps_of_one(interruptible):
+    fed, pressed = toy_federation(RFS(), DATA), []
+
+    def press(event):
+        if event.round == 2 and not pressed:
+            pressed.append(interruptible())
+
+    watch(fed, press)
+    with pytest.raises(KeyboardInterrupt):
+        run_together([fed.running(4), toy(9, seed=1)(ToyEngine())])
+    assert fed.resume().model.equal(lone_model(toy(4)))
 
 
 # What is around it -----------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def two_threads():
-    before = torch.get_num_threads()
-    torch.set_num_threads(2)
-    yield
-    torch.set_num_threads(before)
+def test_garbage_is_not_searched_for_within_and_is_again_afterwards():
+    searched = []
 
+    class Looks(ToyEngine):
+        def train(self, jobs, data):
+            searched.append(gc.isenabled())
+            return super().train(jobs, data)
 
-def in_a_new_thread(ask):
-    found = []
-    thread = threading.Thread(target=lambda: found.append(ask()))
-    thread.start()
-    thread.join()
-    return found[0]
-
-
-@pytest.mark.parametrize("last", [toy(2, seed=1), failing(ValueError("no"))], ids=["well", "badly"])
-def test_torch_has_as_many_threads_after_as_before_and_within(last, two_threads):
-    found = []
-
-    def run(engine):
-        found.append(torch.get_num_threads())
-        return toy(3, requests=REQUESTS)(engine)
-
-    with suppress(ValueError):
-        run_together(ToyEngine(), [run, last])
-    assert found == [2]
-    assert torch.get_num_threads() == 2
-    assert in_a_new_thread(torch.get_num_threads) == 2
-
-
-def test_the_engine_is_used_by_the_thread_that_called_and_by_no_other():
-    uses = set()
-
-    def watched(name):
-        def use(*given):
-            uses.add((name, threading.current_thread()))
-            return getattr(ToyEngine, name)(*given)
-
-        return use
-
-    asked = ("examine", "train", "evaluate", "predict", "wipe", "describe")
-
-    def run(engine):
-        engine.examine(DATA.train)
-        fed = toy(3, requests=REQUESTS[:1])(engine)
-        return engine.predict(fed.model, DATA.test)
-
-    run_together(type("Watched", (ToyEngine,), {name: watched(name) for name in asked})(), [run, run])
-    assert uses == {(name, threading.current_thread()) for name in asked}
+    together(Looks(), [toy(3), toy(5, seed=1)])
+    assert searched == [False] * 5
+    assert gc.isenabled()
 
 
 class Wiped(ToyEngine):
@@ -406,21 +378,21 @@ class Wiped(ToyEngine):
         self.log.append("wipe")
 
 
-def test_what_an_erasure_wants_dropped_goes_once_for_all_before_the_next_training():
+def test_what_an_erasure_wants_dropped_goes_before_the_next_training():
     engine = Wiped()
-    run_together(engine, [toy(3, seed, DATA.lent(), REQUESTS[:1]) for seed in range(3)])
-    assert engine.log == ["train", "train", "wipe", "train"]
+    together(engine, [toy(3, seed, DATA.lent(), REQUESTS[:1]) for seed in range(3)])
+    assert engine.log == ["train", "train", *["wipe"] * 3, "train"]
 
 
 def test_an_erasure_at_the_end_is_not_forgotten():
     engine = Wiped()
-    run_together(engine, [toy(2, requests=REQUESTS[:1]), toy(2, seed=1)])
+    together(engine, [toy(2, requests=REQUESTS[:1]), toy(2, seed=1)])
     assert engine.log == ["train", "train", "wipe"]
 
 
 def test_a_federation_goes_on_alone_after_the_cohort():
     engine = Wiped()
-    fed, _ = run_together(engine, [toy(2, requests=REQUESTS), toy(1)])
+    fed, _ = together(engine, [toy(2, requests=REQUESTS), toy(1)])
     fed.run(3)
     assert fed.model.equal(lone_model(toy(5, requests=REQUESTS)))
     assert engine.log.count("wipe") == 2

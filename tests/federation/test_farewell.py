@@ -9,7 +9,7 @@ from unknot.core.errors import ConfigError, ErasedDataError, RequestError
 from unknot.core.jobs import Job
 from unknot.core.requests import erase, join
 from unknot.federation import Buffered, Clock, FedBuff, Guarantee, Method, Pareto, Synchronous
-from unknot.federation.cohort import run_together
+from unknot.federation.cohort import run_alone, run_together
 from unknot.unlearn import KNOT, RFS, FedEraser
 
 DATA = small_data((5, 8, 3, 6, 7, 4))
@@ -243,11 +243,12 @@ def test_a_run_in_parts_is_the_run_in_one(pace):
 
 def test_federations_in_step_say_farewell_as_if_each_were_alone():
     def run(seed, engine):
-        return toy_federation(Parting(), DATA, engine, seed=seed).run(5, requests=[erase(3, round=2 + seed)])
+        fed = toy_federation(Parting(), DATA, engine, seed=seed)
+        return fed.running(5, requests=[erase(3, round=2 + seed)])
 
-    alone = [run(seed, ToyEngine()) for seed in range(3)]
+    alone = [run_alone(run(seed, ToyEngine())) for seed in range(3)]
     engine = ToyEngine()
-    together = run_together(engine, [lambda seat, seed=seed: run(seed, seat) for seed in range(3)])
+    together = run_together([run(seed, engine) for seed in range(3)])
     for one, other in zip(alone, together, strict=True):
         assert one.model.equal(other.model)
         assert one.served == other.served

@@ -246,7 +246,7 @@ def test_a_run_from_python_says_how_it_was_set_up():
     assert setup["method"] | {"name": "fedcio"} == setup["method"]
     assert setup["method"]["clusters"] == fed.method.clusters
     assert setup["recipe"]["optimizer"]["kind"] == "SGD"
-    assert setup["recipe"]["optimizer"]["lr"] == fed.recipe.optimizer.lr
+    assert setup["recipe"]["optimizer"]["lr"] == fed.state.recipe.optimizer.lr
     assert setup["pace"] == {"kind": "Synchronous", "per_round": None}
     assert setup["aggregate"] == {"kind": "FedAvg"}
     assert setup["clock"]["slowness"] == {"kind": "Constant", "factor": 1.0}

@@ -42,16 +42,20 @@ def test_without_client_3_everybody_elses_draws_are_the_same(pace):
             data.erase(client)
         fed = toy_federation(RFS(), data, **pace)
         fed.run(1)
-        lane = fed.lanes["global"]
+        lane, state = fed.lanes["global"], fed.state
         node = lane.nodes["global"]
         out = {}
         for client in clients:
             for lane.version in range(5):
                 job = fed.state.job(lane, node, client)
                 order = job.key.child("epoch", 0).order(fed.data[client].ids)
-                out[client, lane.version] = (job.key, tuple(order), fed.clock.duration(client, 5, fed.key))
+                out[client, lane.version] = (
+                    job.key,
+                    tuple(order),
+                    state.clock.duration(client, 5, state.key),
+                )
         ranks = {
-            v: [int(c) for c in clients if c != 3 and c in fed.key.child("select", v).smallest(clients, 6)]
+            v: [int(c) for c in clients if c != 3 and c in state.key.child("select", v).smallest(clients, 6)]
             for v in range(5)
         }
         return out, ranks

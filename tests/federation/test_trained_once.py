@@ -15,6 +15,7 @@ from test_cohort import (
     model,
     real,
     record,
+    together,
     toy,
 )
 
@@ -27,7 +28,7 @@ from unknot.core.keys import Key
 from unknot.core.lineage import Lineage, Unit
 from unknot.core.training.schedules import StepDecay
 from unknot.core.weights import Weights
-from unknot.federation.cohort import run_together
+from unknot.federation.cohort import Call, run_alone
 from unknot.unlearn import RFS, FedEraser
 
 DATA = small_data()
@@ -47,13 +48,18 @@ def job(**changes):
 
 def asking(jobs, data=DATA):
     """A run that has nothing but these jobs trained."""
-    return lambda engine: engine.train(jobs, data)
+
+    def run(engine):
+        yield (call := Call(engine, jobs, data))
+        return call.answer.result()
+
+    return run
 
 
 def trained_of(*runs):
     """How many jobs the engine is given, and the updates of each run."""
     engine = ToyEngine()
-    updates = run_together(engine, runs, once=True)
+    updates = together(engine, runs, once=True)
     return [len(jobs) for jobs in engine.calls], updates
 
 
@@ -72,8 +78,8 @@ def test_every_method_ends_as_alone_beside_others_that_begin_alike(name, pace):
         for each, rounds in zip(names, [4, 4, 4, 3], strict=True)
         if pace == "synchronous" or each not in NEED_ROUNDS
     ]
-    alone = [record(run(engine_of())) for run in runs]
-    assert [record(history) for history in run_together(engine_of(), runs, once=True)] == alone
+    alone = [record(run_alone(run(engine_of()))) for run in runs]
+    assert [record(history) for history in together(engine_of(), runs, once=True)] == alone
 
 
 def test_until_something_is_forgotten_methods_that_train_alike_train_once():
@@ -82,7 +88,7 @@ def test_until_something_is_forgotten_methods_that_train_alike_train_once():
     runs = [
         toy(4, data=DATA.lent(), requests=REQUESTS[:1], method=method) for method in (RFS(), FedEraser(1))
     ]
-    feds = run_together(engine, runs, once=True)
+    feds = together(engine, runs, once=True)
     assert [len(jobs) for jobs in engine.calls] == [6, 6, 10, 10]
     assert all(fed.model.equal(lone_model(run)) for fed, run in zip(feds, runs, strict=True))
 
@@ -119,21 +125,21 @@ class HalvesTheModel(RFS):
 @pytest.mark.parametrize("own", [Halves, Clamps, HalvesTheModel])
 def test_what_a_method_changes_in_place_is_its_own(own, kind):
     data = DATA.lent()
-    initial = real()(engine_of(kind)).model
+    initial = run_alone(real()(engine_of(kind))).model
 
     def run(method):
         def go(engine):
             fed = unknot.simulate(
                 model, data.lent(), method, RECIPE, engine=engine, initial=initial, evaluate_every=2
             )
-            return fed.run(3, requests=REQUESTS[:1])
+            return fed.running(3, requests=REQUESTS[:1])
 
         return go
 
     runs = [run(method) for method in ("rfs", own(), "federaser", own())]
     before = initial.vector.clone()
-    alone = [record(one(engine_of(kind))) for one in runs]
-    assert [record(history) for history in run_together(engine_of(kind), runs, once=True)] == alone
+    alone = [record(run_alone(one(engine_of(kind)))) for one in runs]
+    assert [record(history) for history in together(engine_of(kind), runs, once=True)] == alone
     assert torch.equal(initial.vector, before)
 
 
@@ -148,7 +154,7 @@ def test_twins_have_memory_of_their_own():
 
 def test_whoever_compares_runs_to_find_them_equal_has_each_trained():
     engine = ToyEngine()
-    run_together(engine, [toy(2), toy(2)])
+    together(engine, [toy(2), toy(2)])
     assert [len(jobs) for jobs in engine.calls] == [12, 12]
 
 
@@ -215,7 +221,7 @@ def test_no_batches_are_not_the_recipes_own():
             return [job.done(job.start.vector, 0, 0.0) for job in jobs]
 
     engine = Lazy()
-    run_together(engine, [asking([job()]), asking([job(batches=())])], once=True)
+    together(engine, [asking([job()]), asking([job(batches=())])], once=True)
     assert len(engine.calls[0]) == 2
 
 

@@ -26,7 +26,7 @@ from torch import nn
 import unknot
 from unknot.core.data import FederatedData
 from unknot.federation import Federation, History
-from unknot.federation.cohort import run_together
+from unknot.federation.cohort import Running, run_alone, run_together
 from unknot.models import build
 from unknot.models.llama import Llama, LlamaConfig
 
@@ -228,15 +228,20 @@ def made(
     return unknot.simulate(model, data(), method, recipe, observers=observers, **parts)
 
 
-def federation(
+def running(
     *given: Any, rounds: int | unknot.Length = 3, requests: Any = CLIENT, full: bool = False, **parts: Any
-) -> Record:
+) -> Running[Record]:
     """The record of one that is run."""
     watch = Watch()
     watch.federation = made(*given, observers=[watch], **parts)
-    history = watch.federation.run(rounds, requests=requests)
+    history = yield from watch.federation.running(rounds, requests=requests)
     assert not history.unserved
     return watch.record(history, full)
+
+
+def federation(*given: Any, **parts: Any) -> Record:
+    """The same, by itself."""
+    return run_alone(running(*given, **parts))
 
 
 def kept(
@@ -249,12 +254,12 @@ def kept(
         first.begin(rounds, requests=requests)
         for _ in range(stop):
             first.step()
-        first.keeper.close()
+        first.close()
         watch = Watch()
         watch.federation = made(*given, store=store, observers=[watch], **parts)
         history = watch.federation.resume()
         record = watch.record(history, full)
-        watch.federation.keeper.close()
+        watch.federation.close()
     whole = federation(*given, rounds=rounds, requests=requests, **parts)
     return record | {"as_unbroken": record["digest"] == whole["digest"]}
 
@@ -263,13 +268,12 @@ def cohort(once: bool, full: bool = False, **parts: Any) -> Record:
     """The record of federations in step, one a method: each is as if it had run alone."""
     engine = unknot.simulate(small_mlp, few(), recipe=USUAL, threads=1).engine
 
-    def run(method: Any, engine: Any) -> Record:
-        return federation(method, engine=engine, requests=BOTH, rounds=4, **parts)
+    def runs() -> list[Running[Record]]:
+        methods = ["rfs", unknot.FedEraser(), unknot.KNOT(clusters=2), "bmt", "rfs"]
+        return [running(method, engine=engine, requests=BOTH, rounds=4, **parts) for method in methods]
 
-    methods = ["rfs", unknot.FedEraser(), unknot.KNOT(clusters=2), "bmt", "rfs"]
-    runs = [partial(run, method) for method in methods]
-    alone = [one(engine) for one in runs]
-    together = run_together(engine, runs, once=once)
+    alone = list(map(run_alone, runs()))
+    together = run_together(runs(), once=once)
     hashed = {
         name: (str if full else sha)(" ".join(str(one.get(name)) for one in together))
         for name in together[0]

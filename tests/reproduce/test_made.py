@@ -5,7 +5,7 @@ import tomllib
 import pytest
 
 from unknot.core.errors import ConfigError
-from unknot.experiments.simulate import go
+from unknot.experiments.simulate import going
 from unknot.reproduce import made, reproduce
 from unknot.reproduce.made import side_by_side
 from unknot.reproduce.record_file import kept
@@ -100,12 +100,12 @@ def test_a_record_says_that_its_seconds_are_those_of_several_runs(tmp_path):
 
 def test_what_has_ended_is_on_record_when_another_run_beside_it_fails(tmp_path, monkeypatch):
     def failing(fed, experiment):
-        history = go(fed, experiment)
+        history = yield from going(fed, experiment)
         if experiment.method.name == "federaser":
             raise RuntimeError("the power is gone")
         return history
 
-    monkeypatch.setattr(made, "go", failing)
+    monkeypatch.setattr(made, "going", failing)
     with pytest.raises(RuntimeError, match="power"):
         reproduce(lines(), out=tmp_path, together=2, seeds=[0], only=["rfs", "federaser"])
     assert list(kept(tmp_path / "lines-small.json.gz")) == ["digits/rfs/0"]

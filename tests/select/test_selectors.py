@@ -360,7 +360,7 @@ def test_everybody_is_met_before_the_first_choice(name):
     assert {job.recipe.epochs for job in first} == {1}
     assert all(len(call) == 3 for call in fed.engine.calls[1:])
     assert fed.costs.jobs == 16
-    slowness = fed.key.child("slowness")
+    slowness = fed.state.key.child("slowness")
     slowest = max(clock.duration(c, SIZES[c], slowness) for c in range(10)) / 1e9
     assert max(trip.ended for trip in history.apart) == pytest.approx(slowest)
     assert min(trip.launched for trip in history.rounds[0].trips) == pytest.approx(slowest)

@@ -17,7 +17,8 @@ from kept_runs import NAMES, fast_folder, remove_tree, story
 from unknot.core.errors import UnknotError
 from unknot.core.requests import Request
 from unknot.federation import Federation
-from unknot.federation.letterbox import Letter, Letterbox, Ticket
+from unknot.federation.letterbox import Ticket
+from unknot.federation.watcher import Letter, Watcher
 from unknot.store import inbox
 from unknot.store.database import Database
 from unknot.store.inbox import leave
@@ -79,12 +80,11 @@ class Due:
         return f"<{self.number}: {self.request}, {self.state} at step {self.step}>"
 
 
-class Postman(Letterbox):
-    """The inbox of a twin: of the requests that it may know by now, it has each just when it is due."""
+class Postman(Watcher):
+    """Who puts into a twin's inbox, of the requests that it may know by now, each just when it is due."""
 
     def __init__(self, fed: Federation, due: Sequence[Due], put: Callable[[Request], Ticket]) -> None:
-        super().__init__()
-        self._fed, self._inner, self._put = fed, fed.inbox, put
+        self._fed, self._put = fed, put
         self.left, self.tickets = list(due), dict[int, Ticket]()
         self.known: frozenset[int] = frozenset()
 
@@ -94,16 +94,13 @@ class Postman(Letterbox):
             self.left.remove(due)
             self.tickets[due.number] = self._put(due.request)
 
-    def __len__(self) -> int:
+    def waiting(self) -> bool:
         self._deliver()
-        return len(self._inner)
+        return False
 
-    def take(self) -> list[Letter]:
+    def requests(self, fed: Federation) -> Sequence[Letter]:
         self._deliver()
-        return self._inner.take()
-
-    def close(self, *told, **more) -> None:
-        self._inner.close(*told, **more)
+        return ()
 
 
 def _in_memory(world: World, due: Sequence[Due]) -> dict:
@@ -128,7 +125,7 @@ def _left_in(folder: Path, request: Request) -> int:
 
 def _twin(world: World, fed: Federation, due: Sequence[Due], put: Callable[[Request], Ticket]) -> dict:
     """The story of a twin, in which each request comes to what it came to in the faulty run."""
-    fed.inbox = postman = Postman(fed, due, put)
+    fed.watch(postman := Postman(fed, due, put))
     fed.begin(world.scenario.rounds, requests=world.scenario.requests)
     for rounds, postman.known in _calls(world, due):
         history = fed.resume(rounds)

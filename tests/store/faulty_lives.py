@@ -23,7 +23,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
 
-from kept_runs import METHODS, REQUESTS, SIZES, build
+from kept_runs import METHODS, REQUESTS, SIZES, build, is_kept_by
 from store_crashes import forked
 
 from support import ToyEngine
@@ -35,7 +35,7 @@ from unknot.store.database import Database
 from unknot.store.entries import read_named
 from unknot.store.folder import is_kept
 from unknot.store.inbox import leave
-from unknot.store.keeper import RunKeeper
+from unknot.store.keeper import RunKeeper, keeper_of
 from unknot.store.keyring import Keyring
 from unknot.store.noted import DATABASE, KEYS, unfinished
 from unknot.store.rows import REQUESTS as KINDS
@@ -298,9 +298,9 @@ class Life:
         take(self.fed, self.world.folder, every=self.draw.choice([0.0, 6.0, NEVER]))
 
     def _let_go(self) -> None:
-        while self.fed is not None and self.fed.keeper is not None:
+        while self.fed is not None and is_kept_by(self.fed):
             with suppress(StoreError, KeyboardInterrupt):
-                self.fed.keeper.close()
+                self.fed.close()
                 break
         self.fed = None
         with self._aside():
@@ -353,7 +353,7 @@ class Life:
         if self.calm or not (ours or midst or "No space" in str(fault)):
             raise fault
         self.world.notes.note("broken off", type(fault).__name__, str(fault)[:80], self._step())
-        if self.fed.keeper is None or midst or self.draw.random() < 0.4:
+        if not is_kept_by(self.fed) or midst or self.draw.random() < 0.4:
             self._let_go()
 
     def _step(self) -> int:
@@ -413,7 +413,7 @@ class Life:
 
     def _ask_or_say(self) -> None:
         """From this process or, as it were, from another; not within a transaction of this one's."""
-        if self.fed is None or self.fed.keeper is None or self.fed.keeper.db._inside:
+        if self.fed is None or not is_kept_by(self.fed) or keeper_of(self.fed).db._inside:
             return
         if self._happens(0.25):
             self._say(self.draw.choice(["pause", "pause", "go", "stop"]))

@@ -110,6 +110,11 @@ def go(fed: Federation, folder: Path, every: float = 0.0, requests=REQUESTS, rou
         keeper.close()
 
 
+def is_kept_by(fed: Federation) -> bool:
+    """Whether something keeps it in a folder."""
+    return any(isinstance(watcher, RunKeeper) for watcher in fed.watchers)
+
+
 def fast_folder() -> Path:
     """A folder on a file system without a disk, where there is one: tests that write much are faster."""
     shm = Path("/dev/shm")

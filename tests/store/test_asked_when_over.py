@@ -5,11 +5,12 @@ import pytest
 from support import ToyEngine, small_data, toy_federation
 from unknot.core.errors import ConfigError, RunStopped
 from unknot.core.requests import erase, join
+from unknot.federation.watcher import Watcher
 from unknot.store import keeper as keeping
 from unknot.store.database import Database
 from unknot.store.folder import is_kept
 from unknot.store.inbox import leave
-from unknot.store.keeper import RunKeeper
+from unknot.store.keeper import RunKeeper, keeper_of
 from unknot.store.keyring import Keyring
 from unknot.store.noted import DATABASE, KEYS
 from unknot.unlearn import RFS
@@ -28,7 +29,7 @@ def over(folder, rounds=3):
     fed = build()
     RunKeeper.create(fed, folder)
     fed.run(rounds)
-    fed.keeper.close()
+    fed.close()
     return fed
 
 
@@ -74,10 +75,10 @@ def test_what_can_only_be_refused_trains_nothing(tmp_path):
     fed = again(tmp_path / "run")
     steps = fed.steps
     history = fed.resume()
-    assert [one.state for one in fed.keeper.db.asked()] == ["refused", "refused"]
-    assert fed.keeper.turned_away == [1, 2]
+    assert [one.state for one in keeper_of(fed).db.asked()] == ["refused", "refused"]
+    assert keeper_of(fed).turned_away == [1, 2]
     assert (fed.steps, len(history.rounds), history.model.digest()) == (steps, 3, model)
-    fed.keeper.close()
+    fed.close()
     assert len(again(tmp_path / "run").resume().rounds) == 3
 
 
@@ -86,7 +87,7 @@ def test_what_was_taken_up_by_a_process_that_died_then_is_served_by_the_next(tmp
     ask(tmp_path / "run", join([2]))
     ask(tmp_path / "run", erase(1))
     fed = again(tmp_path / "run")
-    keeper = fed.keeper
+    keeper = keeper_of(fed)
 
     def gone(*_):
         raise Gone
@@ -99,7 +100,7 @@ def test_what_was_taken_up_by_a_process_that_died_then_is_served_by_the_next(tmp
     keeper.close()
     fed = again(tmp_path / "run")
     history = fed.resume()
-    assert [one.state for one in fed.keeper.db.asked()] == ["refused", "served"]
+    assert [one.state for one in keeper_of(fed).db.asked()] == ["refused", "served"]
     assert len(history.rounds) == 6
 
 
@@ -111,7 +112,7 @@ def test_more_rounds_do_not_change_the_rule_that_a_run_stops_by(tmp_path, kept):
     fed.run(4)
     fed.run(1)
     if kept:
-        fed.keeper.close()
+        fed.close()
         fed = again(tmp_path / "run")
     ticket = fed.inbox.put(erase(1))
     assert len(fed.resume().rounds) == 4 + 1 + 4
@@ -156,16 +157,14 @@ def test_rounds_that_are_asked_for_take_the_place_of_those_of_the_rule(tmp_path)
 
 def breaks_at(fed, rounds):
     """The process is gone once there are so many rounds; what it kept last is all of them."""
-    step = fed._step
 
-    def stepped(*args):
-        found = step(*args)
-        if len(fed.history.rounds) >= rounds:
-            fed.keeper.checkpoint(fed)
-            raise Gone
-        return found
+    class Breaks(Watcher):
+        def stepped(self, fed, events, done):
+            if len(fed.history.rounds) >= rounds:
+                keeper_of(fed).checkpoint(fed)
+                raise Gone
 
-    fed._step = stepped
+    fed.watchers.append(Breaks())
 
 
 def resumed(folder, rounds, until=None):
@@ -179,7 +178,7 @@ def resumed(folder, rounds, until=None):
     except Gone:
         return None
     finally:
-        fed.keeper.close()
+        fed.close()
 
 
 @pytest.mark.parametrize("asks", [False, True])
@@ -198,15 +197,14 @@ def test_the_same_command_after_a_crash_ends_where_it_would_have_ended(tmp_path,
 
 def asked_as_it_ends(fed):
     """Somebody asks for an erasure once, just as what was asked for ends."""
-    end, left = fed._go_on, [1]
+    left = [1]
 
-    def asked(*given):
-        history = end(*given)
-        if left:
-            fed.inbox.put(erase(left.pop()))
-        return history
+    class Asks(Watcher):
+        def stepped(self, fed, events, done):
+            if fed.over and left:
+                fed.inbox.put(erase(left.pop()))
 
-    fed._go_on = asked
+    fed.watch(Asks())
 
 
 def test_more_rounds_that_led_to_what_is_under_way_are_not_added_again(tmp_path):
@@ -217,7 +215,7 @@ def test_more_rounds_that_led_to_what_is_under_way_are_not_added_again(tmp_path)
     asked_as_it_ends(fed)
     with pytest.raises(Gone):
         fed.resume(3)
-    fed.keeper.close()
+    fed.close()
     assert resumed(tmp_path / "run", 3)[0] == 4 + 3 + 4
     assert resumed(tmp_path / "run", 3)[0] == 4 + 3 + 4 + 3
 
@@ -254,7 +252,7 @@ def test_nothing_is_waited_for_between_the_word_that_they_are_given_and_their_re
         patch.setattr(keeping.RunKeeper, "_empty_rest", gone)
         with pytest.raises(Gone):
             fed.resume(3)
-    fed.keeper.close()
+    fed.close()
     assert resumed(tmp_path / "run", 3)[0] == 4 + 3
 
 
@@ -272,7 +270,7 @@ def test_who_is_killed_as_they_are_returned_counts_as_who_got_them(tmp_path, mon
         assert resumed(tmp_path / "run", 3) is None
     fed = again(tmp_path / "run")
     assert len(fed.resume().rounds) == 4 + 3  # so it can be counted, and asked for what is missing
-    fed.keeper.close()
+    fed.close()
     assert resumed(tmp_path / "run", 3)[0] == 4 + 3 + 3
 
 
@@ -283,7 +281,7 @@ def test_resume_with_a_number_ends_as_many_more_rounds_that_run_was_asked_for(tm
     breaks_at(fed, 4)
     with pytest.raises(Gone):
         fed.run(3)
-    fed.keeper.close()
+    fed.close()
     assert resumed(tmp_path / "run", 3)[0] == 2 + 3
     broken_off(tmp_path / "first", 5)
     assert resumed(tmp_path / "first", 5)[0] == 5 + 5
@@ -305,7 +303,7 @@ def test_rounds_that_are_owed_stay_so_where_another_call_that_was_broken_off_cam
     asked_as_it_ends(fed)
     with pytest.raises(Gone):
         fed.resume()
-    fed.keeper.close()
+    fed.close()
     assert resumed(tmp_path / "run", 3)[0] == 4 + 3 + 4
 
 
@@ -313,8 +311,8 @@ def test_rounds_that_were_got_are_so_after_a_later_checkpoint_too(tmp_path):
     over(tmp_path / "run", 4)
     fed = again(tmp_path / "run")
     fed.resume(3)
-    fed.keeper.checkpoint(fed)  # as a pause makes one
-    fed.keeper.close()
+    keeper_of(fed).checkpoint(fed)  # as a pause makes one
+    fed.close()
     assert resumed(tmp_path / "run", 3)[0] == 4 + 3 + 3
 
 
@@ -349,8 +347,8 @@ def broken_off(folder, rounds=5, **parts):
     fed.begin(rounds, **parts)
     fed.step()
     fed.step()
-    fed.keeper.checkpoint(fed)
-    fed.keeper.close()
+    keeper_of(fed).checkpoint(fed)
+    fed.close()
 
 
 def test_a_run_that_was_broken_off_is_not_run_for_longer_without_a_word(tmp_path):
@@ -367,7 +365,7 @@ def test_a_script_that_is_started_again_and_again_comes_to_the_same_end(tmp_path
         fed = build()
         (RunKeeper.go_on if is_kept(tmp_path / "run") else RunKeeper.create)(fed, tmp_path / "run")
         history = fed.run(5) if fed.history is None else fed.resume()
-        fed.keeper.close()
+        fed.close()
         return len(history.rounds), history.model.digest()
 
     broken_off(tmp_path / "run")

@@ -176,7 +176,7 @@ def asked_twice(folder, first, second):
     fed = build()
     RunKeeper.create(fed, folder)
     fed.run(1)
-    fed.keeper.close()
+    fed.close()
     with Database.open(folder / DATABASE) as db:
         for request in first:
             leave(db, request, Keyring(folder / KEYS))

@@ -8,7 +8,7 @@ from itertools import count
 from pathlib import Path
 
 import pytest
-from kept_runs import REQUESTS, ROUNDS, build, dies, fast_folder, go, remove_tree, story
+from kept_runs import REQUESTS, ROUNDS, build, dies, fast_folder, go, is_kept_by, remove_tree, story
 
 from unknot.core.errors import StoreError
 from unknot.store import Database, files
@@ -182,12 +182,11 @@ def test_an_error_at_any_write_is_told_and_the_run_goes_on_from_it(stride):
             finally:
                 files.hook = None
             assert "room" in told or "full" in told or "space" in told
-            if fed.keeper is not None and fed.stint is not None and moment % 2:
+            if is_kept_by(fed) and fed.stint is not None and moment % 2:
                 assert story(fed.resume()) == expected
                 with Database.open(folder / "run.db") as db:
                     assert db.last("erased").number > db.last("scrubbing").number
-            if fed.keeper is not None:
-                fed.keeper.close()
+            fed.close()
             assert go(build(*CASE), folder) == expected
             shutil.rmtree(folder)
         assert moment > 100

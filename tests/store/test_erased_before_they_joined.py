@@ -3,6 +3,7 @@
 import pytest
 
 import unknot
+from unknot.store.keeper import keeper_of
 from unknot.store.naming import named_in
 from unknot.store.own_keys import keyring_of
 
@@ -19,7 +20,7 @@ def test_who_would_have_joined_later_is_erased_from_the_disk_with_the_others(tmp
     folder = tmp_path / "run"
     fed = world(folder)
     fed.run(3, requests=[unknot.join(3, round=2), unknot.erase(who, round=1)])
-    fed.keeper.close()
+    fed.close()
     assert set(fed.history.served[0].clients) == set(who)
     keys, left = keyring_of(folder), [client for client in range(4) if client not in who]
     assert [client for client in range(4) if keys.holds(client)] == left
@@ -31,17 +32,17 @@ def test_who_would_have_joined_later_is_erased_from_the_disk_with_the_others(tmp
 def test_the_run_is_gone_on_with_after_it(tmp_path):
     fed = world(tmp_path / "run")
     fed.run(3, requests=[unknot.join(3, round=2), unknot.erase([1, 3], round=1)])
-    fed.keeper.close()
+    fed.close()
     again = world(tmp_path / "run")
     assert again.run(2).rounds[-1].round == 5
     assert again.model.lineage.clients == {0, 2}
-    again.keeper.close()
+    again.close()
 
 
 def test_samples_of_who_joins_later_are_sealed_under_a_new_key_with_the_others_gone(tmp_path):
     folder = tmp_path / "run"
     fed = world(folder)
-    before = fed.keeper  # the key as it was: what it seals cannot be read once samples were erased
+    before = keeper_of(fed)  # the key as it was: what it seals cannot be read once samples were erased
     sealed = keyring_of(folder).seal(3, b"what they shaped", b"test")
     requests = [unknot.join(3, round=2), unknot.erase({1: None, 3: [0, 7]}, round=1)]
     fed.run(3, requests=requests)

@@ -41,14 +41,14 @@ def test_what_is_in_memory_is_not_gone_on_from_and_what_is_in_the_folder_is(tmp_
         fed.run(4)
     with pytest.raises(unknot.UnknotError, match=r"broken off in its middle.*goes on from its folder"):
         fed.resume()
-    fed.keeper.close()
+    fed.close()
     monkeypatch.setattr(BadDays, "at", None)
     again = world(tmp_path / "run")
     history = again.run(4) if again.history is None else again.resume()
     assert history.model.digest() == whole.model.digest()
     assert len(history.rounds) == len(whole.history.rounds)
-    again.keeper.close()
-    whole.keeper.close()
+    again.close()
+    whole.close()
 
 
 class Forgetful(unknot.RFS):
@@ -79,15 +79,15 @@ def test_a_method_that_failed_to_forget_is_asked_again_from_the_folder_and_not_f
     for _ in range(2):
         with pytest.raises(unknot.UnknotError, match="broken off in its middle"):
             fed.resume()
-    fed.keeper.close()
+    fed.close()
     monkeypatch.setattr(BadDays, "at", None)
     again = built("run")
     history = again.resume()
     assert [one.kind for one in history.served] == ["erase"]
     assert history.model.digest() == whole.model.digest()
     assert history.rounds[-1].costs == whole.history.rounds[-1].costs
-    again.keeper.close()
-    whole.keeper.close()
+    again.close()
+    whole.close()
 
 
 def test_an_engine_that_failed_to_train_is_asked_again_from_the_folder(tmp_path, monkeypatch):
@@ -112,11 +112,11 @@ def test_an_engine_that_failed_to_train_is_asked_again_from_the_folder(tmp_path,
         fed.resume()
     with pytest.raises(unknot.UnknotError, match=r"broken off in its middle.*goes on from its folder"):
         fed.resume()
-    fed.keeper.close()
+    fed.close()
     again = built("run")
     assert again.resume().model.digest() == whole.model.digest()
-    again.keeper.close()
-    whole.keeper.close()
+    again.close()
+    whole.close()
 
 
 def test_who_waits_for_a_ticket_is_told_that_another_process_serves_it(tmp_path, monkeypatch):
@@ -134,12 +134,12 @@ def test_who_waits_for_a_ticket_is_told_that_another_process_serves_it(tmp_path,
         assert not ticket.wait()  # at once
         assert (ticket.state, ticket.served) == ("waiting", None)
         assert "goes on from its folder" in ticket.why
-    fed.keeper.close()
+    fed.close()
     monkeypatch.setattr(BadDays, "at", None)
     again = built()
     again.resume()
     assert [again.inbox.ticket(one.number).state for one in (asked, later)] == ["served", "served"]
-    again.keeper.close()
+    again.close()
 
 
 def test_who_waits_for_a_ticket_is_told_when_the_folder_is_let_go_of(tmp_path):
@@ -148,6 +148,6 @@ def test_who_waits_for_a_ticket_is_told_when_the_folder_is_let_go_of(tmp_path):
     ticket = fed.inbox.put(unknot.erase(1))
     assert not ticket.wait(0)
     assert ticket.why == ""
-    fed.keeper.close()
+    fed.close()
     assert not ticket.wait()
     assert "served once the run is gone on with" in ticket.why

@@ -47,7 +47,7 @@ def test_the_same_process_does_not_ask_it_again_and_another_goes_on_as_if_it_had
     with pytest.raises(Failed):
         fed.run(ROUNDS, requests=REQUESTS)
     for again in (fed.step, fed.resume):
-        with pytest.raises(UnknotError, match=r"fed.keeper.close\(\) and build the federation again"):
+        with pytest.raises(UnknotError, match=r"fed.close\(\) and build the federation again"):
             again()
     keeper.close()
     assert is_kept(tmp_path / "run")

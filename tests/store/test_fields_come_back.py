@@ -28,7 +28,7 @@ def given():
 
 
 def gone_on_with(fed, folder):
-    fed.keeper.close()
+    fed.close()
     again = given()
     RunKeeper.go_on(again, folder, every=0.0)
     return again
@@ -49,7 +49,7 @@ def test_a_policy_that_knows_a_client_is_reset_when_that_one_is_erased_after_a_r
     again.run(1, requests=[erase(KNOWN, round=2)])
     assert again.state.select.policy is None
     assert again.state.select_knows == NOBODY
-    again.keeper.close()
+    again.close()
 
 
 def test_a_policy_that_was_reset_stays_so_and_the_client_it_knew_spoils_nothing_more(kept, tmp_path):
@@ -59,7 +59,7 @@ def test_a_policy_that_was_reset_stays_so_and_the_client_it_knew_spoils_nothing_
     assert again.state.select.policy is None
     again.run(2, requests=[erase(1, round=3)])
     assert KNOWN not in again.lanes["global"].knows.clients
-    again.keeper.close()
+    again.close()
     memory = given()
     memory.run(2)
     memory.run(1, requests=[erase(KNOWN, round=2)])

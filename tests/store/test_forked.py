@@ -16,7 +16,7 @@ from unknot.core.requests import erase
 from unknot.store import Database, Keyring, Vault, access
 from unknot.store.entries import plain
 from unknot.store.inbox import leave
-from unknot.store.keeper import RunKeeper
+from unknot.store.keeper import RunKeeper, keeper_of
 from unknot.store.lock import holder
 from unknot.store.noted import DATABASE, KEYS
 
@@ -57,51 +57,51 @@ def held(tmp_path):
     RunKeeper.create(fed, tmp_path / "run", every=0.0)
     fed.run(1)
     yield fed
-    fed.keeper.close()
+    fed.close()
 
 
 WRITES = {
     "run": lambda fed: fed.run(2),
-    "checkpoint": lambda fed: fed.keeper.checkpoint(fed),
-    "asked": lambda fed: fed.keeper.asked(),
-    "log": lambda fed: fed.keeper.db.append([("event", b"")]),
-    "truncate": lambda fed: fed.keeper.db.truncate(),
+    "checkpoint": lambda fed: keeper_of(fed).checkpoint(fed),
+    "asked": lambda fed: keeper_of(fed).waiting(),
+    "log": lambda fed: keeper_of(fed).db.append([("event", b"")]),
+    "truncate": lambda fed: keeper_of(fed).db.truncate(),
     "put": lambda fed: fed.inbox.put(erase(1)),
-    "vault put": lambda fed: fed.keeper.vault.put({}),
-    "vault retain": lambda fed: fed.keeper.vault.retain(()),
-    "vault reseal": lambda fed: fed.keeper.vault.reseal((1,)),
+    "vault put": lambda fed: keeper_of(fed).vault.put({}),
+    "vault retain": lambda fed: keeper_of(fed).vault.retain(()),
+    "vault reseal": lambda fed: keeper_of(fed).vault.reseal((1,)),
 }
 
 
 @pytest.mark.parametrize("what", WRITES)
 def test_a_forked_process_is_refused_before_anything_is_written(held, what):
-    before = content(held.keeper.folder)
+    before = content(keeper_of(held).folder)
     said = said_in_a_child(lambda: WRITES[what](held))
     assert said.startswith("refused: ")
     assert f"held by process {os.getpid()}" in said
     assert "unknot.simulate(..., store=...)" in said
-    assert content(held.keeper.folder) == before
+    assert content(keeper_of(held).folder) == before
 
 
 def test_a_child_that_reads_data_closes_and_ends_does_no_harm(held):
     def reads() -> int:
         total = len(held.data) + sum(len(held.data[client].ids) for client in held.data.clients)
-        held.keeper.close()
+        held.close()
         return total
 
     other = build()
     other.run(1)
     assert said_in_a_child(reads).startswith("done: ")
-    assert holder(held.keeper.folder) is not None
+    assert holder(keeper_of(held).folder) is not None
     assert story(held.run(ROUNDS)) == story(other.run(ROUNDS))
-    held.keeper.db.verify()
+    keeper_of(held).db.verify()
 
 
 def test_a_child_that_reads_data_while_a_transaction_goes_on_is_not_held_up(held):
-    with held.keeper.db.transaction():
-        held.keeper.db.append([("event", b"")])
+    with keeper_of(held).db.transaction():
+        keeper_of(held).db.append([("event", b"")])
         assert said_in_a_child(lambda: len(held.data)).startswith("done: ")
-        refused = said_in_a_child(lambda: Database.open(held.keeper.folder / DATABASE))
+        refused = said_in_a_child(lambda: Database.open(keeper_of(held).folder / DATABASE))
     assert "was being written" in refused
 
 
@@ -127,7 +127,7 @@ def test_a_process_in_the_background_takes_the_run_itself_and_nobody_is_let_in_b
             refused = str(error)
         old, fed = fed, build()
         keeper = RunKeeper.go_on(fed, folder, every=0.0)
-        assert old.keeper is not keeper
+        assert keeper_of(old) is not keeper
         keeper.db.append([("left", plain({"file": b""}))])  # lies in the write-ahead log
         ready.touch()
         while not asked.exists():
@@ -181,12 +181,12 @@ def test_what_is_opened_in_the_child_itself_is_its_own(tmp_path):
 @pytest.mark.parametrize("busy", ["reading", "opening"])
 def test_a_process_that_is_forked_while_a_thread_is_in_the_database_can_let_go_of_the_run(held, busy, forks):
     """SQLite's own locks are in memory: one that a thread had at the fork nobody would give back."""
-    over, path = threading.Event(), held.keeper.folder / DATABASE
+    over, path = threading.Event(), keeper_of(held).folder / DATABASE
 
     def work() -> None:
         while not over.is_set():
             if busy == "reading":
-                held.keeper.db.verify()
+                keeper_of(held).db.verify()
             else:
                 Database.open(path, readonly=True).close()
 
@@ -199,7 +199,7 @@ def test_a_process_that_is_forked_while_a_thread_is_in_the_database_can_let_go_o
             child = os.fork()
             if not child:
                 signal.alarm(5)
-                held.keeper.close()
+                held.close()
                 Database.open(path, readonly=True).close()
                 os._exit(0)
             ends.append(os.waitpid(child, 0)[1])

@@ -120,7 +120,7 @@ def opens(folder: Path) -> bool:
         return False
     try:
         with suppress(UnknotError):
-            keeper.letters(fed)
+            keeper.requests(fed)
     finally:
         keeper.close()
     return True

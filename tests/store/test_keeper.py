@@ -20,7 +20,7 @@ from unknot.federation.observers import Observers
 from unknot.store import Database, Keyring, files
 from unknot.store import keeper as keeping
 from unknot.store.entries import read_plain
-from unknot.store.keeper import RunKeeper
+from unknot.store.keeper import RunKeeper, keeper_of
 from unknot.store.vault import Item, digest_of
 from unknot.unlearn import KNOT, MMT, RFS, FedEraser
 
@@ -191,11 +191,11 @@ def test_a_relative_folder_is_the_same_one_wherever_the_program_goes(tmp_path, m
     assert ticket.state == "served"
     assert keeper.folder == tmp_path / "run"
     assert keeper.db.asked()[0].state == "served"
-    assert not another.keeper.db.asked()
+    assert not keeper_of(another).db.asked()
     assert not Keyring(tmp_path / "apart" / "keys").holds(1)
     assert Keyring("apart/keys").holds(1)
     keeper.close()
-    another.keeper.close()
+    another.close()
     again = build()
     RunKeeper.go_on(again, tmp_path / "run", keys=tmp_path / "apart" / "keys").close()
     assert again.data.erased == {1}

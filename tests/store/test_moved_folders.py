@@ -13,7 +13,7 @@ from support import grid
 from unknot.cli import app
 from unknot.core.errors import StoreError
 from unknot.core.requests import erase
-from unknot.store.keeper import RunKeeper
+from unknot.store.keeper import RunKeeper, keeper_of
 
 WORDS = "was moved, removed or replaced while this process"
 
@@ -42,9 +42,9 @@ WORK = {
     "trains": lambda fed: fed.run(2),
     "erases": lambda fed: fed.run(2, requests=erase(3, round=4)),
     "is asked": lambda fed: fed.inbox.put(erase(3)),
-    "checkpoints": lambda fed: fed.keeper.checkpoint(fed),
-    "sweeps weights": lambda fed: fed.keeper.vault.retain(()),
-    "destroys keys": lambda fed: fed.keeper.keyring.destroy([3]),
+    "checkpoints": lambda fed: keeper_of(fed).checkpoint(fed),
+    "sweeps weights": lambda fed: keeper_of(fed).vault.retain(()),
+    "destroys keys": lambda fed: keeper_of(fed).keyring.destroy([3]),
     "takes up": lambda fed: fed.resume(),
 }
 
@@ -56,11 +56,11 @@ def test_another_run_at_its_place_stays_whole(tmp_path, how, work):
     away(folder, how)
     other = begun(folder, seed=1)
     digest = other.history.model.digest()
-    other.keeper.close()
+    other.close()
     before = content(folder)
     with pytest.raises(StoreError, match=WORDS):
         WORK[work](first)
-    first.keeper.close()
+    first.close()
     assert content(folder) == before
     again = build("federaser", "sync", at_once=3)
     keeper = RunKeeper.go_on(again, folder)
@@ -75,7 +75,7 @@ def test_where_nothing_has_come_to_its_place_nothing_is_written_there(tmp_path, 
     away(folder, "moved")
     with pytest.raises(StoreError, match=WORDS):
         WORK[work](fed)
-    fed.keeper.close()
+    fed.close()
     assert not folder.exists()
 
 
@@ -85,7 +85,7 @@ def test_the_moved_run_goes_on_where_it_lies_now(tmp_path):
     away(folder, "moved")
     with pytest.raises(StoreError, match=WORDS):
         fed.run(2)
-    fed.keeper.close()
+    fed.close()
     again = build("federaser", "sync")
     keeper = RunKeeper.go_on(again, tmp_path / "elsewhere")
     found = story(again.run(2) if again.over else again.resume())
@@ -100,7 +100,7 @@ def test_a_lock_that_is_taken_away_is_found_too(tmp_path):
     (tmp_path / "run" / "lock").unlink()
     with pytest.raises(StoreError, match=WORDS):
         fed.run(1)
-    fed.keeper.close()
+    fed.close()
 
 
 def test_results_are_not_written_into_what_came_to_its_place(tmp_path, monkeypatch):

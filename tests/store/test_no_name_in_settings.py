@@ -140,11 +140,11 @@ def test_a_listed_name_is_nowhere_after_the_erasure_and_the_run_goes_on_to_the_s
         said["federation"]["evaluate_on"] = ["test"]
     out = tmp_path / "run"
     kept.go_on(fed := kept.begin(Experiment.of(said), out, every=0.0))
-    fed.keeper.close()
+    fed.close()
     assert holding(out, GONE) == []
     fed = kept.resume(out, own_code=True)
     assert bits(kept.go_on(fed, 2)) == in_memory(said, 2)
-    fed.keeper.close()
+    fed.close()
     assert holding(out, GONE) == []
     left = [one.title() for one in kept.to_leave(out, own_code=True).data.options["languages"]]
     assert left == [one.title() for one in said["data"]["languages"] if one.title() != GONE]
@@ -181,7 +181,7 @@ def test_killed_in_the_middle_of_it_it_goes_on_likewise(code):
             else:
                 fed = kept.begin(Experiment.of(said), folder, every=0.0)
             kept.go_on(fed)
-            fed.keeper.close()
+            fed.close()
 
         moment, died = 60, True
         while died:
@@ -190,7 +190,7 @@ def test_killed_in_the_middle_of_it_it_goes_on_likewise(code):
             work(folder)
             fed = kept.resume(folder, own_code=True)
             assert bits(kept.go_on(fed, 2)) == wanted, f"killed at point {moment}"
-            fed.keeper.close()
+            fed.close()
             assert holding(folder, GONE) == [], f"killed at point {moment}"
             remove_tree(folder)
             moment += 41
@@ -228,12 +228,12 @@ def own(code):
 def test_own_parts_that_list_clients_are_given_back_who_is_still_there(tmp_path, own):
     out = tmp_path / "run"
     kept.go_on(fed := kept.begin(Experiment.of(own), out, every=0.0))
-    fed.keeper.close()
+    fed.close()
     assert holding(out, "Graz-7f3a") == []
     fed = kept.resume(out, own_code=True)
     assert (fed.method.first, fed.method.deep) == (("Wien", "nobody"), (("Linz",), ()))
     found = bits(kept.go_on(fed, 2))
-    fed.keeper.close()
+    fed.close()
     assert found == in_memory(own, 2)
     left = kept.to_leave(out, own_code=True)
     assert left.data.options["towns"] == ("Linz", "#1", "Wien")
@@ -245,7 +245,7 @@ def test_own_parts_that_list_clients_are_given_back_who_is_still_there(tmp_path,
 def test_a_method_that_lists_others_who_are_still_there_is_another_one(tmp_path, own):
     out = tmp_path / "run"
     kept.go_on(fed := kept.begin(Experiment.of(own), out, every=0.0))
-    fed.keeper.close()
+    fed.close()
     with pytest.raises(StoreError, match=r"method\.first is"):
         kept.resume(out, overrides=['method.first=["Wien"]'], own_code=True)
 
@@ -303,10 +303,10 @@ def test_columns_and_classes_of_own_files_are_no_clients(tmp_path):
     }
     out = tmp_path / "run"
     kept.go_on(fed := kept.begin(Experiment.of(said), out, every=0.0))
-    fed.keeper.close()
+    fed.close()
     fed = kept.resume(out, own_code=True)
     assert bits(kept.go_on(fed, 1)) == in_memory(said, 1)
-    fed.keeper.close()
+    fed.close()
     shutil.rmtree(out)
 
 
@@ -338,10 +338,10 @@ def test_a_setting_in_other_capitals_than_the_name_comes_back_as_it_was(tmp_path
     own["method"]["deep"] = [["Linz", "linz"]]
     out = tmp_path / "run"
     kept.go_on(fed := kept.begin(Experiment.of(own), out, every=0.0))
-    fed.keeper.close()
+    fed.close()
     fed = kept.resume(out, own_code=True)
     assert (fed.method.first, fed.method.deep) == (("LINZ", "wien"), (("Linz", "linz"),))
-    fed.keeper.close()
+    fed.close()
 
 
 def test_a_key_or_a_text_that_has_a_name_stays_and_is_told(tmp_path, own):

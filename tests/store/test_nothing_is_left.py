@@ -140,7 +140,7 @@ def first_half(name: str, folder: Path) -> tuple[Marking, dict]:
     fed = build(name, METHODS[name], data=marked_data(), at_once=8, per_sample=1e-4, engine=engine)
     RunKeeper.create(fed, folder, every=0.0)
     fed.run(3)
-    fed.keeper.close()
+    fed.close()
     return engine, {}
 
 

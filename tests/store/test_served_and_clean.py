@@ -148,7 +148,7 @@ def test_who_was_erased_before_is_left_out_and_the_others_are_erased(over, monke
     number = fed.inbox.put(erase([1, 2])).number
     samples = [fed.inbox.put(erase({3: ids})) for ids in ([0, 1], [1, 2], [0, 2])]
     history = fed.run(2)
-    fed.keeper.close()
+    fed.close()
     assert state_of(over, number).state == "served"
     assert {1, 2}.isdisjoint(history.model.lineage.clients)
     assert [ticket.state for ticket in samples] == ["served", "served", "refused"]
@@ -200,7 +200,7 @@ def test_tensors_that_are_equal_and_two_are_two_again(tmp_path):
         again = made()
         RunKeeper.go_on(again, tmp_path / str(cut))
         assert story(again.resume())["model"] == whole["model"], cut
-        again.keeper.close()
+        again.close()
 
 
 @pytest.mark.parametrize("when", ["at the next checkpoint", "when it is let go of"])

@@ -6,7 +6,7 @@ from kept_runs import build
 from unknot.core.errors import RequestError, StoreError
 from unknot.core.requests import erase, join
 from unknot.store import Database, erasing
-from unknot.store.keeper import RunKeeper
+from unknot.store.keeper import RunKeeper, keeper_of
 from unknot.store.naming import number_of
 from unknot.store.post import Post
 
@@ -19,7 +19,7 @@ def kept(tmp_path):
     RunKeeper.create(fed, tmp_path / "run")
     fed.run(2)
     yield fed
-    fed.keeper.close()
+    fed.close()
 
 
 def once(monkeypatch, owner, name, at=1, error=StoreError):
@@ -39,7 +39,7 @@ def again(fed, folder, anew):
     """Go on in this process, or in a federation built anew."""
     if not anew:
         return fed
-    fed.keeper.close()
+    fed.close()
     made = build()
     RunKeeper.go_on(made, folder)
     return made
@@ -62,9 +62,9 @@ def test_what_was_taken_before_it_broke_off_is_taken_again(
     fed = again(kept, tmp_path / "run", anew)
     fed.resume()
     fed.run(1)
-    assert [asked.state for asked in fed.keeper.db.asked()] == ["served", "served"]
+    assert [asked.state for asked in keeper_of(fed).db.asked()] == ["served", "served"]
     assert {1, 2}.isdisjoint(fed.model.lineage.clients)
-    fed.keeper.close()
+    fed.close()
 
 
 @pytest.mark.parametrize("anew", [False, True])
@@ -78,9 +78,9 @@ def test_a_refusal_that_cannot_be_written_stops_nobody_elses_request(kept, tmp_p
     fed = again(kept, tmp_path / "run", anew)
     fed.resume()
     fed.run(1)
-    assert [asked.state for asked in fed.keeper.db.asked()] == ["refused", "served"]
+    assert [asked.state for asked in keeper_of(fed).db.asked()] == ["refused", "served"]
     assert 3 not in fed.model.lineage.clients
-    fed.keeper.close()
+    fed.close()
 
 
 def test_a_ticket_is_closed_when_the_disk_is_clean_at_last(kept, monkeypatch):
@@ -105,7 +105,7 @@ def test_a_number_is_nobodys_name_and_refused_where_it_is_anothers(tmp_path):
     for who in ("#00", "#01", "#08"):
         with pytest.raises(RequestError, match=f"there is no client '{who}'"):
             number_of(tmp_path / "run", who)
-    fed.keeper.close()
+    fed.close()
 
 
 def test_a_refusal_that_could_not_be_written_is_written_by_the_process_that_goes_on(tmp_path, monkeypatch):
@@ -124,5 +124,5 @@ def test_a_refusal_that_could_not_be_written_is_written_by_the_process_that_goes
         fed.step()
     made = again(fed, tmp_path / "run", anew=True)
     made.resume()
-    assert [one.state for one in made.keeper.db.asked()] == ["refused"]
-    made.keeper.close()
+    assert [one.state for one in keeper_of(made).db.asked()] == ["refused"]
+    made.close()

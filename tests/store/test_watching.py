@@ -6,7 +6,7 @@ from support import ToyEngine, small_data, toy_federation
 from unknot.core.requests import erase, join
 from unknot.federation import Served
 from unknot.store import watching
-from unknot.store.keeper import RunKeeper
+from unknot.store.keeper import RunKeeper, keeper_of
 from unknot.store.look import look
 from unknot.store.watching import FEW, Watching
 from unknot.unlearn import RFS
@@ -58,7 +58,7 @@ def test_what_is_seen_is_what_a_whole_look_says(kept):
         found, expected = one.look()[0], look(folder)
         for name in ("state", "rounds", "time", "kept", "stopped", "paused", "holder", "requests"):
             assert getattr(found, name) == getattr(expected, name), name
-    fed.keeper.close()
+    fed.close()
     assert one.look()[0].state == "finished"
 
 
@@ -79,7 +79,7 @@ def test_rounds_alone_are_no_reason_to_go_through_the_log_again(kept, monkeypatc
     monkeypatch.setattr(watching, "look", lambda *_: pytest.fail("the whole log is read again"))
     for _ in range(2):
         fed.step()
-        fed.keeper.checkpoint(fed)
+        keeper_of(fed).checkpoint(fed)
         assert one.look()[0].rounds == len(fed.history.rounds)
 
 

@@ -98,7 +98,7 @@ def test_of_a_method_that_cannot_say_what_it_serves_the_run_is_kept_all_the_same
         raise RuntimeError(f"{NAMES[1]} is in the way")
 
     fed = build("rfs", "sync")
-    fed.work._every = 0
+    fed.work.every = 0
     keeper = RunKeeper.create(fed, tmp_path / "run", every=0.0)
     with monkeypatch.context() as patch:
         patch.setattr(RFS, "serve", serve)

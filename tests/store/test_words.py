@@ -248,13 +248,7 @@ def test_a_word_is_heard_at_the_next_step_also_while_lost_steps_are_taken_again(
 def test_a_word_that_came_in_the_last_step_of_a_run_is_not_for_the_next(tmp_path, monkeypatch, word):
     fed = build()
     keeper = RunKeeper.create(fed, tmp_path / "run")
-    conclude = fed._conclude
-
-    def late(*given):
-        say(tmp_path / "run", word)
-        conclude(*given)
-
-    monkeypatch.setattr(fed, "_conclude", late)
+    monkeypatch.setattr(RFS, "conclude", lambda *_: say(tmp_path / "run", word))
     fed.run(2)
     monkeypatch.undo()
     assert [asked.state for asked in keeper.db.asked()] == ["refused"]

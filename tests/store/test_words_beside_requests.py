@@ -42,14 +42,14 @@ def say(folder, *what):
 
 def at(keeper, step, do):
     """Have something done once, before the run looks at what was asked at that step."""
-    letters, left = keeper.letters, [do]
+    requests, left = keeper.requests, [do]
 
     def first(fed):
         if fed.steps == step and left:
             left.pop()()
-        return letters(fed)
+        return requests(fed)
 
-    keeper.letters = first
+    keeper.requests = first
 
 
 def stopped(folder, *words):

@@ -22,7 +22,7 @@ from unknot.experiments import Experiment
 from unknot.experiments import run as run_experiment
 from unknot.experiments.simulate import data_of
 from unknot.federation import Buffered, Clock, FedBuff, NormClipping, Pareto, Synchronous
-from unknot.federation.cohort import run_together
+from unknot.federation.cohort import run_alone, run_together
 from unknot.unlearn import KNOT, Distillation
 
 DATA = small_data((5, 8, 3, 6))
@@ -276,10 +276,12 @@ def test_requests_one_after_the_other_joins_samples_and_everybody_but_one(pace):
 
 def test_federations_in_step_learn_as_if_each_were_alone():
     def one(seed, engine):
-        return run(engine=engine, request=erase(3, round=2 + seed), seed=seed)[2]
+        fed = toy_federation(Distillation(), DATA, engine, seed=seed)
+        return fed.running(5, requests=[erase(3, round=2 + seed)])
 
-    alone = [one(seed, ToyEngine()) for seed in range(3)]
-    together = run_together(ToyEngine(), [lambda seat, seed=seed: one(seed, seat) for seed in range(3)])
+    engine = ToyEngine()
+    alone = [run_alone(one(seed, ToyEngine())) for seed in range(3)]
+    together = run_together([one(seed, engine) for seed in range(3)])
     for mine, theirs in zip(alone, together, strict=True):
         assert mine.model.equal(theirs.model)
         assert mine.served == theirs.served

@@ -191,7 +191,8 @@ def test_profiling_is_one_round_and_is_counted():
     assert sorted(job.client for job in engine.calls[0]) == list(range(12))
     assert {job.node for job in engine.calls[0]} == {"profile"}
     assert fed.costs.jobs == 24
-    assert fed.now > max(fed.clock.duration(c, SIZES[c], fed.key.child("slowness")) for c in range(12))
+    slowness = fed.state.key.child("slowness")
+    assert fed.now > max(fed.state.clock.duration(c, SIZES[c], slowness) for c in range(12))
 
 
 def test_what_is_served_is_a_choice():

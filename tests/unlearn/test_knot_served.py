@@ -33,8 +33,8 @@ def test_joint_rounds_are_federated_averaging_from_the_mean():
     for version in range(2):
         jobs = []
         for client in range(12):
-            key = fed.key.child("train", "joint", version, client)
-            jobs.append(Job(apart.ledger.unit(client), weights, key, fed.recipe))
+            key = fed.state.key.child("train", "joint", version, client)
+            jobs.append(Job(apart.ledger.unit(client), weights, key, fed.state.recipe))
         updates = engine.train(jobs, DATA)
         total = sum(SIZES)
         vector = sum(u.weights.vector.double() * SIZES[u.client] / total for u in updates)
@@ -183,7 +183,7 @@ def test_profiles_take_an_epoch_and_the_time_of_an_epoch():
     clock = Clock(Pareto())
     fed = toy_federation(knot(by="knot"), DATA, recipe=Recipe(epochs=5), clock=clock)
     history = fed.run(1)
-    slowness = fed.key.child("slowness")
+    slowness = fed.state.key.child("slowness")
     expected = {c: clock.duration(c, SIZES[c], slowness) / 1e9 for c in range(12)}
     assert {trip.client: trip.ended for trip in history.apart} == pytest.approx(expected)
     assert {job.recipe.epochs for job in fed.engine.calls[0]} == {1}

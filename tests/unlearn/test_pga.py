@@ -202,7 +202,7 @@ def test_the_usual_radius_is_a_third_of_the_way_to_random_models():
     fed = toy_federation(PGA(), DATA)
     fed.run(1)
     reference = toy_weights() * 3.0
-    key = fed.key.child("x")
+    key = fed.state.key.child("x")
     found = _third_of_the_way(fed.desk, reference, key)
     layers = [part.reshape(-1).double().numpy() for part in toy_weights().tensors.values()]
     distances = []

@@ -245,7 +245,7 @@ def _idle(runner: Holder, folder: Path, again: str, by_command: bool) -> str:
         )
     return (
         f"process {runner.pid} holds {folder} and is idle: it is served when that process goes on (fed.run "
-        f"or fed.resume), or once it has let go (fed.keeper.close()), when you {again}"
+        f"or fed.resume), or once it has let go (fed.close()), when you {again}"
     )
 
 

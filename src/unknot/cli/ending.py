@@ -20,7 +20,7 @@ from unknot.cli.tracking import Tracked, lost
 if TYPE_CHECKING:
     from unknot.experiments import Experiment
     from unknot.federation import History
-    from unknot.federation.letterbox import Keeper
+    from unknot.store.keeper import RunKeeper
     from unknot.track import Tracker
 
 
@@ -78,7 +78,7 @@ class Asked:
             if idle and command_:
                 does, first = "has come to the end of", "try again in a moment"
             elif idle:
-                does, first = "holds", "let go of it there first (fed.keeper.close())"
+                does, first = "holds", "let go of it there first (fed.close())"
             raise StoreError(
                 f"{self.out} holds a run that process {held.pid} on {held.host} {does}: name another folder, "
                 f"or {first}"
@@ -194,7 +194,7 @@ def leave(
     experiment: Experiment,
     asked: Asked,
     trackers: Sequence[Tracker] = (),
-    keeper: Keeper | None = None,
+    keeper: RunKeeper | None = None,
     again: str = "",
 ) -> None:
     """Show what there is to show, write what is to be written, and say where that is.
@@ -228,7 +228,7 @@ def leave(
         sys.stdout.writelines(f"{line}\n" for line in written)
 
 
-def _outside(keeper: Keeper | None) -> dict[str, Any]:
+def _outside(keeper: RunKeeper | None) -> dict[str, Any]:
     """What was asked of a run that is kept from outside, by number: what was served, and what was refused."""
     from unknot.store.database import Database
     from unknot.store.noted import DATABASE

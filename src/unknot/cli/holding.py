@@ -19,7 +19,7 @@ from unknot.core.errors import StoreError
 
 if TYPE_CHECKING:
     from unknot.federation import Federation
-    from unknot.federation.letterbox import Keeper
+    from unknot.store.keeper import RunKeeper
 
 Keep = Annotated[
     bool,
@@ -81,20 +81,20 @@ def kept_in(folder: Path, rounds: int) -> str:
 
 
 @contextmanager
-def held(fed: Federation, folder: Path, keys: Path | None = None, options: str = "") -> Iterator[None]:
+def held(fed: Federation, folder: Path, keys: Path | None = None, options: str = "") -> Iterator[RunKeeper]:
     """Within: the first Ctrl-C or SIGTERM ends the run after this step, kept; a second one at once.
 
     A stop that was asked for ends the command, and all is well; it is gone on with by the same `options`.
     The folder is let go of at the end.
     """
     from unknot.core.errors import RunStopped
+    from unknot.store.keeper import keeper_of
     from unknot.store.noted import again_in
 
-    keeper = fed.keeper
-    assert keeper is not None
+    keeper = keeper_of(fed)
     try:
         with _signals(keeper):
-            yield
+            yield keeper
     except RunStopped:
         side().print(Text(f"stopped, as it was asked to. Go on with: {again_in(folder, keys, options)}"))
         raise typer.Exit(0) from None
@@ -103,7 +103,7 @@ def held(fed: Federation, folder: Path, keys: Path | None = None, options: str =
 
 
 @contextmanager
-def _signals(keeper: Keeper) -> Iterator[None]:
+def _signals(keeper: RunKeeper) -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return

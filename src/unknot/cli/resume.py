@@ -136,9 +136,7 @@ def _resume(
                 own_code=own_code,
                 command=True,
             )
-        keeper = fed.keeper
-        assert keeper is not None
-        with held(fed, folder, asked.keys, same):
+        with held(fed, folder, asked.keys, same) as keeper:
             for text in keeper.said:
                 warn(text)
             steps, before = fed.steps, 0 if fed.history is None else len(fed.history.rounds)

@@ -160,9 +160,7 @@ def _run_kept(
             own=asked.pictures,
             command=True,
         )
-    keeper = fed.keeper
-    assert keeper is not None
-    with held(fed, asked.out, asked.keys):
+    with held(fed, asked.out, asked.keys) as keeper:
         with warnings_told(), live, plain_alone():
             history = kept.go_on(fed)
         keeper.check()

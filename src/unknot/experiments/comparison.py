@@ -27,9 +27,9 @@ from unknot.experiments.config import Experiment
 from unknot.experiments.contenders import Contender, Given, contenders, finding
 from unknot.experiments.figures import course, figures, no_figures, requests_of, spent_before, split_of
 from unknot.experiments.seeds import Stat
-from unknot.experiments.simulate import assemble, dealt, go, maker, read
+from unknot.experiments.simulate import assemble, dealt, going, maker, read
 from unknot.federation import Event, History, Observer
-from unknot.federation.cohort import run_together
+from unknot.federation.cohort import Running, run_alone, run_together
 from unknot.federation.history import REGAINED
 from unknot.unlearn.rfs import RFS
 
@@ -324,7 +324,7 @@ def _run_all(
     """Every run's record, or why there is none. The data is read once, and an engine serves all it can."""
     source = read(experiment) if given is None else given
     engines: dict[str, Engine] = {}
-    by_engine: dict[str, dict[Which, Callable[[Engine], History | UnknotError]]] = {}
+    by_engine: dict[str, dict[Which, Callable[[], Running[History | UnknotError]]]] = {}
     together = TOGETHER
     for seed in seeds:
         plain = replace(experiment, method=RFS(), setup=replace(experiment.setup, seed=seed))
@@ -334,14 +334,14 @@ def _run_all(
             engines[kind] = assemble(plain, data).engine
         together = max(1, min(together, MEMORY // max(size * len(data), 1)))
         for one in chosen:
-            run = partial(_run, plain, one, data, _table(experiment, one, seed), on)
+            run = partial(_run, plain, one, data, _table(experiment, one, seed), on, engines[kind])
             by_engine.setdefault(kind, {})[one.label, seed] = run
     found: dict[Which, History | UnknotError] = {}
-    for kind, runs in by_engine.items():
+    for runs in by_engine.values():
         every = list(runs)
         for first in range(0, len(every), together):
             group = every[first : first + together]
-            found |= zip(group, _cohort(engines[kind], [runs[which] for which in group]), strict=True)
+            found |= zip(group, _cohort([runs[which] for which in group]), strict=True)
     return found
 
 
@@ -352,14 +352,15 @@ def _run(
     table: dict[str, Any],
     on: _Told,
     engine: Engine,
-) -> History | UnknotError:
+) -> Running[History | UnknotError]:
     """One run, as if it were alone; a method may keep things, so each has one of its own.
 
     Whatever somebody's own method raises is why this run could not be made, and no matter of the others.
     """
     try:
         own = replace(plain, method=copy.deepcopy(one.method))
-        history = go(assemble(own, data, [on.begin((one.label, own.seed))], engine=engine), own)
+        fed = assemble(own, data, [on.begin((one.label, own.seed))], engine=engine)
+        history = yield from going(fed, own)
     except UnknotError as error:
         return error
     except Exception as error:
@@ -378,14 +379,12 @@ def _table(experiment: Experiment, one: Contender, seed: int) -> dict[str, Any]:
     return {**experiment.table, "seed": seed, "method": dict(one.table)}
 
 
-def _cohort(
-    engine: Engine, runs: Sequence[Callable[[Engine], History | UnknotError]]
-) -> list[History | UnknotError]:
+def _cohort(runs: Sequence[Callable[[], Running[History | UnknotError]]]) -> list[History | UnknotError]:
     """All runs in step; each by itself where something that one of them wants trained cannot be."""
     try:
-        return run_together(engine, runs, once=True)
+        return run_together([run() for run in runs], once=True)
     except Exception:
-        return [run(engine) for run in runs]
+        return [run_alone(run()) for run in runs]
 
 
 def _kind_of_model(experiment: Experiment, data: FederatedData) -> tuple[str, int]:

@@ -22,9 +22,9 @@ from unknot.core.jobs import Engine
 from unknot.core.keys import Key
 from unknot.core.requests import Erase, Join, Named, resolved
 from unknot.experiments.config import Experiment
-from unknot.experiments.simulate import assemble, go
+from unknot.experiments.simulate import assemble, going
 from unknot.federation import Event, Federation, History
-from unknot.federation.cohort import run_together
+from unknot.federation.cohort import Running, run_together
 
 Rows = NDArray[np.int64]
 Tell = Callable[[str], None]
@@ -109,7 +109,7 @@ def train_all(
     asked = quiet(experiment)
     own = data.lent()
 
-    def run(one: Counterpart, engine: Engine) -> tuple[Model, History]:
+    def run(one: Counterpart) -> Running[tuple[Model, History]]:
         held = own if one.whole else without(own, erasures_of(experiment, data), one.left)
 
         def watch(event: Event) -> None:
@@ -117,14 +117,14 @@ def train_all(
             look(one, fed, event)
 
         fed = assemble(asked, held, [watch] if look else [], seed=one.seed, engine=engine)
-        history = go(fed, asked)
+        history = yield from going(fed, asked)
         if history.set_aside_observers:
             raise UnknotError(f"a round went unseen: {'; '.join(map(str, history.set_aside_observers))}")
         if history.model is None or history.unserved:
             raise ConfigError("the run ended before the erasure: give it more rounds, or ask earlier")
         return history.model, history
 
-    return run_together(engine, [lambda seat, one=one: run(one, seat) for one in wanted])  # type: ignore[misc]
+    return run_together(list(map(run, wanted)))
 
 
 def quiet(experiment: Experiment) -> Experiment:

@@ -12,7 +12,6 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 
 import numpy as np
 import torch
@@ -33,9 +32,9 @@ from unknot.core.selection import AtRandom
 from unknot.core.training import Recipe
 from unknot.experiments.config import Experiment
 from unknot.experiments.counterparts import NONE, check_requests, erasures_of, parted
-from unknot.experiments.simulate import assemble, go, prepare
+from unknot.experiments.simulate import assemble, going, prepare
 from unknot.federation import Event, Federation, History, Length, Observer, Round, Served
-from unknot.federation.cohort import run_together
+from unknot.federation.cohort import Running, run_alone, run_together
 from unknot.unlearn.rfs import RFS
 
 FEDAVG, UNIFORM = RFS(), AtRandom()  # until something is to be forgotten, retraining is plain FedAvg
@@ -74,13 +73,13 @@ class Watched:
     """Those before the first request."""
 
 
-def watch(
+def watching(
     experiment: Experiment,
     observers: Sequence[Observer] = (),
     *,
     data: FederatedData | None = None,
     engine: Engine | None = None,
-) -> Watched:
+) -> Running[Watched]:
     """Run an experiment that is to be attacked; where there is some, on this data with this engine."""
     check_requests(experiment)
     models: dict[str, Model] = {}
@@ -98,7 +97,7 @@ def watch(
 
     seen = [*observers, look]
     fed = prepare(experiment, seen) if data is None else assemble(experiment, data, seen, engine=engine)
-    history = go(fed, experiment)
+    history = yield from going(fed, experiment)
     if history.model is None or history.unserved or not rounds:
         raise ConfigError("an audited run trains before its request, and serves it: see its rounds")
     if len(rounds) < asked[0].place:
@@ -117,7 +116,7 @@ class Exposed:
         self, experiment: Experiment, exposure: Exposure, observers: Sequence[Observer] = ()
     ) -> tuple[History, dict[str, float]]:
         """A run's history, and what the attack came to."""
-        watched = watch(experiment, observers)
+        watched = run_alone(watching(experiment, observers))
         return watched.history, self.attack(watched, experiment, exposure)
 
     def attack(self, watched: Watched, experiment: Experiment, exposure: Exposure) -> dict[str, float]:
@@ -196,14 +195,15 @@ class Known:
         """As if trained for so many rounds, each on a random half of a pool of the samples that remain."""
         if rounds not in self._shadows:
             fed, none = self._fed, self._pool.subset(NONE)
-            steps = rounds * fed.recipe.steps(int(np.median([len(fed.data[client]) for client in fed.data])))
+            recipe, held = fed.given.recipe, [len(fed.data[client]) for client in fed.data]
+            steps = rounds * recipe.steps(int(np.median(held)))
             self._shadows[rounds] = train_shadows(
                 fed.engine,
                 fed.initial,
                 none,
                 self._pool,
                 none,
-                central(fed.recipe, steps, len(self._pool) // 2),
+                central(recipe, steps, len(self._pool) // 2),
                 self._exposure.shadows,
                 self._key.child("shadows"),
             )
@@ -213,17 +213,12 @@ class Known:
         """What the controls say of the points after so many rounds, ``[controls, points, classes]``."""
         longest = max(lengths)
         if not self._controls:
-            data = self._fed.data.lent()
-
-            def run(engine: Engine, seed: int) -> Control:
-                control = Control(self._experiment, data, self.points, seed, engine)
-                control.train(longest)
-                return control
-
-            seeds = range(self._experiment.seed + 1, self._experiment.seed + 1 + self._exposure.controls)
-            self._controls = run_together(self._fed.engine, [partial(run, seed=seed) for seed in seeds])
-        for control in self._controls:
-            control.train(longest)
+            data, first = self._fed.data.lent(), self._experiment.seed + 1
+            self._controls = [
+                Control(self._experiment, data, self.points, seed, self._fed.engine)
+                for seed in range(first, first + self._exposure.controls)
+            ]
+        run_together([control.train(longest) for control in self._controls])
         none = torch.empty(0)
         return [
             torch.stack([control.answers[length] for control in self._controls]) if self._controls else none
@@ -253,10 +248,10 @@ class Control:
         self._fed = assemble(experiment, data, [self._look], seed=seed, engine=engine)
         self._ask()
 
-    def train(self, rounds: int) -> None:
+    def train(self, rounds: int) -> Running[None]:
         """Until it has had so many rounds."""
         if (more := rounds + 1 - len(self.answers)) > 0:
-            history = self._fed.run(more, requests=self._requests)
+            history = yield from self._fed.running(more, requests=self._requests)
             self._requests = []
             if history.set_aside_observers:
                 raise _unseen(history)

@@ -280,7 +280,7 @@ def _probed(fed: Federation, recipe: Recipe, together: int, steps: int) -> tuple
     holders = [client for client in fed.data if len(fed.data[client])]
     if not holders or not steps:
         return 0.0, 0.0
-    short = replace(recipe, epochs=steps, max_steps=steps, loss=fed.recipe.loss)
+    short = replace(recipe, epochs=steps, max_steps=steps, loss=fed.given.recipe.loss)
     jobs = [
         Job(Unit(client), fed.initial, Key.root(0).child("probe", number), short)
         for number, client in enumerate(holders[i % len(holders)] for i in range(together))

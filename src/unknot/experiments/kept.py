@@ -31,7 +31,7 @@ NAMING = ("data", "method", "select")
 def keep(fed: Federation, store: Store) -> None:
     """Keep a federation in a folder: a new run, or the one that the folder has, which is gone on with.
 
-    The folder is this federation's until it is gone, or ``fed.keeper.close()`` is called.
+    The folder is this federation's until it is gone, or ``fed.close()`` is called.
     """
     from unknot.store.folder import is_kept
     from unknot.store.keeper import EVERY, RunKeeper

@@ -35,6 +35,7 @@ from unknot.experiments.config import Experiment
 from unknot.experiments.specs import FOLDER, PRETRAINED, TEXTS, Course, DataSpec, EngineSpec
 from unknot.experiments.stored import Store
 from unknot.federation import Federation, History, Method, Observer, Setup, SetupParts
+from unknot.federation.cohort import Running, run_alone
 from unknot.models import build
 from unknot.models.lora import lora
 
@@ -390,10 +391,10 @@ def prepare_without(experiment: Experiment, observers: Sequence[Observer] = ()) 
 
 def run(experiment: Experiment, observers: Sequence[Observer] = ()) -> History:
     """Prepare and run an `experiment`; `observers` are called with each event."""
-    return go(prepare(experiment, observers), experiment)
+    return run_alone(going(prepare(experiment, observers), experiment))
 
 
-def go(fed: Federation, experiment: Experiment) -> History:
-    """Run a federation for as long as its experiment says, and with its requests."""
+def going(fed: Federation, experiment: Experiment) -> Running[History]:
+    """A federation that runs for as long as its experiment says, and with its requests."""
     fed.experiment = experiment.table
-    return fed.run(experiment.length, requests=experiment.requests)
+    return fed.running(experiment.length, requests=experiment.requests)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from functools import partial
 
 import numpy as np
 import torch
@@ -32,7 +31,7 @@ from unknot.data.text import windows
 from unknot.experiments.counterparts import Tell, without
 from unknot.experiments.simulate import simulate
 from unknot.federation import Event, Round
-from unknot.federation.cohort import run_together
+from unknot.federation.cohort import Running, run_together
 from unknot.models.llama import Llama, LlamaConfig
 from unknot.models.lora import lora
 from unknot.text.alphabet import Tokenizer
@@ -154,7 +153,7 @@ def text_demo(seed: int = 0, size: Size | None = None, tell: Tell = lambda text:
     engine = make_engine("stacked", model)
     before: list[Model] = []
 
-    def run(held: FederatedData, seat: Engine) -> tuple[Model, str]:
+    def run(held: FederatedData) -> Running[tuple[Model, str]]:
         def watch(event: Event) -> None:
             """Hold the last model before the request: after it, the federation refuses to serve it."""
             if held is data and isinstance(event, Round):
@@ -163,14 +162,13 @@ def text_demo(seed: int = 0, size: Size | None = None, tell: Tell = lambda text:
                     before[:] = [fed.model]
 
         fed = simulate(
-            model, held, METHOD, recipe, engine=seat, seed=seed, evaluate_every=0, observers=[watch]
+            model, held, METHOD, recipe, engine=engine, seed=seed, evaluate_every=0, observers=[watch]
         )
-        history = fed.run(rounds, requests=[request])
+        history = yield from fed.running(rounds, requests=[request])
         return fed.model, history.guarantee
 
     rounds, recipe = size.rounds + size.after, Recipe(Adam(0.01), epochs=size.epochs, batch_size=8)
-    both = run_together(engine, [partial(run, data), partial(run, bare)])
-    (after, guarantee), (never, _) = both
+    (after, guarantee), (never, _) = run_together([run(data), run(bare)])
     tell("asking every model about the secret")
     models = {"base": start, "before": before[0], "after": after, "never": never}
     said = losses(engine, list(models.values()), drawn.texts)

@@ -1,103 +1,118 @@
 """Several federations in step: what all of them want trained is one call to the engine.
 
 A model that an audit compares with is a federation of its own, and there are dozens of them. One after the
-other, each would leave the engine with a handful of jobs at a time. Here every federation runs in a thread;
-only one thread is awake at any moment, and where it asks for training it waits until all others have asked,
-or ended. Since a job's result depends on that job alone, each federation ends as if it had run by itself;
-only the seconds that it notes, and the paths that the engine took, are those of all.
+other, each would leave the engine with a handful of jobs at a time. So a run is a generator
+(`Federation.running`): where it wants something trained it yields a `Call`, and waits until all others have
+yielded one, or ended. Since a job's result depends on that job alone, each federation ends as if it had run
+by itself; only the seconds that it notes, and the paths that the engine took, are those of all.
 
 For the same reason what several of them want trained alike, as methods do until something is to be
 forgotten, need be trained only once, and each gets numbers of its own; whoever compares runs to find them
 equal lets each be trained.
-
-The engine is used by nobody but the thread that called: it finds the settings of that thread.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import ExitStack
 from dataclasses import dataclass, field, fields, replace
-from functools import partial
-from threading import Semaphore, Thread
-from typing import Any, Generic, TypeVar
+from typing import TypeVar
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
-from unknot.core.data import FederatedData, Samples, Shard
-from unknot.core.ensemble import Model
+from unknot.core.data import FederatedData, Shard
 from unknot.core.errors import UnknotError
-from unknot.core.jobs import Engine, Job, Score, Update, evaluate_all, predict_all
-from unknot.core.weights import Layout
+from unknot.core.jobs import Engine, Job, Update
+from unknot.federation.interrupts import between_steps
 
 T = TypeVar("T")
 
 
-class Abandoned(BaseException):
-    """This federation need not go on: another one of the cohort failed.
-
-    No `Exception`: code that gets over those must not get over this.
-    """
-
-
-def run_together(engine: Engine, runs: Sequence[Callable[[Engine], T]], *, once: bool = False) -> list[T]:
-    """What each run gives; each is handed the engine that it has to train with.
-
-    Runs whose data lies in the same `Samples` are trained in one call; with `once`, jobs of theirs that are
-    alike in all that a result depends on are one job. If one raises, so does this, and the
-    others end where they are. What an erasure wants the engine to drop goes before anything else is trained.
-    """
-    ended = dict(as_they_end(engine, runs, once=once))
-    return [ended[place] for place in range(len(runs))]
-
-
-def as_they_end(
-    engine: Engine, runs: Sequence[Callable[[Engine], T]], *, once: bool = False
-) -> Iterator[tuple[int, T]]:
-    """The same, each as soon as it has ended, with its place among the runs."""
-    members = [_Member(engine, run) for run in runs]
-    with ExitStack() as after:
-        after.callback(torch.set_num_threads, torch.get_num_threads())  # threads set the default of new ones
-        after.callback(_wipe, engine, members)
-        for member in members:
-            after.callback(member.abandon)
-        left = dict(enumerate(members))
-        while left:
-            wishes = []
-            for place, member in list(left.items()):
-                if (wish := member.go_on()) is not None:
-                    wishes.append(wish)
-                else:
-                    del left[place]
-                    yield place, member.outcome.result()
-            _wipe(engine, members)
-            _train(engine, wishes, once)
-
-
 @dataclass(frozen=True, eq=False)
-class _Wish:
-    """What a federation waits to have trained."""
+class Call:
+    """What a federation waits to have trained, by which engine."""
 
+    engine: Engine
     jobs: Sequence[Job]
     data: FederatedData
     answer: Future[list[Update]] = field(default_factory=Future)
 
 
-@dataclass(frozen=True, eq=False)
-class _Errand(Generic[T]):
-    """What else a federation asks of the engine; nobody else has a part in it."""
+Running = Generator[Call, None, T]
+"""A federation that runs, as a generator: it yields calls, and gives what comes of it."""
 
-    do: Callable[[], T]
-    answer: Future[T] = field(default_factory=Future)
 
-    def run(self) -> None:
+def run_alone(run: Running[T]) -> T:
+    """What a run gives by itself."""
+    return run_together([run])[0]
+
+
+def run_together(runs: Sequence[Running[T]], *, once: bool = False) -> list[T]:
+    """What each run gives.
+
+    Runs whose data lies in the same `Samples` are trained in one call of the engine that they share; with
+    `once`, jobs of theirs that are alike in all that a result depends on are one job. If one raises, so does
+    this, and the others are closed where they wait.
+    """
+    ended = dict(as_they_end(runs, once=once))
+    return [ended[place] for place in range(len(runs))]
+
+
+def as_they_end(runs: Sequence[Running[T]], *, once: bool = False) -> Iterator[tuple[int, T]]:
+    """The same, each as soon as it has ended, with its place among the runs."""
+    left = list(range(len(runs)))
+    with ExitStack() as after:
+        if len(runs) > 1:  # one alone hears Ctrl-C between its own steps
+            after.enter_context(between_steps())
+        for run in runs:
+            after.callback(run.close)
+        while left:
+            calls: list[Call] = []
+            for place in list(left):
+                try:
+                    calls.append(next(runs[place]))
+                except StopIteration as end:
+                    found = end.value
+                else:
+                    continue
+                left.remove(place)
+                yield place, found
+            _answer_all(calls, once)
+
+
+def _answer_all(calls: Sequence[Call], once: bool) -> None:
+    """In one call what reads the same samples; what fails of one alone is met where that asked for it."""
+    groups: dict[tuple[int, int], list[Call]] = {}
+    for call in calls:
+        groups.setdefault((id(call.engine), id(call.data.train)), []).append(call)
+    for group in groups.values():
         try:
-            self.answer.set_result(self.do())
-        except Exception as error:  # the federation's own, to be met where it asked
-            self.answer.set_exception(error)
+            _train(group, once)
+        except BaseException as error:
+            if len(group) > 1:
+                raise
+            group[0].answer.set_exception(error)
+
+
+def _train(group: Sequence[Call], once: bool) -> None:
+    first = group[0]
+    if len(group) == 1 and not once:
+        first.answer.set_result(first.engine.train(first.jobs, first.data))
+        return
+    wanted = [_Placed.of(job, call.data) for call in group for job in call.jobs]
+    jobs, places = _without_twins(wanted) if once else (wanted, range(len(wanted)))
+    updates = first.engine.train(jobs, first.data)
+    if len(updates) != len(jobs):
+        raise UnknotError(f"the engine was given {len(jobs)} jobs and returned {len(updates)} updates")
+    mine, given = iter(places), set[int]()
+    for call in group:
+        answers = []
+        for job, place in zip(call.jobs, mine, strict=False):  # the next call goes on where this one ends
+            answers.append(_answer(updates[place], job, again=place in given))
+            given.add(place)
+        call.answer.set_result(answers)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -116,26 +131,6 @@ class _Placed(Job):
 
     def samples_read(self, data: FederatedData) -> int:
         return self.own.samples_read(self.home)
-
-
-def _train(engine: Engine, wishes: Sequence[_Wish], once: bool) -> None:
-    """Train what is wanted: in one call what reads the same samples."""
-    groups: dict[Samples, list[_Wish]] = {}
-    for wish in wishes:
-        groups.setdefault(wish.data.train, []).append(wish)
-    for group in groups.values():
-        wanted = [_Placed.of(job, wish.data) for wish in group for job in wish.jobs]
-        jobs, places = _without_twins(wanted) if once else (wanted, range(len(wanted)))
-        updates = engine.train(jobs, group[0].data)
-        if len(updates) != len(jobs):
-            raise UnknotError(f"the engine was given {len(jobs)} jobs and returned {len(updates)} updates")
-        mine, given = iter(places), set[int]()
-        for wish in group:
-            answers = []
-            for job, place in zip(wish.jobs, mine, strict=False):  # the next wish goes on where this one ends
-                answers.append(_answer(updates[place], job, again=place in given))
-                given.add(place)
-            wish.answer.set_result(answers)
 
 
 def _answer(update: Update, job: Job, *, again: bool) -> Update:
@@ -189,124 +184,3 @@ def _alike(one: _Placed, other: _Placed, starts: dict[tuple[int, int], bool]) ->
 
 def _same(some: Sequence[NDArray[np.int64]], others: Sequence[NDArray[np.int64]]) -> bool:
     return len(some) == len(others) and all(map(np.array_equal, some, others))
-
-
-def _wipe(engine: Engine, members: Sequence[_Member[Any]]) -> None:
-    """Have the engine drop what it holds, once for all members that want it to."""
-    if any(member.wipes for member in members):
-        engine.wipe()
-        for member in members:
-            member.wipes = False
-
-
-class _Member(Generic[T]):
-    """A federation in a thread, which sleeps until it is told to go on."""
-
-    def __init__(self, engine: Engine, run: Callable[[Engine], T]) -> None:
-        self.outcome: Future[T] = Future()
-        self.wipes = False
-        self._asked: _Wish | _Errand[Any] | None = None
-        self._abandoned = False
-        self._go, self._rest = Semaphore(0), Semaphore(0)
-        life = partial(self._live, run, _Seat(engine, self), torch.get_num_threads())
-        self._thread = Thread(target=life, name="unknot federation", daemon=True)
-
-    def go_on(self) -> _Wish | None:
-        """Let it run until it wants something trained, which is given back, or has ended; do its errands."""
-        while not self.outcome.done():
-            if self._thread.ident is None:
-                self._thread.start()
-            else:
-                self._go.release()
-            self._rest.acquire()
-            if isinstance(self._asked, _Wish):
-                return self._asked
-            if self._asked is not None:
-                self._asked.run()
-        self.outcome.result()  # raises what the run did
-        return None
-
-    def abandon(self) -> None:
-        """End it where it waits or, should it be awake, where it next asks for something."""
-        self._abandoned = True
-        self._go.release()
-        if self._thread.is_alive():
-            self._thread.join()
-
-    def wait_for(self, asked: _Wish | _Errand[Any]) -> Any:
-        """Sleep until there is an answer; called by the federation."""
-        if not self._abandoned:
-            self._asked = asked
-            self._rest.release()
-            self._go.acquire()
-            self._asked = None
-        if self._abandoned:
-            raise Abandoned
-        return asked.answer.result()
-
-    def _live(self, run: Callable[[Engine], T], seat: _Seat, threads: int) -> None:
-        try:
-            torch.set_num_threads(threads)
-            self.outcome.set_result(run(seat))
-        except BaseException as error:
-            self.outcome.set_exception(error)
-        finally:
-            seat.leave()
-            self._rest.release()
-
-
-class _Seat:
-    """The engine as one federation of the cohort sees it; once the run has ended, the engine itself."""
-
-    def __init__(self, engine: Engine, member: _Member[Any]) -> None:
-        self._engine = engine
-        self._member: _Member[Any] | None = member
-
-    @property
-    def name(self) -> str:
-        return self._engine.name
-
-    @property
-    def layout(self) -> Layout | None:
-        """Of the models that it trains, where it says so."""
-        return getattr(self._engine, "layout", None)
-
-    def examine(self, samples: Samples) -> None:
-        self._ask(partial(self._engine.examine, samples))
-
-    def train(self, jobs: Sequence[Job], data: FederatedData) -> list[Update]:
-        if self._member is None:
-            return self._engine.train(jobs, data)
-        updates: list[Update] = self._member.wait_for(_Wish(jobs, data))
-        return updates
-
-    def evaluate(self, model: Model, samples: Samples) -> Score:
-        return self._ask(partial(self._engine.evaluate, model, samples))
-
-    def predict(self, model: Model, samples: Samples) -> torch.Tensor:
-        return self._ask(partial(self._engine.predict, model, samples))
-
-    def evaluate_all(self, models: Sequence[Model], samples: Samples) -> list[Score]:
-        return self._ask(partial(evaluate_all, self._engine, models, samples))
-
-    def predict_all(self, models: Sequence[Model], samples: Samples) -> list[torch.Tensor]:
-        return self._ask(partial(predict_all, self._engine, models, samples))
-
-    def wipe(self) -> None:
-        if self._member is None:
-            self._engine.wipe()
-        else:
-            self._member.wipes = True
-
-    def describe(self) -> dict[str, object]:
-        return self._ask(self._engine.describe)
-
-    def leave(self) -> None:
-        """Wait for nobody from now on."""
-        self._member = None
-
-    def _ask(self, do: Callable[[], T]) -> T:
-        if self._member is None:
-            return do()
-        answer: T = self._member.wait_for(_Errand(do))
-        return answer

@@ -7,18 +7,19 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Unpack
 
+from unknot.core.archive import Archive, Keepsakes
 from unknot.core.data import FederatedData
 from unknot.core.ensemble import Model
 from unknot.core.errors import ConfigError, RequestError, UnknotError
 from unknot.core.garbage import no_garbage_search
 from unknot.core.jobs import Engine, Score
-from unknot.core.outside import check_outside
+from unknot.core.lineage import Clients, Ledger
 from unknot.core.own import Watch, is_own
 from unknot.core.requests import Erase, Join, Named, Request, arrived, numbered, resolved
 from unknot.core.saved import save_model
@@ -28,14 +29,17 @@ from unknot.core.training import Recipe
 from unknot.core.weights import Weights
 from unknot.federation.aggregators import FedAvg
 from unknot.federation.clock import SECOND
+from unknot.federation.cohort import Running, run_alone
 from unknot.federation.describe import describe, members_of, nodes_of
+from unknot.federation.desk import Desk
 from unknot.federation.environment import environment
-from unknot.federation.events import Begun, Ended, Event, Served
+from unknot.federation.events import Begun, Costs, Ended, Event, Served
 from unknot.federation.history import History
 from unknot.federation.inbox import Waiting, concerned_by
-from unknot.federation.interrupts import between_steps
+from unknot.federation.interrupts import between_steps, check_now
+from unknot.federation.lanes import Lane
 from unknot.federation.length import Length, LengthParts
-from unknot.federation.letterbox import Keeper, Letterbox
+from unknot.federation.letterbox import Letterbox
 from unknot.federation.loop import advance
 from unknot.federation.method import Method
 from unknot.federation.observers import Observer, Observers
@@ -47,11 +51,11 @@ from unknot.federation.setup import Setup, SetupParts
 from unknot.federation.snapshot import Snapshot, put, take
 from unknot.federation.state import State
 from unknot.federation.stint import Stint
-from unknot.federation.view import View
+from unknot.federation.watcher import Watcher
 from unknot.federation.work import Work
 
 
-class Federation(View):
+class Federation:
     """A server and its clients, with a method that can make it forget.
 
     ``run`` may be called again to go on. `model` is what is served now. A method works at the `state`,
@@ -120,7 +124,6 @@ class Federation(View):
         self.stint: Stint | None = None
         """What it was last asked to do, and how far that is."""
         self._done: list[tuple[int, Served]] = []
-        self._served: list[tuple[int, Served]] = []
         self._running = threading.Lock()
         self._broken = False
         self._since: float | None = None
@@ -132,7 +135,11 @@ class Federation(View):
         self._check_untouched()
         self.inbox = Letterbox()
         """Where requests come in from other threads: ``fed.inbox.put(unknot.erase("Graz"))``."""
-        self.keeper: Keeper | None = None
+        self.watchers: list[Watcher] = [self.inbox]
+        self.retries = True
+        """Whether a step that failed may be made again here; otherwise it is, from what is kept of it."""
+        self.keeps_names = True
+        """Whether requests are told by names; otherwise by numbers, and erased clients lose their names."""
         self.steps = 0
         """How many there have been: see `step`."""
         self.numbers = settings_of(parts_of(self))
@@ -143,6 +150,58 @@ class Federation(View):
         parts = [f"{len(self.state.members if self.history else self.data)} clients of {self.data.name!r}"]
         parts += [f"{done} rounds so far", *(f"{one.told(self.data.label)} pending" for one in self.pending)]
         return f"Federation({self.method.name} ({self.method.guarantee.value}): {', '.join(parts)})"
+
+    # What there is -------------------------------------------------------------------------------
+
+    @property
+    def desk(self) -> Desk:
+        """Where its method works."""
+        return self.state.desk
+
+    @property
+    def initial(self) -> Weights:
+        """The weights that everything begins from."""
+        return self.state.initial
+
+    @property
+    def data(self) -> FederatedData:
+        """Who holds what, of those who are there."""
+        return self.state.data
+
+    @property
+    def members(self) -> Clients:
+        """The clients that take part now."""
+        return self.desk.members
+
+    @property
+    def lanes(self) -> dict[str, Lane]:
+        """The parts that have a pace of their own, by name."""
+        return self.state.lanes
+
+    @property
+    def ledger(self) -> Ledger:
+        """Whose data is whose, and which of it is forbidden."""
+        return self.state.ledger
+
+    @property
+    def archive(self) -> Archive:
+        """The weights that its method keeps."""
+        return self.state.archive
+
+    @property
+    def keepsakes(self) -> Keepsakes:
+        """What an approximate method keeps although erased data had a part in it."""
+        return self.state.keepsakes
+
+    @property
+    def costs(self) -> Costs:
+        """What has been spent so far."""
+        return self.state.costs
+
+    @property
+    def now(self) -> int:
+        """Simulated nanoseconds."""
+        return self.state.now
 
     # What a person calls -------------------------------------------------------------------------
 
@@ -160,22 +219,42 @@ class Federation(View):
         training starts; one whose moment does not come waits for the next run. A run that is kept and was
         broken off is finished first: by ``resume``.
         """
+        return run_alone(self.running(rounds, requests=requests, **parts))
+
+    def running(
+        self,
+        rounds: int | Length | None = None,
+        *,
+        requests: Request | Named | Iterable[Request | Named] = (),
+        **parts: Unpack[LengthParts],
+    ) -> Running[History]:
+        """``run`` as a generator, which waits where something is to be trained: for `run_together`."""
         with self._alone():
             started = time.perf_counter()
             self.begin(rounds, requests=requests, **parts)
             assert self.history is not None
-            return self._answered(self._go_on(self.history, started))
+            return self._answered((yield from self._go_on(self.history, started)))
 
     def check(self, length: int | Length, requests: Request | Named | Iterable[Request | Named] = ()) -> None:
         """Raise what ``run`` would raise for this length and these requests; nothing is begun."""
         self._asked(Length.of(length, {}), requests)
+
+    def watch(self, watcher: Watcher) -> None:
+        """Have somebody look on between steps, who may bring requests; who came last is told first."""
+        self.watchers.insert(0, watcher)
+
+    def close(self) -> None:
+        """Let go of what is held for it: of the folder, where the run is kept in one."""
+        for watcher in self.watchers:
+            watcher.close()
 
     def _asked(
         self, length: Length, requests: Request | Named | Iterable[Request | Named]
     ) -> tuple[Length, list[Request], set[int]]:
         """The length, the requests that are new, and who is there, where all of it can be."""
         self._check_whole()
-        self._check_over()
+        for watcher in self.watchers:
+            watcher.begins(self)
         asked = [requests] if isinstance(requests, Erase | Join | Named) else requests
         new = self.serving.inbox.unknown(resolved(asked, self.data, self.state.now / SECOND))
         members = self.state.members if self.history else self._first_members(new)
@@ -233,6 +312,9 @@ class Federation(View):
         returned, that is ended, and nothing added: who says the same again after a crash gets what was first
         asked for.
         """
+        return run_alone(self._resuming(rounds))
+
+    def _resuming(self, rounds: int | None) -> Running[History]:
         with self._alone():
             if self.stint is None or self.history is None:
                 raise UnknotError("there is nothing to go on with: this federation has not been run")
@@ -244,19 +326,19 @@ class Federation(View):
                 self._called_back(asked)
             if self.stint.is_more_by(more):
                 more = None
-            history = self._go_on(self.history, time.perf_counter())
+            history = yield from self._go_on(self.history, time.perf_counter())
             if more is not None:
                 self.begin(more)
-                history = self._go_on(history, time.perf_counter())
+                yield from self._go_on(history, time.perf_counter())
             while self._called_back(asked):
-                history = self._go_on(history, time.perf_counter())
+                yield from self._go_on(history, time.perf_counter())
             return self._answered(history)
 
     def _answered(self, history: History) -> History:
         """Note that who asked gets this, just before: the same, asked for after that, is asked for anew."""
         assert self.stint is not None
-        if self.keeper is not None:
-            self.keeper.ended(self, history)
+        for watcher in self.watchers:
+            watcher.ended(self, history)
         self.stint.answered = True
         return history
 
@@ -265,7 +347,7 @@ class Federation(View):
 
         What it cannot do is refused, and nothing is trained for it.
         """
-        if not self.over or not (self.inbox or (self.keeper is not None and self.keeper.asked())):
+        if not self.over or not any(watcher.waiting() for watcher in self.watchers):
             return False
         self._take_in()
         if not self.serving.inbox.called(self.state.now):
@@ -276,24 +358,6 @@ class Federation(View):
         self.stint.more, self.stint.after = False, owed
         return True
 
-    def _check_over(self) -> None:
-        """Refuse to begin anew in the midst of a run that is kept.
-
-        The same script, started again after a crash, would train for longer, depending on when it died.
-        """
-        stint = self.stint
-        if self.keeper is None or stint is None or stint.stopped:
-            return
-        done = max((lane.rounds for lane in self.lanes.values()), default=0)
-        end = max(stint.goals.values(), default=None)
-        where = f"at round {done}" + ("" if end is None else f" of {end}")
-        if end is None and stint.limit is not None:
-            where = f"after {self.state.now / SECOND:g} of {stint.limit / SECOND:g} simulated s"
-        raise ConfigError(
-            f"the run in {self.keeper.folder} was broken off {where}: fed.resume() finishes it; fed.run(...) "
-            "after that goes on"
-        )
-
     @contextmanager
     def _alone(self) -> Iterator[None]:
         """Refuse what would have a federation run while it runs: an observer, or another thread."""
@@ -303,12 +367,12 @@ class Federation(View):
             )
         try:
             self._check_whole()
-            if self.keeper is not None:
-                self.keeper.goes(self)
+            for watcher in self.watchers:
+                watcher.starts(self)
             yield
         except BaseException:
-            if self.keeper is not None:
-                self.keeper.rests()
+            for watcher in self.watchers:
+                watcher.stops(self)
             raise
         finally:
             self._running.release()
@@ -340,28 +404,19 @@ class Federation(View):
             raise UnknotError("this federation has not been run")
         return self.stint.length
 
-    def _go_on(self, history: History, started: float) -> History:
+    def _go_on(self, history: History, started: float) -> Running[History]:
         assert self.stint is not None
         self._since = started
         try:
             with self.work.observers.during(history):
-                with between_steps() as check:
+                with between_steps():
                     while not self.stint.stopped:
-                        self._step(self.stint, history)
-                        self._end_if(check)
+                        yield from self._step(self.stint, history)
+                        check_now()  # who pressed Ctrl-C in the last step is heard
                 self._finish(history)
         finally:
             self._since = None
         return history
-
-    def _end_if(self, check: Callable[[], None]) -> None:
-        """Who pressed Ctrl-C in the last step is heard, once it is kept."""
-        try:
-            check()
-        except KeyboardInterrupt:
-            if self.keeper is not None:
-                self.keeper.checkpoint(self)
-            raise
 
     def step(self) -> tuple[Event, ...]:
         """Make the next thing happen: serve a request, or take in who is back first. What happened.
@@ -373,19 +428,20 @@ class Federation(View):
         if stint is None or history is None or stint.stopped:
             raise UnknotError("there is nothing to go on with: call run, and steps come of it")
         with self._alone():
-            events = self._step(stint, history)
-            if self.keeper is not None and stint.stopped:
-                self.keeper.rests(over=True)
+            events = run_alone(self._step(stint, history))
+            if stint.stopped:
+                for watcher in self.watchers:
+                    watcher.stops(self, over=True)
         return events
 
-    def _step(self, stint: Stint, history: History) -> tuple[Event, ...]:
+    def _step(self, stint: Stint, history: History) -> Running[tuple[Event, ...]]:
         started = time.perf_counter() if self._since is None else self._since
         self._take_in()
         rounds, served = len(history.rounds), len(history.served)
         self.state.whole = True  # a method may have caught what failed in the last one
         try:
             with no_garbage_search():
-                stint.stopped = self._turn(history, stint)
+                stint.stopped = yield from self._turn(history, stint)
             if stint.stopped:
                 self._conclude(history, stint)
                 stint.answered |= self._since is None  # who makes the steps sees that it was the last
@@ -399,11 +455,9 @@ class Federation(View):
             raise
         events: tuple[Event, ...] = (*history.served[served:], *history.rounds[rounds:])
         done, self._done = self._done, []
-        self._served += done
         self._count_time(history, started)
-        if self.keeper is not None:
-            self.keeper.stepped(self, events, done)
-        self._close_tickets()
+        for watcher in self.watchers:
+            watcher.stepped(self, events, done)
         self.work.observers.heard()
         return events
 
@@ -445,19 +499,16 @@ class Federation(View):
             raise UnknotError(self._why_broken())
 
     def _why_broken(self) -> str:
-        how = "build the federation again"
-        if self.keeper is not None:
-            how = f"call fed.keeper.close() and {how}, which goes on from its folder"
         what = "its beginning" if self.history is None else "the last step"
         return (
             f"{what} was broken off in its middle, and what is in memory is neither what was before it "
-            f"nor what comes after: {how}"
+            "nor what comes after: call fed.close() and build the federation again (a run that is kept goes "
+            "on from its folder)"
         )
 
     def _take_in(self) -> None:
         """Take up what was asked from outside; what cannot be served is refused there."""
-        letters = [*self.inbox.take(), *(self.keeper.letters(self) if self.keeper else ())]
-        self._close_tickets()
+        letters = [letter for watcher in self.watchers for letter in watcher.requests(self)]
         failed: BaseException | None = None
         with self._at_once():  # who is broken off here has letters that nobody else has
             for letter in letters:
@@ -466,9 +517,8 @@ class Federation(View):
                     self.serving.check(new, self.state.members, self._label, outside=True)
                 except RequestError as error:
                     try:
-                        if self.keeper is not None:
-                            self.keeper.refused(letter.number, str(error), error.kind)
-                        self.inbox.close(letter.number, "refused", str(error))
+                        for watcher in self.watchers:
+                            watcher.refused(letter.number, str(error), error.kind)
                     except BaseException as stopped:  # the others are heard all the same
                         failed = failed or stopped
                 else:
@@ -476,24 +526,18 @@ class Federation(View):
         if failed is not None:
             raise failed
 
-    def _close_tickets(self) -> None:
-        """Say of the requests from outside that were served, on the disk too, that they are."""
-        done, self._served = self._served, []
-        for number, record in done:
-            self.inbox.close(number, "served", served=record)
-
-    def _turn(self, history: History, stint: Stint) -> str:
+    def _turn(self, history: History, stint: Stint) -> Running[str]:
         """Serve what is due, or let the loop go on; why, if that is the end."""
         due = self.serving.inbox.next_due(self.state, stint.goals)
-        if due is not None and self.keeper is not None and isinstance(due[0].request, Erase):
-            self.keeper.erasing(self, due[0].request)
-        # What is kept is gone on with from its folder, where nothing is of a step that failed.
-        with self.state.midst() if self.keeper is not None else nullcontext():
+        if due is not None and isinstance(request := due[0].request, Erase):
+            for watcher in self.watchers:
+                watcher.erasing(self, request)
+        with nullcontext() if self.retries else self.state.midst():
             if due is not None:
                 self.work.launched.clear()
                 self._serve_due(*due, history)
                 return ""
-            stopped = advance(self.work, self.serving.inbox, stint, history)
+            stopped = yield from advance(self.work, self.serving.inbox, stint, history)
             self.work.launched.clear()
             return stopped
 
@@ -527,10 +571,8 @@ class Federation(View):
 
     @property
     def names(self) -> Mapping[int, str]:
-        """What clients are called; in a run that is kept, those who were erased are numbers from then on."""
-        if self.keeper is None:
-            return self.data.names
-        gone = self.state.forgotten
+        """What clients are called; see `keeps_names`."""
+        gone = () if self.keeps_names else self.state.forgotten
         return {client: name for client, name in self.data.names.items() if client not in gone}
 
     def _label(self, client: int) -> str:
@@ -541,8 +583,8 @@ class Federation(View):
 
         Where the run is kept, to a file outside of its folder: an erasure would not reach it there.
         """
-        if self.keeper is not None:
-            check_outside("fed.save", file, self.keeper.folder)
+        for watcher in self.watchers:
+            watcher.saving(self, file)
         save_model(self.model, file)
 
     @property
@@ -568,7 +610,7 @@ class Federation(View):
             Begun(
                 self.method.name,
                 self.serving.uncovered.promise(self.method, self.state),
-                self.seed,
+                self.state.seed,
                 main.name,
                 main.falls,
                 main.share,

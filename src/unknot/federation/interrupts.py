@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 
 @contextmanager
-def between_steps() -> Iterator[Callable[[], None]]:
-    """Within: the first Ctrl-C waits until what this gives is called, or for the end; a second does not.
+def between_steps() -> Iterator[None]:
+    """Within: the first Ctrl-C waits for `check_now`, or for the end; a second one does not.
 
     Only where Python would hear it itself: who has a handler of its own knows what it does.
     """
     here = threading.current_thread() is threading.main_thread()
     if not here or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
-        yield lambda: None
+        yield
         return
 
     def hear(number: int, frame: object) -> None:
@@ -26,7 +26,7 @@ def between_steps() -> Iterator[Callable[[], None]]:
 
     signal.signal(signal.SIGINT, hear)
     try:
-        yield check_now
+        yield
     except Exception as error:
         if _asked:
             raise KeyboardInterrupt from error
@@ -40,6 +40,11 @@ def between_steps() -> Iterator[Callable[[], None]]:
 
 
 _asked: list[int] = []  # signals reach the main thread alone: there is one
+
+
+def pressed() -> bool:
+    """Whether somebody has pressed Ctrl-C, and is about to be heard."""
+    return bool(_asked)
 
 
 def check_now() -> None:

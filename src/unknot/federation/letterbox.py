@@ -9,24 +9,15 @@ import threading
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from unknot.core.errors import RequestError
 from unknot.core.requests import Erase, Join, Named, Request
 from unknot.federation.events import Event, Served
-from unknot.federation.history import History
+from unknot.federation.watcher import Letter, Watcher
 
 if TYPE_CHECKING:
     from unknot.federation.federation import Federation
-
-
-@dataclass(frozen=True)
-class Letter:
-    """A request that has come, and its number."""
-
-    number: int
-    request: Request | Named
 
 
 @dataclass(eq=False)
@@ -59,7 +50,7 @@ class Ticket:
         self._over.set()
 
 
-class Letterbox:
+class Letterbox(Watcher):
     """``fed.inbox``: ask a federation from any thread while it runs; it takes that up at its next step."""
 
     def __init__(self) -> None:
@@ -86,17 +77,26 @@ class Letterbox:
         """How many have not been taken up yet."""
         return len(self._new)
 
-    def take(self) -> list[Letter]:
-        """What has come since; called by the federation."""
+    def requests(self, fed: Federation) -> Sequence[Letter]:
         if not self._new:
-            return []
+            return ()
         with self._lock:
             found = list(self._new)
             self._new.clear()
         self._open |= {ticket.number: ticket for ticket, _ in found}
         return [Letter(ticket.number, request) for ticket, request in found]
 
-    def close(self, number: int, state: str, why: str = "", served: Served | None = None) -> None:
+    def waiting(self) -> bool:
+        return bool(self._new)
+
+    def refused(self, number: int, why: str, kind: str) -> None:
+        self.answer(number, "refused", why)
+
+    def stepped(self, fed: Federation, events: Sequence[Event], done: Sequence[tuple[int, Served]]) -> None:
+        for number, record in done:
+            self.answer(number, "served", served=record)
+
+    def answer(self, number: int, state: str, why: str = "", served: Served | None = None) -> None:
         """Say what became of one."""
         if (ticket := self._open.pop(number, None)) is not None:
             ticket.close(state, why, served)
@@ -112,62 +112,3 @@ class Letterbox:
 
     def _outstanding(self) -> list[Ticket]:
         return [*(ticket for ticket, _ in list(self._new)), *list(self._open.values())]
-
-
-class Keeper(Protocol):
-    """Who keeps a run beyond its process: told before and after every step."""
-
-    folder: Path
-    said: list[str]
-    """What is other than when the run was begun, in words."""
-    interrupted: bool
-    """Whether this process is to end: the run is kept before its next step, and broken off there."""
-
-    @property
-    def turned_away(self) -> Sequence[int]:
-        """The numbers of the requests that this process refused."""
-        ...
-
-    def checkpoint(self, fed: Federation) -> None:
-        """Keep all that the federation remembers, as it is now, between two steps."""
-        ...
-
-    def check(self) -> None:
-        """Raise where the folder is not the one any more that this process took."""
-        ...
-
-    def close(self) -> None:
-        """Let go of the folder: another process may take it up."""
-        ...
-
-    def letters(self, fed: Federation) -> Sequence[Letter]:
-        """What is to be taken up before this step. May wait, and may raise to end the run here."""
-        ...
-
-    def goes(self, fed: Federation) -> None:
-        """Somebody goes on with the run."""
-        ...
-
-    def rests(self, over: bool = False) -> None:
-        """The run was broken off, or is `over`, and nobody goes on with it for now."""
-        ...
-
-    def asked(self) -> bool:
-        """Whether there is a request that has not been taken up."""
-        ...
-
-    def refused(self, number: int, why: str, kind: str) -> None:
-        """A request that came cannot be served; its `kind` of reason names nobody."""
-        ...
-
-    def erasing(self, fed: Federation, request: Erase) -> None:
-        """An erasure is about to be served."""
-        ...
-
-    def stepped(self, fed: Federation, events: Sequence[Event], done: Sequence[tuple[int, Served]]) -> None:
-        """A step was made; `done` are the requests from outside that it served."""
-        ...
-
-    def ended(self, fed: Federation, history: History) -> None:
-        """The run is over, and who asked for it is about to be given its record."""
-        ...

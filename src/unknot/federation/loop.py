@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from unknot.federation.clock import SECOND
+from unknot.federation.cohort import Running
 from unknot.federation.history import NOBODY_LEFT, History
 from unknot.federation.inbox import Inbox, concerned_by
 from unknot.federation.lanes import Lane
@@ -21,7 +22,7 @@ from unknot.federation.stint import Stint
 from unknot.federation.work import Work
 
 
-def advance(work: Work, inbox: Inbox, stint: Stint, history: History) -> str:
+def advance(work: Work, inbox: Inbox, stint: Stint, history: History) -> Running[str]:
     """Send clients out and take in who is back first, where no request is due; why, if that is the end."""
     state, lanes = work.state, work.state.lanes
     length, goals, limit = stint.length, stint.goals, stint.limit
@@ -49,7 +50,7 @@ def advance(work: Work, inbox: Inbox, stint: Stint, history: History) -> str:
     before, state.now = state.now, at
     if at not in wakes:
         try:
-            work.absorb([lanes[name] for name, due_at in ready.items() if due_at == at], history)
+            yield from work.absorb([lanes[name] for name, due_at in ready.items() if due_at == at], history)
         except BaseException:  # an engine that failed may be asked again: nothing has happened yet
             state.now = before
             raise

@@ -14,11 +14,10 @@ from unknot.federation.erasure import attempt, close, last_visit, left_to_erase,
 from unknot.federation.events import Served
 from unknot.federation.inbox import Inbox, Waiting, check_requests, held_by
 from unknot.federation.promise import Uncovered
-from unknot.federation.view import View
 from unknot.federation.work import Work
 
 
-class Serving(View):
+class Serving:
     """Who was asked to be forgotten, or to join; `restart` are weights to begin again from."""
 
     def __init__(self, work: Work, restart: Weights | None) -> None:
@@ -30,11 +29,11 @@ class Serving(View):
 
     def check(self, new: Sequence[Request], members: set[int], label: Label, outside: bool = False) -> None:
         """Raise for what cannot be served, with clients called by `label`; one from outside stands alone."""
-        inherited = self.initial.lineage.clients
+        inherited = self.state.initial.lineage.clients
         known = inherited | self.state.select_knows.clients
-        check_requests(new, self.inbox.untouched, self.data, members, known, label if outside else None)
+        check_requests(new, self.inbox.untouched, self.state.data, members, known, label if outside else None)
         named = {t.client for r in new if isinstance(r, Erase) for t in r.targets}
-        base = self.initial.layout.base.lineage
+        base = self.state.initial.layout.base.lineage
         if shaped := sorted(named & (base.clients | base.waived)):
             raise RequestError(
                 f"{label(shaped[0])} had a part in the base of the model, which is frozen: nothing "
@@ -66,19 +65,19 @@ class Serving(View):
         request, state = waiting.request, self.state
         self.uncovered.timed |= request.at.time is not None
         if not waiting.begun:
-            waiting.held = members_of(self.lanes)
+            waiting.held = members_of(self.state.lanes)
             waiting.lanes = tuple(lane.name for lane in held_by(state, request))
             waiting.round = max(
-                (lane.rounds for lane in held_by(state, request) or self.lanes.values()), default=0
+                (lane.rounds for lane in held_by(state, request) or self.state.lanes.values()), default=0
             )
             waiting.before = self.work.scores_now()
-        flying = [(lane, flight) for lane in self.lanes.values() for flight in lane.flights]
+        flying = [(lane, flight) for lane in self.state.lanes.values() for flight in lane.flights]
         state.restarted.clear()
         self.work.forget_members()
         try:
             clients = self._forget(waiting, request) if isinstance(request, Erase) else self._admit(request)
         finally:  # who was called back was, also where the method failed after that
-            still = {flight for lane in self.lanes.values() for flight in lane.flights}
+            still = {flight for lane in self.state.lanes.values() for flight in lane.flights}
             waiting.trips += [lane.trip(flight, state.now) for lane, flight in flying if flight not in still]
         with state.midst():  # a metric may fail, and what was asked has been done
             return Served(
@@ -93,13 +92,13 @@ class Serving(View):
                 purged=waiting.purged,
                 before=waiting.before,
                 after=self.work.scores_now(),
-                costs=self.costs,
+                costs=self.state.costs,
                 trips=tuple(waiting.trips),
                 visits=tuple(waiting.visits),
                 lanes=waiting.lanes,
                 samples=tuple(count for _, count in asked_of(waiting.left)) if waiting.left else (),
-                entered=beyond(members_of(self.lanes), waiting.held),
-                left=beyond(waiting.held, members_of(self.lanes)),
+                entered=beyond(members_of(self.state.lanes), waiting.held),
+                left=beyond(waiting.held, members_of(self.state.lanes)),
             )
 
     def _forget(self, waiting: Waiting, request: Erase) -> tuple[int, ...]:
@@ -124,7 +123,7 @@ class Serving(View):
         assert waiting.left is not None
         targets = waiting.left.targets
         if not waiting.idle:
-            touched = [lane for lane in waiting.touched if lane in self.lanes.values()]
+            touched = [lane for lane in waiting.touched if lane in self.state.lanes.values()]
             known = tuple(target for target in targets if target.client in waiting.members)
             asked = replace(waiting.left, targets=known or targets)
             waiting.purged += repair(self.state, self.work.method, asked, touched, self.restart)
@@ -143,10 +142,10 @@ class Serving(View):
         if left is None:
             return ()
         with attempt(self.state):
-            held = {name: set(lane.members) for name, lane in self.lanes.items()}
+            held = {name: set(lane.members) for name, lane in self.state.lanes.items()}
             self.state.members.update(left.clients)
-            self.work.method.admit(self.desk, left.clients)
-        for name, lane in self.lanes.items():
+            self.work.method.admit(self.state.desk, left.clients)
+        for name, lane in self.state.lanes.items():
             if lane.members != held.get(name):  # there is somebody to ask from now on
                 lane.at = max(lane.at, self.state.now)
         return left.clients

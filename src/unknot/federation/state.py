@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
 
 from unknot.core.archive import MIB, Archive, Keepsakes, Memo
 from unknot.core.data import FederatedData
@@ -19,23 +22,17 @@ from unknot.core.training import Recipe
 from unknot.core.weights import Weights, weighted_sum
 from unknot.federation.aggregators import Additive, check_aggregator, new_aggregator
 from unknot.federation.desk import Desk
+from unknot.federation.distil import check_distillable
 from unknot.federation.events import Costs
 from unknot.federation.lanes import Changes, Flight, Lane, Node
 from unknot.federation.setup import Setup
 
 
-@dataclass(frozen=True)
-class Outside:
-    """What a federation does for its method: everything that takes time, data or an engine."""
-
-    train_apart: Callable[[Sequence[Job]], list[Update]]
-    train_alone: Callable[[Lane, int], None]
-    validate: Callable[[Sequence[Weights]], list[float]]
-    distill: Callable[[Weights, Weights, Recipe, Key], Weights]
-
-
 class State:
     """All of a federation but its engine: `now` is in simulated nanoseconds."""
+
+    desk: Desk
+    """Where its method works."""
 
     def __init__(
         self,
@@ -73,13 +70,24 @@ class State:
         self.forgotten = set(self.data.erased)
         self.costs = Costs()
         self.now = 0
-        self.outside: Outside | None = None
         self.restarted: list[str] = []
         self.whole = True
         """Whether what fails now leaves what was before; see `midst`."""
         self._kept: Keepsakes | None = None
         self._changes = Changes()
-        self.desk = Desk(self)
+
+    @property
+    def population(self) -> int:
+        """How many clients there are in all: with those who left, and those who are still to join."""
+        return len(self.data) + len(self.data.erased)
+
+    def size(self, client: int) -> int:
+        """How many samples a client holds."""
+        return len(self.data[client])
+
+    def ids(self, client: int) -> NDArray[np.int64]:
+        """The ids of the samples that a client holds, ascending: a copy."""
+        return self.data[client].ids.copy()
 
     def check_untouched(self, by: Watch) -> None:
         """Raise where a part wrote into the initial weights, or into the model of a node."""
@@ -154,6 +162,14 @@ class State:
             raise ConfigError(f"a history's memory is MiB, not {memory}")
         self.archive.limit = self.memo.limit = int(memory * MIB)
 
+    def remember(self, update: Update) -> None:
+        """Keep the answer to a job that names its batches, by the bits that it starts from."""
+        self.memo.put(update)
+
+    def remembered(self, job: Job) -> Update | None:
+        """The update that training this job would give, if it is known."""
+        return self.memo.get(job, self.data)
+
     def purge(self) -> int:
         """Drop what is kept and carries a forbidden unit, before the method repairs the rest."""
         return len(self.archive.purge()) + (self._kept.purge() if self._kept else 0)
@@ -170,11 +186,18 @@ class State:
     # Lanes and nodes -----------------------------------------------------------------------------
 
     def add_lane(self, name: str, members: Iterable[int]) -> Lane:
+        """A part of the federation with a pace of its own."""
         lane = Lane(name, set(members), self.recipe, self.pace, AtRandom(), at=self.now)
         if self.select_when == "always":
             self.appoint(lane)
         self.lanes[name] = lane
         return lane
+
+    def drop_lane(self, name: str) -> None:
+        """Give a lane up, with its nodes and who is out for it."""
+        lane = self.lanes[name]
+        self.cancel(lane, lane.flights)
+        del self.lanes[name]
 
     def appoint(self, lane: Lane) -> None:
         """Give a lane a selector as the federation was given it."""
@@ -334,28 +357,10 @@ class State:
         """How long a client takes to read so many samples, in simulated nanoseconds."""
         return self.clock.duration(client, samples_read, self._slowness)
 
-    def train_apart(self, jobs: Sequence[Job]) -> list[Update]:
-        """Train jobs that belong to no lane, at once, and wait for all of them.
-
-        For profiling, and for a leaver's last visit.
-        """
-        return self._outside.train_apart(jobs)
-
-    def train_alone(self, lane: Lane, rounds: int) -> None:
-        """Train one lane for some rounds while the others stand still: for what comes after a run."""
-        self._outside.train_alone(lane, rounds)
-
-    def validate(self, models: Sequence[Weights]) -> list[float]:
-        """How models do on the validation data, more is better: the main metric; 0 where none is left."""
-        return self._outside.validate(models)
-
-    def distill(self, student: Weights, teacher: Weights, recipe: Recipe, key: Key) -> Weights:
-        """Train a model on what another one says of the public samples: the server's own work.
-
-        `recipe.loss` are `SoftTargets`. The result carries both lineages; should it be no numbers, it is
-        the student as it was.
-        """
-        return self._outside.distill(student, teacher, recipe, key)
+    @property
+    def validated(self) -> bool:
+        """Whether there is validation data."""
+        return bool(self.data.validation)
 
     @property
     def validators(self) -> Lineage:
@@ -367,11 +372,9 @@ class State:
             return NOBODY
         return self.ledger.units(self.data.clients)
 
-    @property
-    def _outside(self) -> Outside:
-        if self.outside is None:
-            raise UnknotError("this state belongs to no federation")
-        return self.outside
+    def check_distillable(self) -> None:
+        """Raise `ConfigError` unless there are public samples to distil on."""
+        check_distillable(self.data)
 
     # What it costs -------------------------------------------------------------------------------
 

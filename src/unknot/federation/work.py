@@ -26,6 +26,8 @@ from unknot.core.threads import one_thread
 from unknot.core.training import Recipe
 from unknot.core.weights import Weights
 from unknot.federation.clock import SECOND
+from unknot.federation.cohort import Call, Running, run_alone
+from unknot.federation.desk import Desk
 from unknot.federation.distil import distilled
 from unknot.federation.events import Round, Trip
 from unknot.federation.history import History
@@ -35,11 +37,10 @@ from unknot.federation.method import Method
 from unknot.federation.observers import Observers
 from unknot.federation.own_parts import check_met
 from unknot.federation.scores import Scores
-from unknot.federation.state import Outside, State
-from unknot.federation.view import View
+from unknot.federation.state import State
 
 
-class Work(View):
+class Work:
     """What clients do for a federation's lanes; the models are measured `every` so many rounds."""
 
     def __init__(
@@ -57,11 +58,11 @@ class Work(View):
         """The record of the run; none before its first step."""
         self.apart: list[Trip] = []
         """What clients did beside the rounds."""
-        self._metric, self._every, self.observers = metric, every, observers
+        self._metric, self.every, self.observers = metric, every, observers
         self.launched: set[str] = set()
         """The lanes whose clients were sent out in this step: tried again, it finds them out."""
         self._pools: dict[str, NDArray[np.int64]] = {}
-        state.outside = Outside(self._train_apart, self._train_alone, self._validate, self._distill)
+        state.desk = Desk(state, self)
 
     def forget_members(self) -> None:
         """Who may be asked is looked up anew: members have come or gone."""
@@ -71,10 +72,10 @@ class Work(View):
 
     def serve(self) -> Model:
         """What is served: it carries all that was read to make it, and is refused if that was erased."""
-        with one_thread(), self.ledger.reading() as read:
-            model = self.method.serve(self.desk) if self.history else self.initial
+        with one_thread(), self.state.ledger.reading() as read:
+            model = self.method.serve(self.state.desk) if self.history else self.state.initial
         model = model.carrying(read())
-        self.ledger.check(model, "serve the model")
+        self.state.ledger.check(model, "serve the model")
         if waived := self.state.waived:
             model = model.carrying(NOBODY.waiving(waived.clients))
         return model
@@ -89,22 +90,23 @@ class Work(View):
             del self.apart[apart:]
 
     def _measures(self, rounds: int) -> bool:
-        return self._every > 0 and rounds % self._every == 0
+        return self.every > 0 and rounds % self.every == 0
 
     def scores_now(self) -> dict[str, Score]:
         """How the served model does now."""
-        return self.scores.now(self.serve()) if self._every else {}
+        return self.scores.now(self.serve()) if self.every else {}
 
     def initial_scores(self) -> dict[str, Score]:
         """How the model does that lanes begin with, on the split that a run is judged by."""
-        if self.ledger.taint(self.initial):  # an approximate method has let it pass, but it is not asked
+        initial = self.state.initial
+        if self.state.ledger.taint(initial):  # an approximate method has let it pass, but it is not asked
             return {}
-        return {split: self.scores.of(self.initial, split) for split in list(self.scores.there)[:1]}
+        return {split: self.scores.of(initial, split) for split in list(self.scores.there)[:1]}
 
     def _own(self, lanes: Sequence[Lane]) -> dict[str, dict[str, Score]]:
         """How the lanes' own models do, where there are several."""
         found: dict[str, dict[str, Score]] = {lane.name: {} for lane in lanes}
-        asked = [lane for lane in lanes if len(self.lanes) > 1 and "global" in lane.nodes]
+        asked = [lane for lane in lanes if len(self.state.lanes) > 1 and "global" in lane.nodes]
         for split in self.scores.watched if asked else ():
             for lane, score in zip(asked, self.scores.each([one.model for one in asked], split), strict=True):
                 found[lane.name][split] = score
@@ -132,13 +134,13 @@ class Work(View):
         if not len(idle):
             return
         own = is_own(self.method) or is_own(lane.selector)
-        chosen = list(self.method.choose(self.desk, lane, idle.copy() if own else idle, room))
+        chosen = list(self.method.choose(self.state.desk, lane, idle.copy() if own else idle, room))
         self._check_chosen(lane, chosen, idle)
-        self.method.send_out(self.desk, lane, chosen)
+        self.method.send_out(self.state.desk, lane, chosen)
         for client in chosen:
             # Who is asked must not depend on what it holds: a client with nothing to train on takes
             # its place in the round and comes back with nothing.
-            self._send(lane, client, self.method.jobs(self.desk, lane, client))
+            self._send(lane, client, self.method.jobs(self.state.desk, lane, client))
 
     def _check_chosen(self, lane: Lane, chosen: Sequence[int], idle: NDArray[np.int64]) -> None:
         """Refuse whom nobody may ask now: somebody who is out, is no member, or was named before."""
@@ -156,8 +158,8 @@ class Work(View):
             who = ", with ".join(names)
             why = "it was chosen already" if client in idle else "it is not among the idle clients"
             raise ConfigError(
-                f"{who} chose {self.data.label(client)}, but {why}: choose(...) must give some of those "
-                "that it is handed, each once"
+                f"{who} chose {self.state.data.label(client)}, but {why}: choose(...) must give some of "
+                "those that it is handed, each once"
             )
 
     def _send(self, lane: Lane, client: int, asked: Sequence[Job]) -> None:
@@ -165,7 +167,7 @@ class Work(View):
         lane.sent.add(client)
         for job in asked:
             lane.sent.update(job.clients)
-            if samples := job.samples_read(self.data):
+            if samples := job.samples_read(self.state.data):
                 read += samples
                 self.state.check_job(job, "send a model to")
                 jobs.append(job)
@@ -178,18 +180,18 @@ class Work(View):
         For an epoch, apart from the lane's rounds; or for a round that everybody is asked for.
         """
         lane.meeting = True
-        self.method.send_out(self.desk, lane, pool.tolist())
+        self.method.send_out(self.state.desk, lane, pool.tolist())
         if meets_in_a_round(lane.selector):
             for client in pool.tolist():
-                self._send(lane, client, self.method.jobs(self.desk, lane, client))
+                self._send(lane, client, self.method.jobs(self.state.desk, lane, client))
             return
         recipe, model = replace(lane.recipe, epochs=1), lane.model
         for client in pool.tolist():
-            key = self.key.child("meet", lane.name, lane.version, client)
-            unit = self.ledger.unit(client)
+            key = self.state.key.child("meet", lane.name, lane.version, client)
+            unit = self.state.ledger.unit(client)
             self._send(lane, client, [Job(unit, model, key, recipe, "meet", lane.version)])
 
-    def absorb(self, lanes: Sequence[Lane], history: History) -> None:
+    def absorb(self, lanes: Sequence[Lane], history: History) -> Running[None]:
         """Train what is due, in one call for all lanes, and put it into the models."""
         now = self.state.now
         landed = {lane.name: [f for f in lane.flights if f.due <= now] for lane in lanes}
@@ -197,7 +199,10 @@ class Work(View):
         for job in jobs:
             self.state.check_clean(job, "train")
         started = time.perf_counter()
-        updates = self.engine.train(jobs, self.data) if jobs else []
+        updates: list[Update] = []
+        if jobs:
+            yield (call := Call(self.engine, jobs, self.state.data))
+            updates = call.answer.result()
         history.spend(train=time.perf_counter() - started)
         with self.state.midst():
             self._take_in(lanes, landed, jobs, updates, history)
@@ -226,9 +231,9 @@ class Work(View):
         measures = any(self._measures(record.round) for record in records.values())
         scores = self.scores_now() if measures else {}
         own = self._own(
-            [self.lanes[name] for name, record in records.items() if self._measures(record.round)]
+            [self.state.lanes[name] for name, record in records.items() if self._measures(record.round)]
         )
-        for lane, record in ((self.lanes[name], record) for name, record in records.items()):
+        for lane, record in ((self.state.lanes[name], record) for name, record in records.items()):
             measured = record
             if self._measures(record.round):
                 measured = replace(record, scores=scores, own=own[lane.name])
@@ -242,12 +247,12 @@ class Work(View):
             good, bad = sort_out(jobs, updates)
             sent = lane.main.weights if lane.meeting else None
             with self.state.absorbing(good):
-                self.method.absorb(self.desk, lane, copies(good) if is_own(self.method) else good)
+                self.method.absorb(self.state.desk, lane, copies(good) if is_own(self.method) else good)
             if sent is not None:
                 self._acquaint(lane, sent, [update for update in good if update.job.node == lane.main.name])
             elif lane.selector.learns and "validation" in self.scores.there:
-                (merit,) = self._validate([lane.model])
-                key = self.key.child("learn", lane.name, lane.version)
+                merit = self.validate(lane.model)
+                key = self.state.key.child("learn", lane.name, lane.version)
                 # The merit is as much of those whose rows it was measured on as of the model.
                 judged = lane.model.carrying(self.state.validators)
                 lane.learn(judged, good)
@@ -272,7 +277,7 @@ class Work(View):
             used=len(good),
             set_aside=reasons,
             scores={},
-            costs=self.costs,
+            costs=self.state.costs,
             trips=tuple(lane.trip(flight, flight.due) for flight in flights),
         )
 
@@ -289,7 +294,7 @@ class Work(View):
     def _acquaint(self, lane: Lane, sent: Weights, updates: Sequence[Update]) -> None:
         """Show a selector everybody's updates, and the model that they start from."""
         lane.learn(sent, updates)
-        key = self.key.child("meet", lane.name, lane.version)
+        key = self.state.key.child("meet", lane.name, lane.version)
         lane.selector.meet(*handed(lane.selector, sent, updates), key)
         check_met(lane.selector)
         lane.meeting = False
@@ -301,13 +306,17 @@ class Work(View):
 
     # What a method asks for -------------------------------------------------------------------------------
 
-    def _train_apart(self, jobs: Sequence[Job]) -> list[Update]:
+    def train_apart(self, jobs: Sequence[Job]) -> list[Update]:
+        """Train jobs that belong to no lane, at once, and wait for all of them.
+
+        For profiling, and for a leaver's last visit.
+        """
         for job in jobs:
             self.state.check_job(job, "train")
-        good, bad = sort_out(jobs, self.engine.train(jobs, self.data))
+        good, bad = sort_out(jobs, self.engine.train(jobs, self.state.data))
         self.state.count(jobs, len(bad))
         now = self.state.now
-        times = [self.state.duration(job.client, job.samples_read(self.data)) for job in jobs]
+        times = [self.state.duration(job.client, job.samples_read(self.state.data)) for job in jobs]
         self.apart += [
             Trip(job.client, job.node, now / SECOND, (now + took) / SECOND)
             for job, took in zip(jobs, times, strict=True)
@@ -315,7 +324,8 @@ class Work(View):
         self.state.now += max(times, default=0)
         return good
 
-    def _train_alone(self, lane: Lane, rounds: int) -> None:
+    def train_alone(self, lane: Lane, rounds: int) -> None:
+        """Train one lane for some rounds while the others stand still: for what comes after a run."""
         assert self.history is not None
         goal = lane.rounds + rounds
         while lane.rounds < goal:
@@ -323,20 +333,34 @@ class Work(View):
             if not lane.flights:
                 break
             self.state.now = lane.ready
-            self.absorb([lane], self.history)
+            run_alone(self.absorb([lane], self.history))
         self.state.cancel(lane, lane.flights)
 
-    def _validate(self, models: Sequence[Weights]) -> list[float]:
+    def validate(self, model: Weights) -> float:
+        """How a model does on the validation data, more is better: the main metric; 0 where none is left."""
+        return self._merits([model])[0]
+
+    def best(self, models: Sequence[Weights]) -> Weights:
+        """The model that does best on the validation data; the first, where two do as well."""
+        merits = self._merits(models)
+        return models[merits.index(max(merits))]
+
+    def _merits(self, models: Sequence[Weights]) -> list[float]:
         if "validation" not in self.scores.there:
             return [0.0] * len(models)
         return [self._metric.merit(score.value) for score in self.scores.each(models, "validation")]
 
-    def _distill(self, student: Weights, teacher: Weights, recipe: Recipe, key: Key) -> Weights:
+    def distill(self, student: Weights, teacher: Weights, recipe: Recipe, key: Key) -> Weights:
+        """Train a model on what another one says of the public samples: the server's own work.
+
+        `recipe.loss` are `SoftTargets`. The result carries both lineages; should it be no numbers, it is
+        the student as it was.
+        """
         for weights in (student, teacher):
-            self.ledger.check(weights, "distil a model")
-        made, read = distilled(self.engine, self.data, student, teacher, recipe, key)
-        self.state.costs = self.costs.plus(server_samples=read, set_aside=made is None)
-        self.state.now += round(self.clock.seconds_per_sample * read * SECOND)
+            self.state.ledger.check(weights, "distil a model")
+        made, read = distilled(self.engine, self.state.data, student, teacher, recipe, key)
+        self.state.costs = self.state.costs.plus(server_samples=read, set_aside=made is None)
+        self.state.now += round(self.state.clock.seconds_per_sample * read * SECOND)
         return (student if made is None else made).carrying(teacher.lineage)
 
 

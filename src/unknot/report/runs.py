@@ -157,7 +157,7 @@ def _state(run: Record) -> list[str | Text]:
         return [
             f"{word}: {standing}",
             f"to go on: in process {who['pid']} (fed.run or fed.resume); or once it has let go "
-            f"(fed.keeper.close()): {run['again']}",
+            f"(fed.close()): {run['again']}",
         ]
     return [f"{word}: {standing}", *_misfit(run), f"to go on: {run['again']}"]
 

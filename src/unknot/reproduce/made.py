@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Iterator, Sequence
-from functools import partial
 
 import torch
 
@@ -16,11 +15,11 @@ from unknot.core.requests import Erase, Join
 from unknot.core.training import numbers_kept
 from unknot.data.dataset import Dataset
 from unknot.experiments.config import Experiment
-from unknot.experiments.exposed import Exposed, Watched, watch
-from unknot.experiments.simulate import assemble, dealt, go, read
+from unknot.experiments.exposed import Exposed, Watched, watching
+from unknot.experiments.simulate import assemble, dealt, going, read
 from unknot.federation import History, Observer
 from unknot.federation.clustered import Clustered
-from unknot.federation.cohort import as_they_end
+from unknot.federation.cohort import Running, as_they_end
 from unknot.reproduce.records import Record, plain_json
 from unknot.reproduce.reproduction import Run
 from unknot.topology import aggregated
@@ -95,21 +94,18 @@ class Made:
     def _ended(
         self, group: Sequence[Run], placed: Sequence[Experiment]
     ) -> Iterator[tuple[int, History | Watched]]:
-        data = [self._sources.data(experiment) for experiment in placed[:1]]
-        ways = [
-            partial(self._one, run, experiment, data[0] if len(group) == 1 else data[0].lent())
-            for run, experiment in zip(group, placed, strict=True)
-        ]
-        if len(ways) == 1:
-            return iter([(0, ways[0](None))])
-        return as_they_end(assemble(placed[0], data[0]).engine, ways, once=True)
+        data, engine, many = self._sources.data(placed[0]), None, len(group) > 1
+        if many:
+            engine, data = assemble(placed[0], data).engine, data.lent()
+        runs = [self._one(*one, data, engine) for one in zip(group, placed, strict=True)]
+        return as_they_end(runs, once=many)
 
     def _one(
         self, run: Run, experiment: Experiment, data: FederatedData, engine: Engine | None
-    ) -> History | Watched:
+    ) -> Running[History | Watched]:
         if run.exposure is not None:
-            return watch(experiment, self._observers, data=data, engine=engine)
-        return go(assemble(experiment, data, self._observers, engine=engine), experiment)
+            return (yield from watching(experiment, self._observers, data=data, engine=engine))
+        return (yield from going(assemble(experiment, data, self._observers, engine=engine), experiment))
 
     def _placed(self, experiment: Experiment) -> Experiment:
         engine, rows = experiment.engine, self._rows

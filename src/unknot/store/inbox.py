@@ -16,7 +16,7 @@ from unknot.core.errors import RequestError, StoreError
 from unknot.core.form import Unreadable, pack, read
 from unknot.core.requests import Erase, Join, Label, Moment, Named, Request, Target, numbered
 from unknot.federation.events import Served
-from unknot.federation.letterbox import Letter, Letterbox, Ticket
+from unknot.federation.letterbox import Letterbox, Ticket
 from unknot.store.database import Database
 from unknot.store.entries import plain
 from unknot.store.keyring import Keyring
@@ -240,10 +240,6 @@ class StoredInbox(Letterbox):
             if left := [sample for sample in samples or () if sample not in before]:
                 self._data.check_erasable(client, left)
 
-    def take(self) -> list[Letter]:
-        """Nothing: the keeper takes them from the database."""
-        return []
-
     def shut(self) -> None:
         """The run was let go of: what waits is served by whoever goes on with it."""
         self.closed = True
@@ -252,7 +248,7 @@ class StoredInbox(Letterbox):
     def _outstanding(self) -> list[Ticket]:
         return list(self._tickets.values())
 
-    def close(self, number: int, state: str, why: str = "", served: Served | None = None) -> None:
+    def answer(self, number: int, state: str, why: str = "", served: Served | None = None) -> None:
         with self._lock:
             if (ticket := self._tickets.pop(number, None)) is not None:
                 ticket.close(state, why, served)

@@ -14,16 +14,17 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from unknot.core.errors import StoreError
+from unknot.core.errors import ConfigError, StoreError
 from unknot.core.form import pack
+from unknot.core.outside import check_outside
 from unknot.core.requests import Erase, numbered
 from unknot.federation import snapshot
 from unknot.federation.clock import SECOND
 from unknot.federation.events import Event, Served
 from unknot.federation.history import History
-from unknot.federation.interrupts import check_now
-from unknot.federation.letterbox import Letter
+from unknot.federation.interrupts import check_now, pressed
 from unknot.federation.parts import of_each_client
+from unknot.federation.watcher import Letter, Watcher
 from unknot.store import erasing, older, sample_ids, sealed
 from unknot.store.checkpoint import STATE, Checkpoint, Named, Serves, marks_of
 from unknot.store.compare import noted
@@ -61,7 +62,7 @@ SLACK = 0.5
 """A pack is written anew once so great a part of it is needed no more."""
 
 
-class RunKeeper:
+class RunKeeper(Watcher):
     """What keeps a federation in a folder: see `create` and `go_on`."""
 
     def __init__(
@@ -76,6 +77,7 @@ class RunKeeper:
         self.post = Post(self.folder, self.db, self.keyring, self._end_if_asked)
         self.unkept = Unkept()
         self._stint: object = None
+        self._served: list[tuple[int, Served]] = []  # whose tickets are open
         self.command = command
         """Whether this process is a command: it goes on with what it takes, or ends."""
         self._going = False  # whether the log says that this process goes on with it
@@ -229,12 +231,14 @@ class RunKeeper:
             )
 
     def _attach(self, fed: Federation) -> None:
-        fed.keeper = self
+        fed.retries = fed.keeps_names = False
         self.place.close_with(fed)
         before = fed.state.initial.lineage.clients | fed.state.select_knows.clients
-        fed.inbox = inbox = StoredInbox(self.folder / DATABASE, self.keyring, fed.data, before)
-        inbox.guard = self.place.check
-        self.place.when_closed(inbox.shut)
+        fed.watchers.remove(fed.inbox)  # what is put into this one comes from the database
+        fed.inbox = self.inbox = StoredInbox(self.folder / DATABASE, self.keyring, fed.data, before)
+        self.inbox.guard = self.place.check
+        self.place.when_closed(self.inbox.shut)
+        fed.watch(self)
         self._due = time.monotonic() + self.every
 
     def _restore(self, fed: Federation, hurried: bool = False) -> None:
@@ -273,10 +277,30 @@ class RunKeeper:
 
     # What the federation calls -------------------------------------------------------------------------
 
-    def letters(self, fed: Federation) -> Sequence[Letter]:
+    def begins(self, fed: Federation) -> None:
+        """Refuse to begin anew in the midst of a run.
+
+        The same script, started again after a crash, would train for longer, depending on when it died.
+        """
+        stint = fed.stint
+        if stint is None or stint.stopped:
+            return
+        done = max((lane.rounds for lane in fed.lanes.values()), default=0)
+        end = max(stint.goals.values(), default=None)
+        where = f"at round {done}" + ("" if end is None else f" of {end}")
+        if end is None and stint.limit is not None:
+            where = f"after {fed.now / SECOND:g} of {stint.limit / SECOND:g} simulated s"
+        raise ConfigError(
+            f"the run in {self.folder} was broken off {where}: fed.resume() finishes it; fed.run(...) "
+            "after that goes on"
+        )
+
+    def saving(self, fed: Federation, file: str | Path) -> None:
+        check_outside("fed.save", file, self.folder)
+
+    def requests(self, fed: Federation) -> Sequence[Letter]:
         """What was asked from outside, and is to be taken up before this step."""
         self.db.check()
-        self.goes(fed)
         try:
             self._end_if_asked()
         except KeyboardInterrupt:
@@ -286,13 +310,13 @@ class RunKeeper:
             self._settle(fed)
         if self._unfinished:
             self._finish_scrubbing()
+        self._answer()
         if fed.stint is not self._stint:  # what run(...) was asked must not be lost
             self.checkpoint(fed)
             self._stint = fed.stint
         return self.post.take(fed.steps, partial(self.checkpoint, fed))
 
-    def goes(self, fed: Federation) -> None:
-        """Somebody goes on with the run."""
+    def starts(self, fed: Federation) -> None:
         if not self._going:
             self.db.append([self._goes(fed)])
             self._going = True
@@ -305,7 +329,7 @@ class RunKeeper:
         self._going |= self.command
         return [self._goes(fed)] if self.command else []
 
-    def rests(self, over: bool = False) -> None:
+    def stops(self, fed: Federation, over: bool = False) -> None:
         """Nobody goes on with the run for now, though this process has it still."""
         if self._going:
             self._going = False
@@ -319,8 +343,7 @@ class RunKeeper:
             raise KeyboardInterrupt
         check_now()
 
-    def asked(self) -> bool:
-        """Whether there is a request that has not been taken up."""
+    def waiting(self) -> bool:
         return self.post.asked()
 
     @property
@@ -329,8 +352,8 @@ class RunKeeper:
         return self.post.refused
 
     def refused(self, number: int, why: str, kind: str) -> None:
-        """A request cannot be served."""
         self.post.refuse(number, why, kind)
+        self.inbox.answer(number, "refused", why)
 
     def erasing(self, fed: Federation, request: Erase) -> None:
         """First what is to be done is logged; a crash from here on comes back to this moment."""
@@ -342,11 +365,19 @@ class RunKeeper:
         """Note what happened; keep it, where something was erased, or it is time, or the run is over."""
         self.unkept.erased += [e for e in events if isinstance(e, Served) and e.kind == "erase" and e.clients]
         self.unkept.done += done
+        self._served += done
         self._settle(fed)
+        self._answer()
+
+    def _answer(self) -> None:
+        """Say of the requests that were served, on the disk too, that they are."""
+        for number, record in self._served:
+            self.inbox.answer(number, "served", served=record)
+        self._served = []
 
     def _settle(self, fed: Federation) -> None:
         over = fed.stint is not None and bool(fed.stint.stopped)
-        if self.unkept.erased or over or time.monotonic() >= self._due:
+        if self.unkept.erased or over or pressed() or time.monotonic() >= self._due:
             self.checkpoint(fed)
             return
         with ExitStack() as stack:
@@ -483,6 +514,14 @@ class RunKeeper:
         if self._rest and self.db.truncate(within):
             self.db.append([(EMPTIED, plain({}))])
             self._rest = False
+
+
+def keeper_of(fed: Federation) -> RunKeeper:
+    """What keeps a federation in a folder."""
+    for watcher in fed.watchers:
+        if isinstance(watcher, RunKeeper):
+            return watcher
+    raise StoreError("this run is kept in no folder: name one as store=")
 
 
 def _serves(fed: Federation) -> Serves:

@@ -52,7 +52,7 @@ class Process:
             raise StoreError(
                 f"{path} is held by process {self.pid}, and this one (process {os.getpid()}) was forked from "
                 "it: one process at a time goes on with a run. Once that one is gone, or has let go of it "
-                "(fed.keeper.close()), take it here: unknot.simulate(..., store=...)"
+                "(fed.close()), take it here: unknot.simulate(..., store=...)"
             )
 
 
@@ -118,7 +118,7 @@ class Lock:
     def _refusal(self, holder: Holder) -> str:
         return (
             f"run {self.folder} is being run by process {holder.pid} on {holder.host} since {holder.since}; "
-            f"stop it with {command('stop', self.folder)}, or, in Python, let go of it (fed.keeper.close())"
+            f"stop it with {command('stop', self.folder)}, or, in Python, let go of it (fed.close())"
         )
 
 

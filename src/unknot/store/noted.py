@@ -160,7 +160,7 @@ def held_idle(pid: int, folder: str | Path, command: bool) -> str:
         return f"process {pid} has come to the end of {folder}, and writes its results: try again in a moment"
     return (
         f"process {pid} holds {folder} and is idle: if it is about to end, try again in a moment; else go on "
-        "with it there (fed.run or fed.resume), or let go of it (fed.keeper.close())"
+        "with it there (fed.run or fed.resume), or let go of it (fed.close())"
     )
 
 

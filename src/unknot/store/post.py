@@ -14,7 +14,7 @@ from pathlib import Path
 
 from unknot.core.commands import command
 from unknot.core.errors import RunStopped, StoreError, UnknotError
-from unknot.federation.letterbox import Letter
+from unknot.federation.watcher import Letter
 from unknot.store.checkpoint import Named
 from unknot.store.database import Database
 from unknot.store.entries import plain
