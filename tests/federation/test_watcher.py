@@ -94,6 +94,6 @@ def test_names_of_who_was_erased_stay_unless_they_are_not_to_be_kept():
         fed = toy_federation(RFS())
         fed.data.called({1: "Graz", 2: "Linz"})
         fed.keeps_names = keeps
-        history = fed.run(2, requests=[erase(1, round=1)])
+        fed.run(2, requests=[erase(1, round=1)])
         assert (1 in fed.names) is keeps
         assert fed.names[2] == "Linz"
