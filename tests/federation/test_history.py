@@ -8,14 +8,18 @@ import numpy as np
 import pytest
 
 import unknot
+from support import small_data, toy_federation
 from unknot.core.errors import ConfigError
 from unknot.core.jobs import Score
+from unknot.core.metrics import Metric
+from unknot.core.requests import erase
 from unknot.experiments import Experiment, run
 from unknot.federation import Begun, Costs, Ended, History, Round, Served
 from unknot.federation.describe import describe, plain
 from unknot.federation.events import NOTHING_LEFT
 from unknot.federation.history import REGAINED
 from unknot.select import DQN, KCenter
+from unknot.unlearn import RFS
 
 
 def score(accuracy):
@@ -405,3 +409,23 @@ def test_what_a_setup_or_a_length_does_not_have_is_named():
         unknot.simulate("mlp", DATA, metric=["accuracy"])
     with pytest.raises(ConfigError, match=r"unknown key 'round' in a run's length. Did you mean 'rounds'"):
         unknot.simulate("mlp", DATA).run(3, round=3)
+
+
+class Lenient(Metric):
+    """A metric of somebody's own, which says itself what counts as regained."""
+
+    name, kinds, share = "lenient", ("classes",), True
+
+    def tally(self, said):
+        return 1.0
+
+    def value(self, tallies):
+        return 0.5
+
+    def regained(self, before, fraction):
+        return 0.25
+
+
+def test_a_metric_of_ones_own_says_what_is_regained():
+    history = toy_federation(RFS(), small_data(), metrics=(Lenient(),)).run(2, requests=erase(1, round=1))
+    assert [one.target for one in history.recoveries] == [0.25]

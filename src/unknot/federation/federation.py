@@ -620,6 +620,7 @@ class Federation:
                 names=dict(self.data.names),
             ),
             ended=Ended(waived=tuple(self.state.waived.describe(self.data.label))),
+            judge=main,
         )
         self.work.history = history
         return history

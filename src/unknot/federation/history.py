@@ -50,6 +50,8 @@ class History:
     """How it ended; while it goes on, what is known of that."""
     model: Model | None = None
     """What is served at the end."""
+    judge: Metric | None = None
+    """The main metric itself, where the run is this process's: one of your own may say what is better."""
 
     # What it is made of, and how it ended --------------------------------------------------------
 
@@ -68,6 +70,8 @@ class History:
     @cached_property
     def metric(self) -> Metric:
         """What models are compared by."""
+        if self.judge is not None:
+            return self.judge
         name = self.begun.metric
         if name in METRICS:
             return METRICS[name]()

@@ -339,6 +339,7 @@ def _history(fed: Federation, snapshot: Snapshot) -> History:
         [event for event in snapshot.events if isinstance(event, Round)][:rounds],
         [event for event in snapshot.events if isinstance(event, Served)][:served],
         snapshot.ended,
+        judge=fed.metrics[0],
     )
     if (len(found.rounds), len(found.served)) != snapshot.count:
         raise Unreadable(f"there are {len(snapshot.events)} events, and it knows of {rounds + served}")
