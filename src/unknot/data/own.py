@@ -90,48 +90,29 @@ def _public(given: object, form: Form) -> Tensor:
 
 def _roster(held: object, ids: Mapping[str, Id] | None) -> tuple[dict[int | str, Any], dict[int | str, int]]:
     """What is given by whom, and everybody's number."""
-    if not isinstance(held, Mapping):
-        if not isinstance(held, Sequence) or isinstance(held, str):
-            raise DataError(
-                f"clients are a mapping from names to what each holds, or a list; found {type(held).__name__}"
-            )
+    if isinstance(held, list | tuple):
         held = dict(enumerate(held))
-    if not held:
-        raise DataError("there are no clients: give what each holds, by its name")
-    if all(isinstance(key, str) for key in held):
-        called = checked_names({place: str(key) for place, key in enumerate(held)})
-        return dict(zip(called.values(), held.values(), strict=True)), _numbers([*called.values()], ids)
-    if strange := [key for key in held if isinstance(key, str)]:
+    if not isinstance(held, Mapping) or not held:
         raise DataError(
-            f"clients have names or numbers: {strange[0]!r} is a name, and others have none. Name all of them"
+            "clients are a mapping from names to what each holds, or a list, of one at least; found "
+            f"{type(held).__name__}"
         )
-    if ids is not None:
-        raise DataError("ids are for clients with names; here clients are numbers already")
     try:
-        found = {client_id(key): what for key, what in held.items()}
+        if not all(isinstance(key, str) for key in held):
+            found: dict[int | str, Any] = {client_id(key): what for key, what in held.items()}
+            return found, {key: key for key in found}  # type: ignore[misc]
+        called = checked_names({place: str(key) for place, key in enumerate(held)})
+        given = {name: client_id(number) for name, number in (ids or {}).items()}
     except RequestError as error:
-        raise DataError(f"a client is called by a name or a number: {error}") from None
-    return found, {key: key for key in found}  # type: ignore[return-value]
-
-
-def _numbers(names: Sequence[str], ids: Mapping[str, Id] | None) -> dict[int | str, int]:
-    if ids is None:
-        return {name: place for place, name in enumerate(names)}
-    ids = {one_way(name): number for name, number in ids.items()}
-    found: dict[int | str, int] = {}
-    for name in names:
-        if name not in ids:
-            raise DataError(f"ids has no number for {name!r}: give one to every client, or leave ids out")
-        try:
-            found[name] = client_id(ids[name])
-        except RequestError as error:
-            raise DataError(f"ids, {name!r}: {error}") from None
-    taken: dict[int, int | str] = {}
-    for called, number in found.items():
-        if number in taken:
-            raise DataError(f"ids: {taken[number]!r} and {called!r} have the same number, {number}")
-        taken[number] = called
-    return found
+        raise DataError(f"a client has a name or a number: {error}") from None
+    numbers: dict[int | str, int] = {name: place for place, name in called.items()}
+    if ids is not None:
+        numbers = {one_way(name): number for name, number in given.items()}
+    if missing := set(called.values()) - numbers.keys():
+        raise DataError(f"ids has no number for {min(missing)!r}: give one to every client, or leave ids out")
+    if len({numbers[name] for name in called.values()}) < len(called):
+        raise DataError(f"ids: two clients have the same number, {numbers}")
+    return dict(zip(called.values(), held.values(), strict=True)), numbers
 
 
 def _called(key: int | str) -> str:
@@ -142,20 +123,18 @@ def _held_out(
     given: Any, split: str, numbers: Mapping[int | str, int], part: Any
 ) -> list[tuple[int | None, Held]]:
     """What is held out for `split`, and whose it is: a client's, or nobody's."""
-    if given is None:
-        return []
     if not isinstance(given, Mapping):
-        return [(None, part(given, f"the {split} samples"))]
+        return [] if given is None else [(None, part(given, f"the {split} samples"))]
     found: list[tuple[int | None, Held]] = []
-    whose = {one_way(key) if isinstance(key, str) else key: what for key, what in given.items()}
-    for key, what in sorted(whose.items(), key=lambda pair: numbers.get(pair[0], 0)):
-        if key not in numbers:
-            known = [_called(one) for one in numbers]
+    for key, what in given.items():
+        who = one_way(key) if isinstance(key, str) else key
+        if who not in numbers:
+            known = map(_called, numbers)
             raise DataError(
                 f"{split} samples are given of {key!r}, who is no client.{nearest(str(key), known)}"
             )
-        found.append((numbers[key], part(what, f"{_called(key)}, {split} samples")))
-    return found
+        found.append((numbers[who], part(what, f"{_called(who)}, {split} samples")))
+    return sorted(found, key=lambda pair: pair[0] or 0)
 
 
 def _shares(owner: Ints) -> dict[int, Ints]:
