@@ -132,7 +132,7 @@ BAD = {
         {"a.csv": TABLE, "test.csv": TABLE, "test.npz": ARRAYS},
         "both test.csv and test.npz: say which",
     ),
-    "other features": ({"a.csv": TABLE, "b.npz": ARRAYS}, r"b: inputs of shape \(3,\) .* a: of shape \(2,\)"),
+    "other features": ({"a.csv": TABLE, "b.npz": ARRAYS}, r"b: x of shape \(3,\) .* a: of shape \(2,\)"),
     "no arrays": (
         {"a.csv": TABLE, "b.npz": {"z": np.zeros(3)}},
         "b.npz: expected the arrays x, y, found only z",
