@@ -221,7 +221,7 @@ SETTINGS = [
     (run('model.initial="nowhere.safetensors"'), "cannot read nowhere.safetensors: No such file"),
     (
         run('model.initial="model.safetensors"'),
-        "is not a saved model: name a file that unknot has saved one to",
+        "is not a saved model: ",
     ),
     (run('model.name="nonesuch:Thing"'), "no module nonesuch is installed, nor in"),
     (run('model.name="broken_module:Thing"'), "needs nonesuch, which is not installed"),
@@ -339,7 +339,7 @@ AUDITED = [
     (["audit", "a.toml", "--model", "nowhere.safetensors"], "No such file"),
     (
         ["audit", "a.toml", "--model", "model.safetensors"],
-        "is not a saved model: name a file that unknot has saved one to",
+        "is not a saved model: ",
     ),
     (["audit", "a.toml", "--sensitivity", "-2"], "at least 8 models, or 0"),
     (["audit", "a.toml", "--backdoor", "--canaries", "3"], "ask for one of them"),

@@ -77,7 +77,7 @@ def test_a_cast_to_the_precision_that_is_there_costs_nothing():
     assert data.cast(torch.float32).train is data.train
 
 
-@pytest.mark.parametrize("ids", [["0", "1"], [0.5], [True, 2], [None], [-1], "01", 3, [0, 0.0]])
+@pytest.mark.parametrize("ids", [["0", "1"], [0.5], [True, 2], [None], [-1], "01", [0, 0]])
 def test_ids_that_are_no_whole_numbers_erase_nothing(ids):
     data = small_data()
     for attempt in (data.check_erasable, data.erase):
@@ -95,9 +95,9 @@ def test_a_client_that_is_no_whole_number_is_not_erased(client):
     assert data.clients == tuple(range(6))
 
 
-def test_numpys_numbers_and_whole_floats_erase_as_plain_ones_do():
+def test_numpys_numbers_erase_as_plain_ones_do():
     data = small_data()
-    data.erase(np.int64(3), np.array([0.0, 2.0]))
+    data.erase(np.int64(3), np.array([0, 2]))
     data.erase(torch.tensor(4))
     assert data[3].ids.tolist() == [1, 3, 4, 5]
     assert data.erased == {4}

@@ -1,8 +1,8 @@
 """Clients among settings, by number: what is kept of an experiment must not have their names in the open.
 
 Names lie sealed, each under its client's key, and go with it. Where a list of a setting has a client's name,
-or a table has it for a key, in whatever capitals, what is kept has ``"#3"``: read again, it is the name as the
-client has it. A text that looks so itself gets one ``#`` more.
+or a table has it for a key, in whatever capitals, what is kept has ``"#3"``; read again, it is the name as
+the client has it. A text that looks so itself gets one ``#`` more.
 """
 
 from __future__ import annotations
