@@ -38,20 +38,12 @@ _KINDS: dict[Any, Any] = {
 
 def read_toml(path: str | Path) -> dict[str, Any]:
     """The tables of a file, or an error that says what is wrong with it."""
-    file = Path(path)
     try:
-        return tomllib.loads(file.read_text(encoding="utf-8-sig"))
-    except FileNotFoundError:
-        raise ConfigError(f"there is no file {file}: look at its name and its folder") from None
-    except IsADirectoryError:
-        raise ConfigError(f"{file} is a folder: name the TOML file in it") from None
+        return tomllib.loads(Path(path).read_text(encoding="utf-8-sig"))
     except OSError as error:
-        raise ConfigError(f"cannot read {file}: {error.strerror or error}") from None
-    except UnicodeDecodeError:
-        raise ConfigError(f"{file} is not text in UTF-8: save it as a TOML file in that encoding") from None
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
-        why = error if isinstance(error, tomllib.TOMLDecodeError) else "nested too deeply"
-        raise ConfigError(f"{file} is not valid TOML: {why}") from None
+        raise ConfigError(f"cannot read {path}: {error.strerror or error}; name a TOML file") from None
+    except (ValueError, RecursionError) as error:  # of its encoding, or of TOML
+        raise ConfigError(f"{path} is not valid TOML in UTF-8: {error}") from None
 
 
 def convert(value: object, hint: Any, where: str) -> Any:

@@ -63,9 +63,11 @@ class Samples:
 
     def _fits(self) -> bool:
         """Whether the targets are of the type and the axes of their kind."""
-        if not _is_numbers(self.y) or self.y.ndim not in ((2,) if self.kind == "labels" else (1, 2)):
+        if not _is_numbers(self.y) or self.y.ndim not in (1, 2):
             return False
-        return self.kind == "labels" or (self.kind == "values") == self.y.is_floating_point()
+        if self.kind == "labels":
+            return self.y.ndim == 2
+        return self.y.is_floating_point() == (self.kind == "values")
 
     def __repr__(self) -> str:
         shape = "×".join(map(str, self.x.shape[1:])) or "1"
