@@ -11,7 +11,6 @@ a library's generator, so they stay the same across versions and machines.
 from __future__ import annotations
 
 import hashlib
-import math
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -77,14 +76,7 @@ class Key:
         pool = np.asarray(ids, dtype=np.int64)
         if k >= len(pool):
             return np.sort(pool)
-        words = self.words(pool)
-        # Few of many: all but those below a bound that some more than k stay under are out at a glance.
-        bound = int((k + 8 * math.sqrt(k) + 8) / len(pool) * 2**64)
-        if bound < 2**63:
-            low = np.flatnonzero(words < np.uint64(bound))
-            if len(low) > k:
-                pool, words = pool[low], words[low]
-        return np.sort(pool[np.argpartition(words, k)[:k]])
+        return np.sort(pool[np.argpartition(self.words(pool), k)[:k]])
 
     def generator(self) -> np.random.Generator:
         """A NumPy generator, for one-off draws that no id names (a Dirichlet, say)."""

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from torch import Tensor
 
 from unknot.core.data import FederatedData, checked_names
 from unknot.core.errors import DataError, RequestError, nearest
@@ -14,7 +13,7 @@ from unknot.core.ids import Id, client_id, one_way
 from unknot.core.samples import KINDS
 from unknot.data.dataset import Ints
 from unknot.data.form import Form
-from unknot.data.holdings import Held, gathered, read
+from unknot.data.holdings import Held, as_tensor, read
 from unknot.data.text import check_vocabulary
 from unknot.text.alphabet import CHARACTERS
 
@@ -78,14 +77,8 @@ def clients(
         test_owner=test_owner,
         validation_owner=validation_owner,
         names=names,
-        public=None if public is None else _public(public, form),
+        public=None if public is None else as_tensor(public, "public inputs").to(form.inputs, copy=True),
     )
-
-
-def _public(given: object, form: Form) -> Tensor:
-    if not isinstance(given, np.ndarray | Tensor):
-        raise DataError(f"public inputs must be an array or a tensor, not {type(given).__name__}")
-    return gathered([given], form.inputs)
 
 
 def _roster(held: object, ids: Mapping[str, Id] | None) -> tuple[dict[int | str, Any], dict[int | str, int]]:
