@@ -215,11 +215,6 @@ def test_a_client_without_samples_is_a_client_like_any_other():
     assert data.erased == {1}
 
 
-def test_a_test_share_outside_the_test_samples_is_refused():
-    with pytest.raises(DataError, match="client 2 is tested on a row outside the 12 test samples"):
-        small_data().replaced(test_rows={2: np.array([3, 12])})
-
-
 HELD_OUT = {
     "inputs of shape": Samples(torch.randn(4, 9), torch.zeros(4).long(), 3),
     "targets of shape": Samples(torch.randn(4, 8), torch.zeros(4, 2).long(), 3),

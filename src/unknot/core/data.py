@@ -377,11 +377,6 @@ class FederatedData:
             if samples is not None and len(samples.flawed):
                 row = int(samples.flawed[0])
                 raise DataError(f"{part} sample {row}: {samples.flaw(row)}")
-        for client, rows in self.test_rows.items():
-            if len(rows) and (rows.min() < 0 or rows.max() >= len(self.test)):
-                raise DataError(
-                    f"{self.label(client)} is tested on a row outside the {len(self.test)} test samples"
-                )
         public, x = self.public, self.train.x
         if public is not None:
             if public.shape[1:] != x.shape[1:] or public.is_floating_point() != x.is_floating_point():

@@ -189,7 +189,8 @@ class Shard:
             array = np.asarray(getattr(self, name))
             if array.dtype.kind not in "iu" or array.ndim != 1:
                 raise DataError(f"{name} must be whole numbers in an array with one axis; see Shard.of")
-            object.__setattr__(self, name, array.astype(np.int64, copy=False))
+            if array.dtype != np.int64 or array is not getattr(self, name):
+                object.__setattr__(self, name, array.astype(np.int64))
         if len(self.rows) != len(self.ids):
             raise DataError(f"{len(self.rows)} rows but {len(self.ids)} ids")
 
