@@ -51,8 +51,8 @@ def folder(
     if tables and not wanted:
         there = ", ".join(next(iter(tables.values())).rows[0])
         raise ConfigError(
-            f'data.target is missing: which column is to be predicted ({there})? Write target = "..." in [data], '
-            "or target=... in Python"
+            f'data.target is missing: which column is to be predicted ({there})? Write target = "..." in '
+            "[data], or target=... in Python"
         )
     if (wanted or columns) and not tables:
         raise ConfigError("target and columns are for .csv files, and there are none; leave them out")
