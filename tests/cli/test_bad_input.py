@@ -214,7 +214,7 @@ SETTINGS = [
     (run("train.batch_size=-3"), "error: train.batch_size must be at least 1"),
     (run("data.clients=0"), "error: data.clients must be .*at least 1"),
     (run("data.clients=100000"), "Lower clients, samples or validation"),
-    (run("data.validation=1000000"), "leave clients some"),
+    (run("data.validation=1000000"), "leaves clients some"),
     (run("seed=1.5"), "whole number"),
     (run('data={partition="dirichlet", alpha=nan}'), "positive"),
     (run('model.hidden="x"'), "error: model.hidden must be a list of whole numbers, not 'x'"),

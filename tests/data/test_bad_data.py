@@ -8,7 +8,7 @@ import torch
 from torch.utils.data import Dataset, IterableDataset, TensorDataset
 
 import unknot
-from unknot.core.errors import DataError
+from unknot.core.errors import ConfigError, DataError
 
 X, Y = np.arange(12.0).reshape(4, 3), np.array([0, 1, 2, 1])
 GOOD = (X, Y)
@@ -142,7 +142,6 @@ OPTIONS = {
     "a wrong label in the test set": ({"classes": 3, "test": (X, Y + 1)}, "^test sample 2: label 3"),
     "an empty vocabulary": ({"vocabulary": ""}, "a vocabulary is a text of characters, each of them once"),
     "a vocabulary with twins": ({"vocabulary": "aba"}, "each of them once, not 'aba'"),
-    "no context": ({"context": 0}, "context must be a whole number of at least 1, not 0"),
 }
 
 
@@ -151,6 +150,11 @@ def test_options_that_do_not_fit_are_refused(what):
     options, message = OPTIONS[what]
     with pytest.raises(DataError, match=message):
         unknot.clients({"Graz": GOOD}, **options)
+
+
+def test_a_window_has_a_token_at_least():
+    with pytest.raises(ConfigError, match="context"):
+        unknot.clients({"Graz": "some words"}, context=0)
 
 
 def test_classes_are_whole_numbers():

@@ -152,7 +152,7 @@ def test_a_data_set_can_be_dealt_out_by_its_name() -> None:
     assert data.train.x.equal(load("digits").train.x)
     with pytest.raises(ConfigError, match="Did you mean 'digits'"):
         federate("digts", Iid(clients=3, samples=10))
-    with pytest.raises(ConfigError, match="it is dealt out already"):
+    with pytest.raises(ConfigError, match="found FederatedData"):
         federate(data, Iid(clients=3, samples=10))  # type: ignore[arg-type]
     with pytest.raises(ConfigError, match=r"partition must be one, such as unknot.Iid\(clients=10\)"):
         federate("digits", "iid")  # type: ignore[arg-type]

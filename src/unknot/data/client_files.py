@@ -48,10 +48,14 @@ def folder(
     theirs, servers = _files(place, test, validation, public)
     tables = {file: read_table(file) for file in [*theirs, *servers.values()] if _is_table(file)}
     wanted = _listed(target)
-    if bool(tables) != bool(wanted) or (columns and not tables):
-        there = next((", ".join(table.rows[0]) for table in tables.values()), "")
-        told = f"is missing: which column is to be predicted ({there})" if there else "and columns are for"
-        raise ConfigError(f"data.target {told}{'?' if there else ' .csv files, and there are none'}")
+    if tables and not wanted:
+        there = ", ".join(next(iter(tables.values())).rows[0])
+        raise ConfigError(
+            f'data.target is missing: which column is to be predicted ({there})? Write target = "..." in '
+            "[data], or target=... in Python"
+        )
+    if (wanted or columns) and not tables:
+        raise ConfigError("target and columns are for .csv files, and there are none; leave them out")
     order = tuple(columns or (_inputs(next(iter(tables.values())), wanted) if tables else ()))
     nobodys = servers.pop("public", None)
     targets = [tables[file].column(name) for file in tables if file != nobodys for name in wanted]

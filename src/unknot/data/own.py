@@ -14,7 +14,7 @@ from unknot.core.samples import KINDS
 from unknot.data.dataset import Ints
 from unknot.data.form import Form
 from unknot.data.holdings import Held, as_tensor, read
-from unknot.data.text import check_vocabulary
+from unknot.data.text import check_context
 from unknot.text.alphabet import CHARACTERS
 
 
@@ -49,7 +49,9 @@ def clients(
     name clients who are not here: so a federation without somebody is otherwise the same. `name` is what the
     data is called in records.
     """
-    check_vocabulary(vocabulary, context)
+    if not isinstance(vocabulary, str) or not vocabulary or len(set(vocabulary)) < len(vocabulary):
+        raise DataError(f"a vocabulary is a text of characters, each of them once, not {vocabulary!r}")
+    check_context(name, context)
     if kind is not None and kind not in KINDS:
         raise DataError(f"there are no targets of kind {kind!r}.{nearest(str(kind), KINDS)}")
     given, numbers = _roster(held, ids)
