@@ -334,7 +334,7 @@ def test_an_interrupt_ends_everything(where, interruptible):
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
-def test_ctrl_c_is_heard_between_the_steps_of_one(interruptible):
+def test_ctrl_c_is_heard_between_steps_also_when_who_began_first_has_ended(interruptible):
     fed, pressed = toy_federation(RFS(), DATA), []
 
     def press(event):
@@ -343,7 +343,7 @@ def test_ctrl_c_is_heard_between_the_steps_of_one(interruptible):
 
     watch(fed, press)
     with pytest.raises(KeyboardInterrupt):
-        run_together([fed.running(4), toy(9, seed=1)(ToyEngine())])
+        run_together([toy(1, seed=1)(ToyEngine()), fed.running(4)])
     assert fed.resume().model.equal(lone_model(toy(4)))
 
 
