@@ -9,7 +9,7 @@ import pytest
 from torch import nn
 
 import unknot
-from support import ToyEngine, small_data, toy_federation, watch
+from support import ToyEngine, small_data, toy_federation
 from unknot.core.errors import ConfigError, UnknotError
 from unknot.engine import make_engine
 from unknot.federation.cohort import run_alone, run_together
@@ -334,17 +334,17 @@ def test_an_interrupt_ends_everything(where, interruptible):
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
-def test_ctrl_c_is_heard_between_the_steps_of_one(interruptible):
-    fed, pressed = toy_federation(RFS(), DATA), []
+def test_ctrl_c_is_heard_between_steps_also_when_who_began_first_has_ended(interruptible):
+    class Pressing(ToyEngine):
+        def train(self, jobs, data):
+            if len(self.calls) == 3:
+                interruptible()
+            return super().train(jobs, data)
 
-    def press(event):
-        if event.round == 2 and not pressed:
-            pressed.append(interruptible())
-
-    watch(fed, press)
+    fed = toy_federation(RFS(), DATA, Pressing())
     with pytest.raises(KeyboardInterrupt):
-        run_together([fed.running(4), toy(9, seed=1)(ToyEngine())])
-    assert fed.resume().model.equal(lone_model(toy(4)))
+        run_together([toy(1, seed=1)(ToyEngine()), fed.running(6)])
+    assert fed.resume().model.equal(lone_model(toy(6)))
 
 
 # What is around it -----------------------------------------------------------------------------------

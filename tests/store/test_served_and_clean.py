@@ -229,3 +229,23 @@ def test_old_pages_that_a_reader_kept_go_once_it_has_ended(tmp_path, monkeypatch
         keeper.close()
         with Database.open(folder / "run.db", readonly=True) as db:
             assert emptied(db)
+
+
+def test_a_ticket_says_served_once_the_disk_is_clean(tmp_path, monkeypatch):
+    def full(*_):
+        raise StoreError("no room")
+
+    fed = build("rfs", "sync")
+    RunKeeper.create(fed, tmp_path / "run", every=0.0)
+    fed.begin(4)
+    fed.step()
+    ticket = fed.inbox.put(erase(1))
+    with monkeypatch.context() as patch:
+        patch.setattr(erasing, "scrub", full)
+        with pytest.raises(StoreError, match="no room"):
+            fed.step()
+        assert [served.clients for served in fed.history.served] == [(1,)]
+        assert ticket.state == "waiting"
+    fed.step()
+    assert ticket.state == "served"
+    fed.close()
