@@ -111,7 +111,7 @@ def test_the_same_command_after_a_crash_before_its_results_adds_nothing_and_writ
     out, more, ends = tmp_path / "run", ("--rounds", "3"), Federation._go_on
 
     def asked(fed, *given):
-        history = ends(fed, *given)
+        history = yield from ends(fed, *given)
         if not history.served:
             fed.inbox.put(erase(1))
         return history
@@ -123,8 +123,10 @@ def test_the_same_command_after_a_crash_before_its_results_adds_nothing_and_writ
             patch.setattr(Federation, "_go_on", asked)
         child = os.fork()
         if not child:
-            call("resume", out, *more, "--quiet")
-            os._exit(0)
+            try:
+                call("resume", out, *more, "--quiet")
+            finally:
+                os._exit(0)
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
     rounds = 9 if asked_as_they_end else 6
     assert shown(out)["rounds"] == rounds
