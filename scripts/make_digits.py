@@ -57,8 +57,8 @@ def choose_rows(
 def build(roots: tuple[Path, ...]) -> dict[str, NDArray[np.generic]]:
     """The arrays of digits.npz, by name."""
 
-    def find(name: str, gzipped: bool = True) -> Path:
-        path = File(f"MNIST/{name}", gzipped=gzipped).find(roots)
+    def find(name: str) -> Path:
+        path = File(f"MNIST/{name}", also=f"MNIST/{name}.gz").find(roots)
         if path is None:
             raise SystemExit(
                 f"MNIST/{name} is not in {', '.join(map(str, roots)) or 'any folder: give --root'}"
@@ -67,7 +67,7 @@ def build(roots: tuple[Path, ...]) -> dict[str, NDArray[np.generic]]:
 
     images = read_idx(find("raw/train-images-idx3-ubyte"), 3)
     label = read_idx(find("raw/train-labels-idx1-ubyte"), 1)
-    about = read_npz(find("writers.npz", gzipped=False), ("train_writer", "train_hsf"))
+    about = read_npz(find("writers.npz"), ("train_writer", "train_hsf"))
     writer = about["train_writer"].astype(np.int64)
     chosen = choose_writers(writer, about["train_hsf"].astype(np.int64), label.astype(np.int64))
     train, test = choose_rows(chosen, writer, label.astype(np.int64))

@@ -92,7 +92,7 @@ def test_a_mistake_is_a_message_not_a_traceback(file):
     assert (
         "cannot erase client 9" in call("run", file, "--set", "request=[{erase=9, round=1}]", code=2).output
     )
-    assert "there is no file" in call("run", "nowhere.toml", code=2).output
+    assert "cannot read nowhere.toml" in call("run", "nowhere.toml", code=2).output
 
 
 def said(result) -> str:

@@ -58,9 +58,9 @@ def test_impossible_data_is_refused():
     samples = Samples(torch.zeros(3, 2), torch.zeros(3, dtype=torch.long), 2)
     with pytest.raises(DataError, match="3 inputs but 2 targets"):
         Samples(torch.zeros(3, 2), torch.zeros(2, dtype=torch.long), 2)
-    with pytest.raises(DataError, match="client 0 holds a row outside"):
+    with pytest.raises(DataError, match="client 0, sample 0"):
         FederatedData(samples, {0: Shard.of([3])}, samples)
-    with pytest.raises(DataError, match="a client's id must be a whole number of at least 0, not -1"):
+    with pytest.raises(RequestError, match="-1"):
         FederatedData(samples, {-1: Shard.of([0])}, samples)
 
 
@@ -77,7 +77,7 @@ def test_a_cast_to_the_precision_that_is_there_costs_nothing():
     assert data.cast(torch.float32).train is data.train
 
 
-@pytest.mark.parametrize("ids", [["0", "1"], [0.5], [True, 2], [None], [-1], "01", 3, [0, 0.0]])
+@pytest.mark.parametrize("ids", [["0", "1"], [0.5], [True, 2], [None], [-1], "01", [0, 0]])
 def test_ids_that_are_no_whole_numbers_erase_nothing(ids):
     data = small_data()
     for attempt in (data.check_erasable, data.erase):
@@ -95,9 +95,9 @@ def test_a_client_that_is_no_whole_number_is_not_erased(client):
     assert data.clients == tuple(range(6))
 
 
-def test_numpys_numbers_and_whole_floats_erase_as_plain_ones_do():
+def test_numpys_numbers_erase_as_plain_ones_do():
     data = small_data()
-    data.erase(np.int64(3), np.array([0.0, 2.0]))
+    data.erase(np.int64(3), np.array([0, 2]))
     data.erase(torch.tensor(4))
     assert data[3].ids.tolist() == [1, 3, 4, 5]
     assert data.erased == {4}
@@ -120,32 +120,14 @@ def test_what_was_erased_from_those_who_stay_is_remembered():
     assert (back.erased, back.reduced) == (frozenset(), {0: {3}})
 
 
-def test_a_rehearsal_takes_requests_and_holds_no_samples():
-    data = small_data()
-    data.erase(0)
-    train = data.train
-    trial = data.rehearsal()
-    trial.erase(3, [1, 2])
-    with pytest.raises(RequestError, match="holds no sample 2"):
-        trial.erase(3, [2])
-    trial.erase(4)
-    assert trial.erased == {0, 4}
-    assert len(trial.train) == len(trial.test) == len(trial.validation) == 0
-    assert data.clients == (1, 2, 3, 4, 5)
-    data.erase(5)
-    assert data.train is train  # still its own: a rehearsal shares no tensors
-
-
 def test_a_federations_data_says_what_it_is():
     data = small_data()
     assert (
-        repr(data)
-        == "FederatedData('data': 33 samples of clients 0 to 5; 12 for validation; 12 for testing; "
-        "12 of nobody's without targets)"
+        repr(data) == "FederatedData('data': 33 samples of clients 0 to 5, 12 for validation, 12 for testing)"
     )
     data.erase(1)
-    assert repr(data).endswith("erased: 1)")
-    assert repr(data.train) == "Samples(33 of 8 float32, labels of 3 classes)"
+    assert repr(data).endswith("1 erased)")
+    assert repr(data.train) == "Samples(33 of 8 float32, 3 classes)"
     assert repr(data[0]) == "Shard(5 samples)"
 
 
@@ -156,6 +138,6 @@ def test_who_was_erased_is_not_among_the_names_that_are_suggested():
     data = FederatedData(samples, shards, samples, names=names)
     data.erase(0)
     for word in ("Nobody", "Gratz"):
-        with pytest.raises(RequestError, match=rf"^there is no client '{word}'\. Known: Linz, Wien\.$"):
+        with pytest.raises(RequestError, match=f"'{word}'.*Known: Linz, Wien"):
             data.number(word)
     assert data.number("Graz") == 0

@@ -51,7 +51,7 @@ def erased(federation: FederatedData) -> FederatedData:
     "make",
     [
         lambda d: d.fork(),
-        lambda d: d.rehearsal(),
+        lambda d: d.lent(),
         lambda d: d.cast(torch.float64),
         lambda d: erased(d.fork()),
         lambda d: d.replaced(name="twin"),
@@ -61,7 +61,7 @@ def erased(federation: FederatedData) -> FederatedData:
         lambda d: variants(d, [Target(1)])["random labels"],
         lambda d: variants(d, [Target(1)])["no samples"],
     ],
-    ids=["fork", "rehearsal", "cast", "erased", "replaced", "labels", "noise", "other", "random", "none"],
+    ids=["fork", "lent", "cast", "erased", "replaced", "labels", "noise", "other", "random", "none"],
 )
 def test_what_is_made_of_samples_is_of_their_kind(make, kind):
     for part in parts(make(data(kind))):
@@ -106,10 +106,10 @@ def test_a_single_value_is_drawn_anew_as_well():
     [
         ("value", TARGETS["values"], 1, "no targets of kind 'value'. Did you mean 'values'"),
         ("labels", TARGETS["classes"], 3, "targets must be a tensor of 0 and 1 with two axes.* found int64"),
-        ("labels", TARGETS["labels"], 3, "classes is 3, but there are 2 labels a sample"),
+        ("labels", TARGETS["labels"], 3, "classes is 3, but there are 2"),
         ("labels", TARGETS["labels"].bool(), 2, "found bool"),
         ("values", TARGETS["classes"], 1, "targets must be a tensor of floating-point numbers.* found int64"),
-        ("values", TARGETS["values"], 2, "classes is 2, but there are 1 values a sample"),
+        ("values", TARGETS["values"], 2, "classes is 2, but there are 1"),
         ("values", torch.zeros(6, 2, 2), 2, "with one axis, or two"),
         ("classes", TARGETS["values"], 3, "targets must be a tensor of whole numbers"),
     ],
@@ -122,9 +122,9 @@ def test_targets_that_are_not_of_their_kind_are_refused(kind, y, classes, messag
 @pytest.mark.parametrize(
     ("kind", "place", "value", "message"),
     [
-        ("labels", (3, 1), 0.5, "client 1, sample 0: label 1 is 0.5, but labels are 0 or 1"),
-        ("labels", (3, 0), math.nan, "client 1, sample 0: label 0 is nan"),
-        ("values", (4,), math.inf, "client 1, sample 1: target is inf, but targets must be finite numbers"),
+        ("labels", (3, 1), 0.5, "client 1, sample 0: label 0.5 at position 1"),
+        ("labels", (3, 0), math.nan, "client 1, sample 0: label nan at position 0"),
+        ("values", (4,), math.inf, "client 1, sample 1: label inf"),
         ("classes", (5,), IGNORED, "client 2, sample 0: label -100, but there are 3 classes"),
     ],
 )
@@ -155,6 +155,6 @@ def test_held_out_samples_are_of_the_same_kind():
 
 
 def test_samples_say_of_what_kind_they_are():
-    assert repr(samples("classes")) == "Samples(6 of 4 float32, labels of 3 classes)"
-    assert repr(samples("labels")) == "Samples(6 of 4 float32, 2 labels each)"
-    assert repr(samples("values")) == "Samples(6 of 4 float32, 1 value each)"
+    assert repr(samples("classes")) == "Samples(6 of 4 float32, 3 classes)"
+    assert repr(samples("labels")) == "Samples(6 of 4 float32, 2 labels)"
+    assert repr(samples("values")) == "Samples(6 of 4 float32, 1 values)"

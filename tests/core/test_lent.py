@@ -99,13 +99,6 @@ def test_what_is_made_of_data_on_loan_is_on_loan(make):
     assert_erasing_copies_nothing(make(small_data().lent()))
 
 
-def test_a_rehearsal_of_data_on_loan_takes_requests():
-    trial = small_data().lent().rehearsal()
-    trial.erase(3)
-    assert trial.erased == {3}
-    assert not len(trial.train)
-
-
 def test_a_fork_that_is_not_on_loan_copies_as_ever():
     data = small_data()
     lent, fork = data.lent(), data.fork()

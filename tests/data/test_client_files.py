@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-
 import numpy as np
 import pytest
 import torch
@@ -75,16 +73,11 @@ def test_the_servers_files_may_have_other_names(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("named", "message"),
-    [
-        ({"public": "test.csv"}, r"test.csv is the file for test data and for public data, .* public = \.\."),
-        ({"validation": "test.csv"}, "test.csv is the file for test data and for validation data"),
-        ({"test": "Linz.csv", "public": "Linz.csv"}, "Linz.csv is the file for test data and for public"),
-        ({"validation": "Linz.csv", "public": "Linz.csv"}, "Linz.csv is the file for validation data and"),
-    ],
+    "named",
+    [{"public": "test.csv"}, {"validation": "test.csv"}, {"validation": "Linz.csv", "public": "Linz.csv"}],
 )
-def test_a_file_of_the_server_is_for_one_thing(tmp_path, named, message):
-    with pytest.raises(DataError, match=message):
+def test_a_file_of_the_server_is_for_one_thing(tmp_path, named):
+    with pytest.raises(DataError, match="|".join(named.values())):
         unknot.folder(tables(tmp_path), target="ill", **named)
 
 
@@ -100,44 +93,35 @@ def test_numbers_of_clients_may_be_given(tmp_path):
 
 TABLE, ARRAYS = TABLES["Graz"], {"x": np.zeros((2, 3)), "y": np.array([0, 1])}
 BAD = {
-    "no files": ({}, "expected a file a client, .npz or .csv; found none"),
-    "the server's files alone": ({"test.csv": TABLE}, "expected a file a client"),
-    "another ending": (
-        {"a.csv": TABLE, "b.parquet": "?"},
-        "b.parquet: expected .npz or .csv; move what is no",
-    ),
-    "no such column": ({"a.csv": "age,i\n1,0\n"}, "a.csv: there is no column 'ill' to predict"),
-    "text in a cell": ({"a.csv": "age,ill\n1,0\nold,1\n"}, "a.csv, line 3, column 'age': 'old' is no finite"),
-    "text as target": (
-        {"a.csv": "age,ill\n1,yes\n"},
-        "line 2, column 'ill': 'yes' is no .* Encode categories",
-    ),
-    "an empty cell": ({"a.csv": "age,ill\n,0\n"}, "line 2, column 'age': the cell is empty"),
-    "not a number": ({"a.csv": "age,ill\nnan,0\n"}, "line 2, column 'age': 'nan' is no finite number"),
-    "ragged rows": ({"a.csv": "age,ill\n1,0\n1,2,0\n"}, "a.csv, line 3: 3 cells, but 2 columns are named"),
-    "no names of columns": ({"a.csv": "1,0\n2,1\n"}, "the first row must name the columns, found 1, 0"),
-    "a column without a name": ({"a.csv": "age,,ill\n1,2,0\n"}, "column 2 has no name"),
-    "two columns of a name": ({"a.csv": "age,age,ill\n1,2,0\n"}, "column 2 is called 'age', as another one"),
-    "nothing below": ({"a.csv": "age,ill\n"}, "expected rows of numbers below"),
-    "an empty table": ({"a.csv": ""}, "a.csv: .* it is empty"),
-    "the target alone": ({"a.csv": "ill\n1\n"}, "no column beside the target"),
-    "bytes": ({"a.csv": b"age,ill\n\xff\xfe,1\n"}, "a.csv: expected a file that can be read"),
-    "other columns": ({"a.csv": TABLE, "b.csv": "age,ill\n1,0\n"}, "b.csv: column 'weight' is missing"),
-    "more columns": (
-        {"a.csv": "age,ill\n1,0\n", "b.csv": TABLE},
-        "b.csv: column 'weight' is in no other file",
-    ),
-    "two files of a client": ({"a.csv": TABLE, "a.npz": ARRAYS}, "a.csv and a.npz are of one client, 'a'"),
+    "no files": ({}, "towns"),
+    "the server's files alone": ({"test.csv": TABLE}, "towns"),
+    "another ending": ({"a.csv": TABLE, "b.parquet": "?"}, "b.parquet"),
+    "no such column": ({"a.csv": "age,i\n1,0\n"}, "a.csv, line 2.*'ill'"),
+    "text in a cell": ({"a.csv": "age,ill\n1,0\nold,1\n"}, "a.csv, line 3, column 'age': 'old'"),
+    "text as target": ({"a.csv": "age,ill\n1,yes\n"}, "a.csv, line 2, column 'ill': 'yes'"),
+    "an empty cell": ({"a.csv": "age,ill\n,0\n"}, "a.csv, line 2, column 'age'"),
+    "not a number": ({"a.csv": "age,ill\nnan,0\n"}, "a.csv, line 2, column 'age': 'nan'"),
+    "too many cells": ({"a.csv": "age,ill\n1,0\n1,2,0\n"}, "a.csv, line 3"),
+    "too few cells": ({"a.csv": "age,ill\n1,0\n1\n"}, "a.csv, line 3.*'ill'"),
+    "no names of columns": ({"a.csv": "1,0\n2,1\n"}, "a.csv"),
+    "another separator": ({"a.csv": "age;ill\n1;0\n"}, "a.csv.*'ill'.*age;ill"),
+    "a column without a name": ({"a.csv": "age,,ill\n1,2,0\n"}, "a.csv.*''"),
+    "two columns of a name": ({"a.csv": "age,age,ill\n1,2,0\n"}, "a.csv.*'age'"),
+    "nothing below": ({"a.csv": "age,ill\n"}, "a.csv"),
+    "an empty table": ({"a.csv": ""}, "a.csv"),
+    "the target alone": ({"a.csv": "ill\n1\n"}, "a.csv"),
+    "bytes": ({"a.csv": b"age,ill\n\xff\xfe,1\n"}, "a.csv"),
+    "other columns": ({"a.csv": TABLE, "b.csv": "age,ill\n1,0\n"}, "b.csv.*weight"),
+    "more columns": ({"a.csv": "age,ill\n1,0\n", "b.csv": TABLE}, "b.csv.*weight"),
+    "two files of a client": ({"a.csv": TABLE, "a.npz": ARRAYS}, "a.csv and a.npz"),
     "two files of the server": (
-        {"a.csv": TABLE, "test.csv": TABLE, "test.npz": ARRAYS},
-        "both test.csv and test.npz: say which",
+        {"a.csv": TABLE, "Test.csv": TABLE, "test.npz": ARRAYS},
+        "Test.csv and test.npz",
     ),
-    "other features": ({"a.csv": TABLE, "b.npz": ARRAYS}, r"b: inputs of shape \(3,\) .* a: of shape \(2,\)"),
-    "no arrays": (
-        {"a.csv": TABLE, "b.npz": {"z": np.zeros(3)}},
-        "b.npz: expected the arrays x, y, found only z",
-    ),
-    "a broken archive": ({"a.csv": TABLE, "b.npz": b"zip?"}, "b.npz: expected a file that can be read"),
+    "other features": ({"a.csv": TABLE, "b.npz": ARRAYS}, r"b.*\(3,\)"),
+    "no arrays": ({"a.csv": TABLE, "b.npz": {"z": np.zeros(3)}}, "b.npz"),
+    "a broken archive": ({"a.csv": TABLE, "b.npz": b"zip?"}, "b.npz"),
+    "a name with a space before it": ({" Graz.csv": TABLE}, "' Graz'"),
 }
 
 
@@ -148,28 +132,17 @@ def test_what_is_wrong_with_a_folder_is_said_with_the_file(what, tmp_path):
         unknot.folder(write(tmp_path / "towns", files), target="ill")
 
 
-@pytest.mark.parametrize("name", [" Graz", "Graz ", "Gr\naz"])
-def test_a_file_whose_name_is_no_clients_is_named(tmp_path, name):
-    folder = tables(tmp_path / "towns", **{name: TABLES["Graz"]})
-    with pytest.raises(DataError) as told:
-        unknot.folder(folder, target="ill")
-    assert str(told.value).startswith(f"{str(folder / f'{name}.csv')!r}: a client is called as its file is")
-
-
 def test_a_folder_that_is_not_there_is_named(tmp_path):
-    with pytest.raises(DataError, match="towns: expected a folder with a file a client, found nothing"):
-        unknot.folder(tmp_path / "towns", target="ill")
-    (tmp_path / "towns").write_text("")
-    with pytest.raises(DataError, match="found a file"):
+    with pytest.raises(DataError, match="towns"):
         unknot.folder(tmp_path / "towns", target="ill")
 
 
 def test_the_target_belongs_to_tables(tmp_path):
-    with pytest.raises(ConfigError, match=r"target is missing: which column of Graz\.csv"):
+    with pytest.raises(ConfigError, match=r"target is missing.*age, weight, ill"):
         unknot.folder(tables(tmp_path / "a"))
-    with pytest.raises(ConfigError, match=r"target names a column of \.csv files, and there are none"):
+    with pytest.raises(ConfigError, match="target"):
         unknot.folder(write(tmp_path / "b", {"Graz.npz": ARRAYS}), target="ill")
-    with pytest.raises(DataError, match=r"no file 'tets\.csv' for test data\. Did you mean 'test\.csv'"):
+    with pytest.raises(DataError, match=r"'tets\.csv'.*Did you mean 'test\.csv'"):
         unknot.folder(tmp_path / "a", target="ill", test="tets.csv")
 
 
@@ -238,20 +211,10 @@ def test_an_unknown_name_in_a_file_is_refused_with_the_nearest(tmp_path):
         unknot.run(wrong)
 
 
-@pytest.mark.parametrize("sign", [";", "\t", "|"])
-def test_another_separator_is_named(tmp_path, sign):
-    text = TABLES["Graz"].replace(",", sign)
-    with pytest.raises(DataError, match=r"Graz.csv: found one column, 'age.*ill'; is the separator"):
-        unknot.folder(tables(tmp_path, Graz=text), target="ill")
-
-
 def test_the_servers_files_are_known_however_they_are_written(tmp_path):
     data = unknot.folder(tables(tmp_path, test="", Test=TABLES["test"]), target="ill")
     assert list(data.names.values()) == ["Graz", "Linz"]
     assert len(data.test) == 1
-    write(tmp_path, {"TEST.npz": {"x": np.ones((1, 2)), "y": np.ones(1)}})
-    with pytest.raises(DataError, match=r"both TEST.npz and Test.csv: say which, test = "):
-        unknot.folder(tmp_path, target="ill")
 
 
 def test_columns_say_in_which_order_inputs_are_taken(tmp_path):
@@ -259,13 +222,6 @@ def test_columns_say_in_which_order_inputs_are_taken(tmp_path):
     data = unknot.folder(folder, target="ill", columns=["weight", "age"])
     assert data.train.x.tolist() == [[2.5, 1], [4, 3], [6, 5]]
     assert data.test.x.tolist() == [[8, 7]]
-    with pytest.raises(ConfigError, match="names one twice"):
-        unknot.folder(folder, target="ill", columns=["weight", "age", "age"])
-    with pytest.raises(DataError, match="column 'age' is in no other file"):
-        unknot.folder(folder, target="ill", columns=["weight"])
-
-
-def test_a_pipe_among_the_files_is_refused_and_not_waited_for(tmp_path):
-    os.mkfifo(tmp_path / "a.csv")
-    with pytest.raises(DataError, match=r"a\.csv: expected a file, found a pipe"):
-        unknot.folder(tmp_path, target="y")
+    for columns in (["weight", "age", "age"], ["weight"]):
+        with pytest.raises(DataError, match=r"Graz\.csv.*age, weight"):
+            unknot.folder(folder, target="ill", columns=columns)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-import numpy as np
 import pytest
 from data_toys import idx_path, write_bits, write_cifar10, write_idx
 
@@ -60,7 +59,7 @@ def test_missing_set_says_what_was_looked_for_where_and_how_to_get_it(name: str,
 
 
 def test_without_a_folder_the_variable_is_named() -> None:
-    with pytest.raises(DataError, match="no folder to look in: set UNKNOT_DATA or give root"):
+    with pytest.raises(DataError, match="UNKNOT_DATA"):
         load("mnist")
 
 
@@ -141,16 +140,6 @@ def test_checksum_is_of_the_contents_gzipped_or_not(tmp_path: Path) -> None:
     assert len(set(found[0])) == 4
 
 
-def test_checksum_of_writers_is_of_the_numbers_not_of_the_archive(tmp_path: Path) -> None:
-    for kind, save in (("small", np.savez_compressed), ("plain", np.savez)):
-        write_idx(tmp_path / kind)
-        dtype = np.int16 if kind == "small" else np.int64
-        writers = np.arange(20, dtype=dtype)
-        save(tmp_path / kind / "MNIST" / "writers.npz", train_writer=writers, test_writer=writers[:10])
-    small, plain = (verify("mnist-writers", tmp_path / kind)[-1] for kind in ("small", "plain"))
-    assert small.found == plain.found is not None
-
-
 def test_a_folder_of_ones_own_is_read_by_another_name(tmp_path: Path) -> None:
     for name in ("folder", str(tmp_path)):
         with pytest.raises(ConfigError, match=r"unknot.folder\(path\)"):
@@ -163,7 +152,7 @@ def test_a_data_set_can_be_dealt_out_by_its_name() -> None:
     assert data.train.x.equal(load("digits").train.x)
     with pytest.raises(ConfigError, match="Did you mean 'digits'"):
         federate("digts", Iid(clients=3, samples=10))
-    with pytest.raises(ConfigError, match="it is dealt out already"):
+    with pytest.raises(ConfigError, match="found FederatedData"):
         federate(data, Iid(clients=3, samples=10))  # type: ignore[arg-type]
     with pytest.raises(ConfigError, match=r"partition must be one, such as unknot.Iid\(clients=10\)"):
         federate("digits", "iid")  # type: ignore[arg-type]

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -48,77 +47,39 @@ def test_writers_become_clients_with_their_own_test_rows(tmp_path: Path) -> None
     assert [rows.tolist() for rows in data.test_rows.values()] == [[2], [0], [1]]
 
 
-def test_bad_json_is_named_with_its_place(tmp_path: Path) -> None:
-    _write(tmp_path)
-    (tmp_path / "femnist/data/train/all_data_1.json").write_text('{"users": [')
-    with pytest.raises(DataError, match=r"all_data_1\.json: expected JSON, found .*line 1"):
-        load("femnist", tmp_path)
-
-
-def test_folder_without_json_is_refused(tmp_path: Path) -> None:
+def test_a_part_without_samples_is_refused(tmp_path: Path) -> None:
     _write(tmp_path)
     (tmp_path / "femnist/data/test/all_data_0.json").unlink()
-    with pytest.raises(DataError, match=r"test: expected LEAF's JSON files \(\*\.json\), found none"):
+    with pytest.raises(DataError, match="test: expected LEAF's"):
         load("femnist", tmp_path)
 
 
-def _lose_pixel(content: Any) -> None:
-    content["user_data"]["a"]["x"][1] = [0.5] * 783
-
-
-def _lose_every_last_pixel(content: Any) -> None:
-    content["user_data"]["a"]["x"] = [[0.5] * 783] * 2
-
-
-def _lose_label(content: Any) -> None:
-    content["user_data"]["a"]["y"].pop()
-
-
-def _lose_labels(content: Any) -> None:
-    content["user_data"]["a"]["y"] = None
-
-
-def _lose_data(content: Any) -> None:
-    del content["user_data"]["a"]
-
-
-def _raise_label(content: Any) -> None:
-    content["user_data"]["a"]["y"][1] = 62
-
-
-def _split_label(content: Any) -> None:
-    content["user_data"]["a"]["y"][1] = 0.5
-
-
-def _brighten(content: Any) -> None:
-    content["user_data"]["a"]["x"][0][0] = 255
+USER = {"x": [[0.5] * 784] * 2, "y": [1, 2]}
 
 
 @pytest.mark.parametrize(
-    ("spoil", "message"),
+    "content",
     [
-        (_lose_pixel, "'x' and 'y' of user 'a'"),
-        (_lose_every_last_pixel, r"784 pixels for each of the 2 labels.*shape \(2, 783\)"),
-        (_lose_label, r"784 pixels for each of the 1 labels.*shape \(2, 784\)"),
-        (_lose_labels, r"784 pixels for each of the 1 labels.*shape \(2, 784\) and \(\)"),
-        (_lose_data, "'x' and 'y' of user 'a', found KeyError"),
-        (_raise_label, "labels from 0 to 61, found label 62 in sample 1"),
-        (_split_label, "whole numbers as labels of user 'a'"),
-        (_brighten, r"pixels of user 'a' in 0\.\.1, found 0\.5\.\.255"),
+        '{"users": [',
+        "{}",
+        "[1, 2]",
+        '{"users": 3, "user_data": {}}',
+        '{"users": ["a"]}',
+        json.dumps({"users": ["a"], "user_data": {"b": USER}}),
+        json.dumps({"users": ["a"], "user_data": {"a": {**USER, "y": [1]}}}),
+        json.dumps({"users": ["a"], "user_data": {"a": {**USER, "y": None}}}),
+        json.dumps({"users": ["a"], "user_data": {"a": {**USER, "x": [[0.5] * 783] * 2}}}),
     ],
 )
-def test_wrong_content_is_named(tmp_path: Path, spoil: Callable[[Any], None], message: str) -> None:
-    content = leaf_json({"a": [1, 2]})
-    spoil(content)
-    write_leaf(tmp_path, "train", content)
-    write_leaf(tmp_path, "test", leaf_json({"a": [1]}))
-    with pytest.raises(DataError, match=rf"all_data_0\.json: expected {message}"):
+def test_a_file_that_is_not_leafs_is_named(tmp_path: Path, content: str) -> None:
+    _write(tmp_path)
+    (tmp_path / "femnist/data/train/all_data_1.json").write_text(content)
+    with pytest.raises(DataError, match=r"all_data_1\.json"):
         load("femnist", tmp_path)
 
 
-@pytest.mark.parametrize("content", [{"users": ["a"]}, [1, 2], {}, {"users": 3, "user_data": {}}])
-def test_json_that_is_not_leafs_is_refused(tmp_path: Path, content: object) -> None:
-    write_leaf(tmp_path, "train", content)
-    write_leaf(tmp_path, "test", leaf_json({"a": [1]}))
-    with pytest.raises(DataError, match=r"all_data_0\.json: expected (LEAF's|a list of users)"):
+def test_a_label_beyond_the_classes_is_refused(tmp_path: Path) -> None:
+    _write(tmp_path)
+    write_leaf(tmp_path, "train", leaf_json({"a": [1, 62]}), "all_data_1.json")
+    with pytest.raises(DataError, match="label 62"):
         load("femnist", tmp_path)

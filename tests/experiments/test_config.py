@@ -254,7 +254,7 @@ def test_a_wrong_file_says_what_to_change(table, message):
 
 
 def test_a_missing_or_broken_file_is_named(tmp_path):
-    with pytest.raises(ConfigError, match=r"there is no file .*nothing\.toml"):
+    with pytest.raises(ConfigError, match=r"cannot read .*nothing\.toml"):
         Experiment.read(tmp_path / "nothing.toml")
     broken = tmp_path / "broken.toml"
     broken.write_text("a = = 3")

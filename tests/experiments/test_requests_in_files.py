@@ -14,8 +14,8 @@ def requests(*tables):
 def test_a_file_and_python_make_the_same_requests():
     assert requests(
         {"erase": 3, "round": 10},
-        {"erase": [5, 3.0], "time": 140},
-        {"erase": [7], "samples": [1, 0.0], "round": 2.0},
+        {"erase": [5, 3], "time": 140},
+        {"erase": [7], "samples": [1, 0], "round": 2},
         {"join": 8, "round": 12},
     ) == (
         unknot.erase(3, round=10),

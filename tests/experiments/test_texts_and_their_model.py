@@ -126,8 +126,8 @@ def test_a_path_that_leads_to_no_model_is_told_by_its_key(more, place, monkeypat
     (place / "empty").mkdir()
     said = refused("model.path=empty", *more)
     assert said.startswith("model.path: ")
-    assert "empty holds no language model: expected config.json" in said
+    assert "empty holds no language model" in said
     (place / "c.gguf").write_text("this is some text that is called so")
     said = refused("model.path=c.gguf", *more)
     assert said.startswith("model.path: ")
-    assert "it does not begin as GGUF files do" in said
+    assert "it should be a GGUF file" in said

@@ -283,3 +283,27 @@ def test_a_method_may_write_into_what_came_back():
     seen = watched(fed.engine)
     fed.run(3)
     assert all(torch.equal(weights.vector, then) for weights, then in seen)
+
+
+class WritesIntoItsInput(torch.nn.Module):
+    def __init__(self, inplace):
+        super().__init__()
+        self.body = torch.nn.Sequential(
+            torch.nn.ReLU(inplace=inplace), torch.nn.Flatten(), torch.nn.Linear(784, 10)
+        )
+
+    def forward(self, x):
+        return self.body(x)
+
+
+@pytest.mark.parametrize("engine", ["loop", "stacked"])
+def test_a_model_that_writes_into_its_input_changes_no_held_out_rows(engine):
+    found = []
+    for inplace in (False, True):
+        data = unknot.federate("digits", unknot.Dirichlet(4, 1.0, samples=20), validation=40)
+        before = data.validation.x.clone()
+        torch.manual_seed(0)
+        fed = unknot.simulate(WritesIntoItsInput(inplace), data, engine=engine)
+        found.append([one.scores for one in fed.run(2).rounds])
+        assert torch.equal(data.validation.x, before)
+    assert found[0] == found[1]

@@ -11,6 +11,7 @@ import torch
 
 from support import ToyEngine, grid, small_data, toy_federation
 from unknot.core.digests import digest_of
+from unknot.core.errors import ForbiddenLineageError, UnknotError
 from unknot.core.form import NotPlain, Unreadable
 from unknot.core.lineage import NOBODY, Lineage, Unit
 from unknot.core.metrics import Metric
@@ -28,6 +29,7 @@ from unknot.federation import (
     Synchronous,
 )
 from unknot.federation.snapshot import unwritten, written
+from unknot.federation.watcher import Watcher
 from unknot.select import DQN, Balanced, DQNSettings, KCenter
 from unknot.unlearn import (
     BMT,
@@ -481,3 +483,119 @@ def test_a_keepsake_of_nobody_is_under_no_clients_key():
     assert kept[digest_of(mine.vector)].owner is None
     assert kept[digest_of(mine.vector)].clients == {3}
     assert kept[digest_of((mine * 2.0).vector)].owner == 4
+
+
+def asked_while_out() -> Federation:
+    fed = build(MMT(), "buffered")
+    fed.begin(6, requests=[erase(1, round=2)])
+    return fed
+
+
+def test_a_snapshot_stays_as_it_is_while_the_federation_goes_on():
+    fed = asked_while_out()
+    fed.step()
+    taken = fed.snapshot()
+    fed.resume()
+    for _ in range(2):
+        other = build(MMT(), "buffered")
+        other.restore(taken)
+        other.resume()
+        assert story(other) == story(fed)
+
+
+def test_what_had_left_the_data_before_stays_forbidden():
+    fed = build(RFS(), "sync")
+    fed.run(2)
+    taken = fed.snapshot()
+    data = small_data(SIZES)
+    data.erase(min(fed.model.lineage.clients))
+    parts = {"clock": fed.given.clock, "recipe": fed.given.recipe, "pace": fed.given.pace}
+    other = toy_federation(RFS(), data, **parts)
+    with pytest.raises(ForbiddenLineageError):
+        other.restore(taken)
+
+
+def test_another_federation_is_refused():
+    taken = asked_while_out().snapshot()
+    for other in (build(RFS(), "buffered"), build(MMT(), "buffered", recipe=Recipe(batch_size=3))):
+        with pytest.raises(Unreadable):
+            other.restore(taken)
+        with pytest.raises(UnknotError):
+            other.run(1)
+
+
+def test_one_that_was_run_is_not_made_another():
+    fed = asked_while_out()
+    taken = fed.snapshot()
+    with pytest.raises(UnknotError):
+        fed.restore(taken)
+
+
+class Looks(RFS):
+    name = "looks"
+
+    def absorb(self, desk, lane, updates):
+        super().absorb(desk, lane, updates)
+        fed_of_looks[0].snapshot()
+
+
+fed_of_looks: list[Federation] = []
+
+
+def test_in_the_middle_of_a_step_there_is_no_snapshot():
+    fed_of_looks[:] = [build(Looks(), "sync")]
+    with pytest.raises(UnknotError, match="a step is being made"):
+        fed_of_looks[0].run(1)
+
+
+def test_who_waits_is_told_by_its_own_number_after_a_restoration():
+    fed = build(RFS(), "sync")
+    fed.begin(6)
+    fed.inbox.put(erase(1, round=4))
+    fed.step()
+    other = build(RFS(), "sync")
+    other.restore(fed.snapshot())
+    ticket = other.inbox.put(erase(2, round=5))
+    other.resume()
+    assert [served.clients for served in other.history.served] == [(1,), (2,)]
+    assert ticket.served.clients == (2,)
+
+
+@dataclasses.dataclass
+class Shares(Mine):
+    """Two attributes have one list; one of them is as it was given."""
+
+    def __post_init__(self):
+        self.groups = [[], [], []]
+        self.now = None
+
+    def fresh(self):
+        return Shares()
+
+    def choose(self, idle, k, key):
+        self.now = self.groups[1] if self.now is None else self.now
+        self.groups[1] += [len(self.now)] if self.now else []
+        self.now.append(1)
+        return np.sort(np.roll(idle, len(self.groups[1]))[:k])
+
+
+def test_what_two_attributes_share_is_shared_again():
+    compare(lambda: build(RFS(), "sync", select=Shares()), {"rounds": 6}, ())
+
+
+class Fails(Watcher):
+    def requests(self, fed):
+        raise KeyboardInterrupt
+
+
+def test_what_a_watcher_brought_is_not_lost_when_another_ends_the_run():
+    fed = build(RFS(), "sync")
+    fed.watch(fails := Fails())
+    fed.watchers.reverse()
+    fed.begin(4)
+    ticket = fed.inbox.put(erase(1, round=2))
+    with pytest.raises(KeyboardInterrupt):
+        fed.step()
+    fed.watchers.remove(fails)
+    fed.resume()
+    assert ticket.state == "served"

@@ -4,7 +4,7 @@ from support import ToyEngine, small_data, toy_federation, toy_weights
 from unknot.core.lineage import Lineage, Unit
 from unknot.core.requests import erase
 from unknot.core.saved import load_model, save_model
-from unknot.federation import Federation
+from unknot.federation import Federation, Guarantee
 from unknot.select import DQN
 from unknot.unlearn import PGA, RFS, FedEraser
 
@@ -33,6 +33,24 @@ def test_what_is_served_names_whom_it_was_let_pass(tmp_path):
     assert model.lineage.waived == {1}
     assert saved(model, tmp_path).lineage == Lineage(map(Unit, model.lineage.clients)).waiving([1])
     assert served(method=RFS()).lineage.waived == set()
+
+
+class Looks(RFS):
+    """It reads what it keeps, and goes by that behind the core's back."""
+
+    guarantee = Guarantee.APPROXIMATE
+
+    def absorb(self, desk, lane, updates):
+        super().absorb(desk, lane, updates)
+        desk.keepsakes.put("whole", None, lane.model)
+
+    def forget(self, desk, request, touched):
+        desk.keepsakes.get("whole")
+        super().forget(desk, request, touched)
+
+
+def test_whoever_was_let_pass_is_named_though_no_weights_say_so():
+    assert served(method=Looks()).lineage.waived == {1}
 
 
 def test_whatever_is_made_of_it_names_them_too():

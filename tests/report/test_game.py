@@ -105,12 +105,11 @@ def test_start_costs_and_clients_are_read():
         ({"start": [0.5, 0.3, 0.2]}, "give a share for each of 2 servers"),
         ({"start": [-1, 2]}, "negative share"),
         ({"psi": 3}, "psi is 3: give a list"),
-        ({"zeta": [1, True]}, "zeta has True: give numbers"),
         ({"periods": 0}, "periods is 0: it must be a whole number, 1 or more"),
         ({"clients": [1, 2, 3]}, "one for each of 2"),
         ({"phi": 1, "storage": {"tau_s": 1, "s": 2, "c_s": 3}}, "below 1"),
         ({"seed": "a"}, "seed is 'a'"),
-        ({"data": [1, "x"]}, "data has 'x'"),
+        ({"data": [1, "x"]}, "data is [1, 'x']"),
     ],
 )
 def test_what_is_wrong_with_a_file_is_said(change, message):

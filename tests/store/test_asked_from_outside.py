@@ -206,6 +206,29 @@ def test_what_was_put_in_before_a_crash_is_served_afterwards_and_its_ticket_says
     keeper.close()
 
 
+def test_what_was_taken_up_before_a_crash_is_taken_up_again_at_the_same_step(tmp_path):
+    def ended(folder, crashes):
+        fed = many()
+        keeper = RunKeeper.create(fed, folder, every=1e9)
+        fed.begin(8, requests=join([7], round=50))
+        for _ in range(3):
+            fed.step()
+        with Database.open(folder / "run.db") as db:
+            leave(db, join([7]), keeper.keyring)
+        fed.step()
+        fed.step()
+        if crashes:
+            keeper.close()
+            fed = many()
+            keeper = RunKeeper.go_on(fed, folder, every=1e9)
+        assert fed.steps == (0 if crashes else 5)
+        found = story(fed.resume())
+        keeper.close()
+        return found
+
+    assert ended(tmp_path / "crashes", True) == ended(tmp_path / "whole", False)
+
+
 def test_what_comes_with_a_stop_or_a_pause_is_not_lost(tmp_path):
     fed = many()
     keeper = RunKeeper.create(fed, tmp_path / "run", every=1e9)

@@ -122,6 +122,16 @@ def test_checkpoints_that_are_missing_are_said_to_be_once_by_short_names(tmp_pat
     assert last[0] not in str(told.value)
 
 
+def test_no_flipped_byte_of_a_checkpoint_is_taken_for_it(broken_off, tmp_path):
+    folder = copied(broken_off[0], tmp_path / "run")
+    file = next((folder / "state").glob("[!.]*.state"))
+    content = file.read_bytes()
+    for place in range(0, len(content), max(1, len(content) // 300)):
+        file.write_bytes(content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :])
+        with pytest.raises(StoreError, match=file.name):
+            Checkpoint.read(folder, file.stem)
+
+
 @pytest.mark.parametrize("how", ["state", "state gone", "head of a pack", "pack", "pack gone"])
 def test_from_a_damaged_newest_checkpoint_it_goes_back_to_the_one_before(broken_off, tmp_path, how):
     run, expected = broken_off

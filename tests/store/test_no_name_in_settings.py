@@ -333,14 +333,14 @@ def test_an_erasure_of_all_who_are_listed_is_finished_and_then_nobody_is_left(tm
     assert "no clients are left" in call("resume", out, "--own-code", "--rounds", "1", code=2).output
 
 
-def test_a_setting_in_other_capitals_than_the_name_comes_back_as_it_was(tmp_path, own):
+def test_a_setting_in_other_capitals_comes_back_by_the_name(tmp_path, own):
     own["method"]["first"] = ["LINZ", "wien"]
     own["method"]["deep"] = [["Linz", "linz"]]
     out = tmp_path / "run"
     kept.go_on(fed := kept.begin(Experiment.of(own), out, every=0.0))
     fed.close()
     fed = kept.resume(out, own_code=True)
-    assert (fed.method.first, fed.method.deep) == (("LINZ", "wien"), (("Linz", "linz"),))
+    assert (fed.method.first, fed.method.deep) == (("Linz", "Wien"), (("Linz", "Linz"),))
     fed.close()
 
 

@@ -79,15 +79,33 @@ def test_it_is_asked_once_however_often_it_is_gone_on_with_and_not_where_somebod
         keeper.close()
 
 
-def test_what_was_to_come_at_a_later_step_comes_with_it(tmp_path):
+def put_back_broken_off(folder):
+    """The same of a run that was broken off after two steps, and not over."""
+    fed = build("rfs", "sync")
+    keeper = RunKeeper.create(fed, folder, every=0.0)
+    fed.begin(4)
+    fed.step(), fed.step()
+    keeper.close()
+    shutil.copytree(folder, folder.parent / "backup")
+    keeper = RunKeeper.go_on(fed := build("rfs", "sync"), folder)
+    fed.inbox.put(erase(1))
+    fed.resume()
+    keeper.close()
+    shutil.copy(folder / "keys", folder.parent / "backup" / "keys")
+    shutil.rmtree(folder)
+    shutil.move(folder.parent / "backup", folder)
+
+
+@pytest.mark.parametrize("over", [True, False])
+def test_what_was_to_come_at_a_later_step_comes_with_it(tmp_path, over):
     """It was taken up after the checkpoint that is gone on from."""
-    put_back(tmp_path / "run")
+    (put_back if over else put_back_broken_off)(tmp_path / "run")
     with Database.open(tmp_path / "run" / "run.db") as db:
         db.take(leave(db, erase(2), Keyring(tmp_path / "run" / "keys")), 1000)
     fed = build("rfs", "sync")
     keeper = RunKeeper.go_on(fed, tmp_path / "run")
     sent = erased_when_sent(fed)
-    fed.run(1)
+    fed.run(1) if over else fed.resume()
     assert sent
     assert all(erased == [1, 2] for erased in sent)
     assert [one.state for one in keeper.db.asked()] == ["served", "served"]

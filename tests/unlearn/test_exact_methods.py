@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from exact_sequences import DATA, Sequence, catch_up, interference_of, sequences, serve_all, without_leavers
@@ -193,6 +193,7 @@ def test_retraining_equals_a_federation_that_never_had_the_leavers(method, seque
 @pytest.mark.parametrize(("name", "pace"), grid(["fats", *GOES_BACK], ["some", "all"]))
 @few
 @given(sequence=sequences())
+@example(sequence=Sequence((join(6, round=3), erase([0, 1, 2], round=6)), 9))  # back to before the join
 def test_going_back_ends_where_a_federation_would_be_that_never_had_the_leavers(name, pace, sequence):
     """Same joins at the same rounds, nobody ever erased."""
     method = {**ANYTHING, **GOES_BACK}[name]

@@ -6,6 +6,8 @@ import copy
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import count
+from typing import Any
 
 import numpy as np
 import torch
@@ -16,12 +18,16 @@ from unknot.core.errors import ConfigError, DataError, ErasedDataError, RequestE
 from unknot.core.ids import Id, client_id, one_way, sample_ids
 from unknot.core.lineage import Clients, ClientsInOrder, Lineage, Unit
 from unknot.core.mapped import is_mapped, stored
-from unknot.core.samples import Samples, Shard, sound
+from unknot.core.samples import Samples, Shard
 from unknot.core.wording import Wording
 
 __all__ = ["NOBODYS", "FederatedData", "Samples", "Shard"]
 
 Ints = NDArray[np.int64]
+_PARTS = (
+    *("train", "test", "validation", "test_rows", "name"),
+    *("validation_owner", "test_owner", "names", "public", "wording"),
+)
 NOBODYS = -1
 """The owner of a held-out row that belongs to no client."""
 FEW = 10
@@ -71,34 +77,27 @@ class FederatedData:
         public: Tensor | None = None,
         wording: Wording | None = None,
     ) -> None:
-        for part, samples in (("train", train), ("test", test), ("validation", validation)):
-            if not isinstance(samples, Samples) and not (part == "validation" and samples is None):
-                raise DataError(f"{part} must be Samples, not {type(samples).__name__}")
-        self.names = checked_names(names or {})
-        self._numbers = {called: client for client, called in self.names.items()}
-        for client, shard in shards.items():
-            if not isinstance(shard, Shard):
-                found = type(shard).__name__
-                raise DataError(f"{self.label(client)}: a Shard is needed (Shard.of(rows)), not {found}")
+        self.called(names or {})
         self.name = name
         self.train = train
         self.test = test
         self.validation = validation
         self.public = public
         self.wording = wording
-        held = {_client(client): shard for client, shard in shards.items()}
-        self._shards = {client: held[client] for client in sorted(held)}
-        self.test_rows = {_client(client): _rows(rows) for client, rows in (test_rows or {}).items()}
+        self._shards = {client_id(client): shard for client, shard in sorted(shards.items())}
+        rows = (test_rows or {}).items()
+        self.test_rows = {client: np.asarray(mine, dtype=np.int64) for client, mine in rows}
         self.validation_owner = self._owners(validation_owner, validation, "validation")
         self.test_owner = self._owners(test_owner, test, "test")
         self._erased: set[int] = set()
         self._reduced: dict[int, frozenset[int]] = {}
-        self._own = self._lent = False
+        self.own = self._lent = False
+        """Whether the tensors are nobody else's: so from the first erasure on, until there is a fork."""
         self._check()
 
     def fork(self) -> FederatedData:
         """The same data with bookkeeping of its own: what is erased in one is not erased in the other."""
-        self._own = False  # the tensors are shared from here on
+        self.own = False  # the tensors are shared from here on
         twin = copy.copy(self)
         twin._shards = dict(self._shards)
         twin.test_rows = dict(self.test_rows)
@@ -113,18 +112,6 @@ class FederatedData:
         """
         twin = self.fork()
         twin._lent = True
-        return twin
-
-    def rehearsal(self) -> FederatedData:
-        """A fork without a sample behind it, to try requests on: erasing copies nothing there."""
-        own = self._own
-        twin = self.fork()
-        self._own = own
-        twin.train, twin.test = _emptied(self.train), _emptied(self.test)
-        twin.validation = None if self.validation is None else _emptied(self.validation)
-        twin.public = None
-        twin.validation_owner = twin.test_owner = None
-        twin.test_rows = {}
         return twin
 
     def label(self, client: int) -> str:
@@ -146,15 +133,12 @@ class FederatedData:
                 "alone: give them names (unknot.clients, FederatedData(names=...))"
             )
         everybody = lineage.clients | lineage.waived
-        names, free = dict(self.names), 1 + max([*self.names, *self._shards, *everybody])
-        here: dict[int, int] = {}
+        free = count(1 + max([*self.names, *self._shards, *everybody]))
+        numbers, here = dict(self._numbers), dict[int, int]()
         for client in sorted(everybody):
             called = lineage.names.get(client, f"client {client} of an earlier run")
-            if called not in names.values():
-                names[free], free = called, free + 1
-            here[client] = next(number for number, name in names.items() if name == called)
-        self.names = names
-        self._numbers = {called: client for client, called in names.items()}
+            here[client] = numbers[called] = numbers[called] if called in numbers else next(free)
+        self.called({number: called for called, number in numbers.items()})
         units = Lineage(Unit(here[client]) for client in lineage.clients)
         return units.waiving(here[client] for client in lineage.waived)
 
@@ -164,9 +148,8 @@ class FederatedData:
             return client_id(client)
         if (called := one_way(client)) in self._numbers:
             return self._numbers[called]
-        hint = nearest(client, (name for name, there in self._numbers.items() if there not in self._erased))
-        if not hint.startswith(" Did") and (not self.names or len(self.names) > FEW):
-            hint = f" This federation has {self.describe_clients()}."
+        known = [name for name, number in self._numbers.items() if number not in self._erased]
+        hint = nearest(client, known) or f" This federation has {self.describe_clients()}."
         raise RequestError(f"there is no client {client!r}.{hint}")
 
     def __getitem__(self, client: int | str) -> Shard:
@@ -224,23 +207,16 @@ class FederatedData:
             return "no clients"
         if not self.names and ids == tuple(range(ids[0], ids[-1] + 1)):
             return f"clients {ids[0]} to {ids[-1]}"
-        return "clients " + ", ".join(self._called(ids[:FEW])) + (", …" if len(ids) > FEW else "")
-
-    def _called(self, clients: Iterable[int]) -> list[str]:
-        """Names, or bare numbers."""
-        return [self.names.get(client, str(client)) for client in clients]
+        told = [self.names.get(client, str(client)) for client in ids[:FEW]]
+        return f"clients {', '.join(told)}{', …' if len(ids) > FEW else ''}"
 
     def __repr__(self) -> str:
         held = sum(map(len, self._shards.values()))
-        parts = [f"{held} samples of {self.describe_clients()}"]
-        if self.validation is not None:
-            parts.append(f"{len(self.validation)} for validation")
-        parts.append(f"{len(self.test)} for testing")
-        if self.public is not None:
-            parts.append(f"{len(self.public)} of nobody's without targets")
-        if self._erased:
-            parts.append(f"erased: {', '.join(self._called(sorted(self._erased)))}")
-        return f"FederatedData({self.name!r}: {'; '.join(parts)})"
+        gone = f"; {len(self._erased)} erased" if self._erased else ""
+        return (
+            f"FederatedData({self.name!r}: {held} samples of {self.describe_clients()}, "
+            f"{len(self.validation or ())} for validation, {len(self.test)} for testing{gone})"
+        )
 
     def erase(self, client: Id | str, ids: Iterable[Id] | None = None) -> None:
         """Put a `client`'s data, or the samples of it with these `ids`, out of reach for good.
@@ -264,8 +240,6 @@ class FederatedData:
 
     def shut(self, client: int) -> None:
         """Note that a client was erased of whom there is nothing here: it stays erased, whatever comes."""
-        if client in self._shards:
-            raise DataError(f"{self.label(client)} is still here: erase it")
         self._erased.add(client)
 
     def without(self, clients: Iterable[int]) -> FederatedData:
@@ -279,7 +253,7 @@ class FederatedData:
 
     def called(self, names: Mapping[int, str]) -> None:
         """Let clients have these names, and no others."""
-        self.names = checked_names(names)
+        self.names: dict[int, str] = checked_names(names)
         self._numbers = {called: client for client, called in self.names.items()}
 
     def check_erasable(
@@ -304,11 +278,6 @@ class FederatedData:
             )
         return client, named
 
-    @property
-    def own(self) -> bool:
-        """Whether the tensors are nobody else's: so from the first erasure on, until there is a fork."""
-        return self._own
-
     def unheld(self) -> NDArray[np.bool_]:
         """Which rows of `train` no client holds; in tensors that are its own, these have been overwritten."""
         free = np.ones(len(self.train), dtype=np.bool_)
@@ -332,16 +301,9 @@ class FederatedData:
 
     def renumbered(self, numbers: Mapping[int, int], names: Mapping[int, str]) -> FederatedData:
         """A copy in which each client has the number that it is given here, and is called so."""
-        if len(set(numbers.values())) != len(numbers) or numbers.keys() != self._shards.keys():
-            raise DataError("every client gets one number, and each another")
 
-        def moved(owners: Ints | None) -> Ints | None:
-            if owners is None:
-                return None
-            found = owners.copy()
-            for client, number in numbers.items():
-                found[owners == client] = number
-            return found
+        def moved(owners: Ints | None) -> list[int] | None:
+            return None if owners is None else [numbers.get(owner, NOBODYS) for owner in owners.tolist()]
 
         return self.replaced(
             shards={numbers[client]: shard for client, shard in self._shards.items()},
@@ -351,32 +313,22 @@ class FederatedData:
             test_owner=moved(self.test_owner),
         )
 
-    def replaced(self, **parts: object) -> FederatedData:
+    def replaced(self, **parts: Any) -> FederatedData:
         """A copy with `train`, `shards`, `test`... replaced: for tests and what-if runs.
 
         Held-out rows keep their owners: give new ones (`validation_owner`, `test_owner`) where rows
         move. Those of clients that the new shards do not have are nobody's.
         """
-        self._own = False  # the tensors, or parts of them, are shared from here on
-        now: dict[str, object] = {
-            "train": self.train,
-            "shards": self._shards,
-            "test": self.test,
-            "validation": self.validation,
-            "test_rows": self.test_rows,
-            "name": self.name,
-            "validation_owner": self.validation_owner,
-            "test_owner": self.test_owner,
-            "names": self.names,
-            "public": self.public,
-            "wording": self.wording,
-        }
+        self.own = False  # the tensors, or parts of them, are shared from here on
+        now = {name: getattr(self, name) for name in _PARTS}
+        now["shards"] = self._shards
         if "shards" in parts:
             for part in ("validation_owner", "test_owner"):
-                now[part] = _among(now[part], parts["shards"])  # type: ignore[arg-type]
+                if (owner := now[part]) is not None:
+                    now[part] = np.where(np.isin(owner, [*parts["shards"]]), owner, NOBODYS)
         if parts.get("validation", self.validation) is None:
             now["validation_owner"] = None
-        twin = FederatedData(**{**now, **parts})  # type: ignore[arg-type]
+        twin = FederatedData(**{**now, **parts})
         twin._lent = self._lent
         twin._erased = self._erased - twin._shards.keys()
         for client, gone in self._reduced.items():
@@ -397,22 +349,16 @@ class FederatedData:
         try:
             return self.replaced(**parts, public=public)
         except DataError as error:  # what there is was sound: only the range can be to blame
-            name = str(dtype).removeprefix("torch.")
-            raise DataError(
-                f"{error}: the number that was given is finite, but beyond the range of {name}. Scale it, or "
-                'train with dtype = "float64"'
-            ) from None
+            raise DataError(f"{error} (beyond the range of {dtype}: scale it, or train in float64)") from None
 
     def _owners(self, owner: Ints | None, samples: Samples | None, part: str) -> Ints | None:
         if owner is None:
             return None
-        if samples is None:
-            raise DataError(f"{part}_owner is given, but there are no {part} samples")
-        array = np.asarray(owner)
-        if array.dtype.kind not in "iu" or array.shape != (len(samples),):
+        array = np.asarray(owner, dtype=np.int64)
+        if samples is None or array.shape != (len(samples),):
             raise DataError(
-                f"{part}_owner must be a whole number for each of the {len(samples)} {part} samples; "
-                f"found {array.dtype} of shape {array.shape}"
+                f"{part}_owner must be a whole number for each of the {len(samples or ())} {part} samples; "
+                f"found shape {array.shape}"
             )
         strangers = np.setdiff1d(array, [NOBODYS, *self._shards])
         if len(strangers):
@@ -420,54 +366,47 @@ class FederatedData:
                 f"a {part} sample belongs to {self.label(int(strangers[0]))}, but this federation has "
                 f"{self.describe_clients()}; -1 stands for nobody"
             )
-        return array.astype(np.int64)
+        return array
 
     def _check(self) -> None:
         """Raise `DataError` for the first thing that nobody could train or be measured with."""
-        if len(self.train.flawed) or not sound(self._shards.values(), len(self.train)):
-            self._check_shards()
+        self._check_shards()
         for part, samples in (("validation", self.validation), ("test", self.test)):
             if samples is not None and (unlike := self.train.unlike(samples)):
                 raise DataError(f"the {part} samples are of another kind than those to train on: {unlike}")
             if samples is not None and len(samples.flawed):
                 row = int(samples.flawed[0])
                 raise DataError(f"{part} sample {row}: {samples.flaw(row)}")
-        self._check_public()
-        for client, rows in self.test_rows.items():
-            if len(rows) and (rows.min() < 0 or rows.max() >= len(self.test)):
+        public, x = self.public, self.train.x
+        if public is not None:
+            if public.shape[1:] != x.shape[1:] or public.is_floating_point() != x.is_floating_point():
                 raise DataError(
-                    f"{self.label(client)} is tested on a row outside the {len(self.test)} test samples"
+                    f"public inputs must be like those to train on, {x.dtype} of shape {tuple(x.shape[1:])}; "
+                    f"found {public.dtype} of shape {tuple(public.shape[1:])}"
                 )
+            if not len(public) or not public.isfinite().all():
+                raise DataError("public inputs must be finite numbers, of one sample or more")
 
     def _check_shards(self) -> None:
-        flawed = self.train.flawed
-        for client, shard in self._shards.items():
-            who = self.label(client)
-            if shard.flaw:
-                raise DataError(f"{who}: {shard.flaw}")
-            if len(shard) and (shard.rows.min() < 0 or shard.rows.max() >= len(self.train)):
-                raise DataError(f"{who} holds a row outside the {len(self.train)} training samples")
-            if len(flawed) and (wrong := np.isin(shard.rows, flawed)).any():
-                place = int(wrong.argmax())
-                raise DataError(
-                    f"{who}, sample {shard.ids[place]}: {self.train.flaw(int(shard.rows[place]))}"
-                )
-
-    def _check_public(self) -> None:
-        public, x = self.public, self.train.x
-        if public is None:
+        """Look at all shards at once, for there may be a million."""
+        shards, train = [*self._shards.values()], self.train
+        if not shards:
             return
-        if not isinstance(public, Tensor) or public.shape[1:] != x.shape[1:] or not len(public):
-            found = f"of shape {tuple(public.shape)}" if isinstance(public, Tensor) else type(public).__name__
-            raise DataError(
-                "public must be a tensor of inputs like those to train on, "
-                f"of shape (n, {', '.join(map(str, x.shape[1:]))}); found {found}"
-            )
-        if public.is_floating_point() != x.is_floating_point():
-            raise DataError(f"public inputs are of type {public.dtype}, those to train on of {x.dtype}")
-        if public.is_floating_point() and not public.isfinite().all():
-            row = int((~public.isfinite()).reshape(len(public), -1).any(1).nonzero()[0])
-            raise DataError(f"public sample {row}: features must be finite numbers")
+        rows, ids = (np.concatenate([getattr(shard, name) for shard in shards]) for name in ("rows", "ids"))
+        ends = np.cumsum([len(shard) for shard in shards])
+        falls = np.diff(ids, prepend=-1) <= 0
+        falls[ends[ends < len(ids)]] &= ids[ends[ends < len(ids)]] < 0  # the first of a shard need not rise
+        for wrong, why in (
+            ((rows < 0) | (rows >= len(train)), f"holds a row outside the {len(train)} training samples"),
+            (falls, "ids must be 0 or more, and ascend"),
+            (np.isin(rows, train.flawed) if len(train.flawed) else falls, ""),
+        ):
+            if wrong.any():
+                place = int(wrong.argmax())
+                client = [*self._shards][int(np.searchsorted(ends, place, side="right"))]
+                raise DataError(
+                    f"{self.label(client)}, sample {ids[place]}: {why or train.flaw(int(rows[place]))}"
+                )
 
     def _wipe(self, rows: Ints) -> None:
         """Overwrite these rows, unless somebody still holds them, in tensors that are nobody else's.
@@ -478,64 +417,30 @@ class FederatedData:
         if self._lent or not len(self.train):
             return
         free = self.unheld()
-        gone = np.flatnonzero(free) if not self._own else rows[free[rows]]
+        gone = np.flatnonzero(free) if not self.own else rows[free[rows]]
         if not len(gone):
             return
-        if not self._own:
-            self.train = _copy_of(self.train)
-            self.test = _detached(self.test)
-            self.validation = None if self.validation is None else _detached(self.validation)
-            if self.public is not None and not _whole(self.public):
-                self.public = _copied(self.public)
-            self._own = True
+        if not self.own:
+            self.train, self.test = _copy_of(self.train), _copy_of(self.test)
+            self.validation = None if self.validation is None else _copy_of(self.validation)
+            self.public = None if self.public is None else _copied(self.public, self.public.dtype)
+            self.own = True
         for values in (self.train.x, self.train.y):
             values.index_fill_(0, torch.from_numpy(gone).to(values.device), 0)
 
 
-def _client(value: object) -> int:
-    try:
-        return client_id(value)
-    except RequestError as error:
-        raise DataError(str(error)) from None
-
-
-def _rows(rows: Ints | Sequence[int]) -> Ints:
-    return np.asarray(rows, dtype=np.int64)
-
-
-def _among(owner: Ints | None, clients: Iterable[int]) -> Ints | None:
-    """The owners as they are, but nobody in place of one who is no client."""
-    return None if owner is None else np.where(np.isin(owner, list(clients)), owner, NOBODYS)
-
-
-def _emptied(samples: Samples) -> Samples:
-    x, y = samples.x, samples.y
-    return replace(samples, x=x.new_empty((0, *x.shape[1:])), y=y.new_empty((0, *y.shape[1:])))
-
-
 def _copy_of(samples: Samples) -> Samples:
-    return replace(samples, x=_copied(samples.x), y=_copied(samples.y))
+    x, y = (_copied(values, values.dtype) for values in (samples.x, samples.y))
+    return replace(samples, x=x, y=y)
 
 
-def _copied(values: Tensor) -> Tensor:
-    return stored([values], values.dtype) if is_mapped(values) else values.detach().clone()
+def _copied(values: Tensor, dtype: torch.dtype) -> Tensor:
+    """A copy where the values lie: in memory, or in a file."""
+    return stored([values], dtype) if is_mapped(values) else values.detach().to(dtype, copy=True)
 
 
 def _as(values: Tensor, dtype: torch.dtype) -> Tensor:
-    if not values.is_floating_point() or values.dtype == dtype:
-        return values
-    return stored([values], dtype) if is_mapped(values) else values.to(dtype)
-
-
-def _detached(samples: Samples) -> Samples:
-    """The same samples, cut out of any larger tensors that they are views of."""
-    return samples if all(map(_whole, (samples.x, samples.y))) else _copy_of(samples)
-
-
-def _whole(values: Tensor) -> bool:
-    """Whether there is no more behind it than what it shows; a file may hold anything."""
-    size = values.numel() * values.element_size()
-    return values.untyped_storage().nbytes() == size and not is_mapped(values)
+    return _copied(values, dtype) if values.is_floating_point() and values.dtype != dtype else values
 
 
 def is_name(called: object) -> bool:
@@ -552,9 +457,7 @@ def checked_names(names: Mapping[int, str]) -> dict[int, str]:
                 f"the name of client {client} must be a text in one line that neither begins nor ends with "
                 f"a space, not {called!r}"
             )
-        found[_client(client)] = one_way(called)
+        found[client_id(client)] = one_way(called)
     if twice := [called for called, count in Counter(found.values()).items() if count > 1]:
-        ways = {called for called in names.values() if one_way(called) == twice[0]}
-        told = " (an accented letter is one sign in one of them and two in the other)" * (len(ways) > 1)
-        raise DataError(f"two clients are called {twice[0]!r}{told}: names tell clients apart")
+        raise DataError(f"two clients are called {twice[0]!r}: names tell clients apart")
     return dict(sorted(found.items()))

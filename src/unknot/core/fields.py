@@ -7,6 +7,7 @@ import tomllib
 import types
 import typing
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from numbers import Integral, Real
 from pathlib import Path
 from typing import Any, TypeVar
@@ -20,84 +21,82 @@ EACH = "a value a client"
 ``Annotated[tuple[float, ...], EACH]``. What it says of a client stays in a kept run once the client has left,
 and that is told."""
 
-_WORDS = {int: "a whole number", float: "a number", bool: "true or false", str: "a text"}
-_NUMBERS: dict[type, Any] = {int: Integral, float: Real}
+_WORDS = {int: "a whole number", float: "a number", bool: "true or false", str: "a text", Path: "a text"}
+_KINDS: dict[Any, Any] = {
+    int: Integral,
+    float: Real,
+    bool: bool,
+    str: str,
+    Path: str | Path,
+    list: list | tuple,
+    Sequence: list | tuple,
+    tuple: list | tuple,
+    dict: Mapping,
+    Mapping: Mapping,
+}
 
 
 def read_toml(path: str | Path) -> dict[str, Any]:
     """The tables of a file, or an error that says what is wrong with it."""
-    file = Path(path)
     try:
-        return tomllib.loads(file.read_text(encoding="utf-8-sig"))
-    except FileNotFoundError:
-        raise ConfigError(f"there is no file {file}: look at its name and its folder") from None
-    except IsADirectoryError:
-        raise ConfigError(f"{file} is a folder: name the TOML file in it") from None
+        return tomllib.loads(Path(path).read_text(encoding="utf-8-sig"))
     except OSError as error:
-        raise ConfigError(f"cannot read {file}: {error.strerror or error}") from None
-    except UnicodeDecodeError:
-        raise ConfigError(f"{file} is not text in UTF-8: save it as a TOML file in that encoding") from None
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
-        why = error if isinstance(error, tomllib.TOMLDecodeError) else "nested too deeply"
-        raise ConfigError(f"{file} is not valid TOML: {why}") from None
+        raise ConfigError(f"cannot read {path}: {error.strerror or error}; name a TOML file") from None
+    except (ValueError, RecursionError) as error:  # of its encoding, or of TOML
+        raise ConfigError(f"{path} is not valid TOML in UTF-8: {error}") from None
 
 
 def convert(value: object, hint: Any, where: str) -> Any:
     """`value` as the type `hint`, or an error that names the place."""
-    origin, args = typing.get_origin(hint), typing.get_args(hint)
+    origin, args = typing.get_origin(hint) or hint, typing.get_args(hint)
     if origin in (types.UnionType, typing.Union):
         options = [option for option in args if option is not type(None)]
-        if value is None and len(options) < len(args):
-            return None
-        return _one_of(value, options, where)
-    if origin in (list, Sequence) and args:
-        if not isinstance(value, list | tuple):
-            kind = f" of {_WORDS[args[0]].removeprefix('a ')}s" if args[0] in (int, float, str) else ""
-            raise ConfigError(f"{where} must be a list{kind}, not {value!r}")
-        return [convert(item, args[0], f"{where}[{i}]") for i, item in enumerate(value)]
-    if origin in (dict, Mapping) and args:
-        if not isinstance(value, Mapping):
-            raise ConfigError(f"{where} must be a table, not {value!r}")
-        return {key: convert(item, args[1], f"{where}.{key}") for key, item in value.items()}
-    if origin is tuple:
-        if not isinstance(value, list | tuple):
-            raise ConfigError(f"{where} must be a list, not {value!r}")
-        kinds = [args[0]] * len(value) if args[-1] is Ellipsis else list(args)
-        if len(kinds) != len(value):
-            raise ConfigError(f"{where} must be a list of {len(kinds)}, not of {len(value)}")
-        return tuple(
-            convert(item, kind, f"{where}[{i}]")
-            for i, (item, kind) in enumerate(zip(value, kinds, strict=True))
-        )
+        return None if value is None and len(options) < len(args) else _one_of(value, options, where)
     if origin is typing.Literal and value not in args:
-        raise ConfigError(
-            f"{where} = {value!r} is not one that there is.{nearest(str(value), map(str, args))}"
+        hint = nearest(str(value), map(str, args))
+        raise ConfigError(f"{where} = {value!r} is not one that there is.{hint}")
+    if not _fits(value, hint):
+        raise ConfigError(f"{where} must be {_told(hint)}, not {value!r}")
+    if origin in (dict, Mapping) and args:
+        return {key: convert(item, args[1], f"{where}.{key}") for key, item in value.items()}  # type: ignore[attr-defined]
+    if _KINDS.get(origin) == list | tuple and args:
+        items = typing.cast("Sequence[object]", value)
+        kinds = [*args] if origin is tuple and args[-1] is not Ellipsis else [args[0]] * len(items)
+        if len(kinds) != len(items):
+            raise ConfigError(f"{where} must be a list of {len(kinds)}, not of {len(items)}")
+        pairs = enumerate(zip(items, kinds, strict=True))
+        return (tuple if origin is tuple else list)(
+            convert(item, kind, f"{where}[{i}]") for i, (item, kind) in pairs
         )
-    if hint in _NUMBERS and isinstance(value, _NUMBERS[hint]) and not isinstance(value, bool):
-        return hint(value)
-    if hint in _WORDS and (hint in _NUMBERS or not isinstance(value, hint)):
-        raise ConfigError(f"{where} must be {_WORDS[hint]}, not {value!r}")
-    if hint is Path and not isinstance(value, str | Path):
-        raise ConfigError(f"{where} must be a text, not {value!r}")
-    return Path(value) if hint is Path and isinstance(value, str) else value
+    return hint(value) if origin in (int, float, Path) else value
+
+
+def _fits(value: object, hint: Any) -> bool:
+    """Whether it is a number, a list, a table... as `hint` wants; any other type is let by."""
+    origin = typing.get_origin(hint) or hint
+    number_or_not = origin not in (int, float) or not isinstance(value, bool)
+    return number_or_not and isinstance(value, _KINDS.get(origin, object))
+
+
+def _told(hint: Any) -> str:
+    origin, args = typing.get_origin(hint) or hint, typing.get_args(hint)
+    if origin in (dict, Mapping):
+        return "a table"
+    if origin in (list, Sequence) and args and args[0] in (int, float, str):
+        return f"a list of {_WORDS[args[0]].removeprefix('a ')}s"
+    return _WORDS.get(origin, "a list")
 
 
 def _one_of(value: object, hints: Sequence[Any], where: str) -> Any:
     """`value` as the first of these types that it can be; what fits none is told of all of them."""
-    begin, end = f"{where} must be ", f", not {value!r}"
-    words, inside = dict[str, None](), ""
-    for hint in hints:
-        try:
+    fitting = [hint for hint in hints if _fits(value, hint)]
+    for hint in fitting[:-1]:
+        with suppress(ConfigError):
             return convert(value, hint, where)
-        except ConfigError as error:
-            told = str(error)
-            if told.startswith(begin) and told.endswith(end):
-                words[told[len(begin) : -len(end)]] = None
-            else:  # it is of this kind, but for something in it
-                inside = told
-    if _WORDS[float] in words:
-        words.pop(_WORDS[int], None)
-    raise ConfigError(inside or f"{begin}{' or '.join(words)}{end}")
+    if fitting:
+        return convert(value, fitting[-1], where)
+    told = [_told(hint) for hint in hints if hint is not int or float not in hints]
+    raise ConfigError(f"{where} must be {' or '.join(dict.fromkeys(told))}, not {value!r}")
 
 
 def field_names(cls: type) -> list[str]:

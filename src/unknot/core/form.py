@@ -213,7 +213,7 @@ def _found_anew(cls: type) -> set[str]:
 
 _WORD = 2**63
 _FLAT = (type(None), bool, float, str, bytes)
-_SETS: dict[type, str] = {set: "s", frozenset: "f", Clients: "f"}
+_SETS: dict[type, str] = {set: "s", frozenset: "f", Clients: "F"}
 _ARRAYS = "biuf"
 
 
@@ -231,7 +231,7 @@ class _Writer:
         self._held: list[object] = []  # its id must not be given to another one meanwhile
         self._classes: dict[type, int] = {}
         self._masks: dict[int, int] = {}
-        self._storages: dict[int, Tensor] = {}
+        self._storages: dict[int, object] = {}
 
     def plain(self, value: Any) -> Any:
         kind = type(value)
@@ -332,8 +332,10 @@ class _Writer:
             self._hold(value.value)
             return ["X", *self._tensor(value.value, value.client, value.lineage)]
         assert value.client is not None
-        mine = self.private.setdefault(value.client, [])
-        mine.append(_Writer(self._home).plain(value.value))
+        mine, within = self.private.setdefault(value.client, []), _Writer(self._home)
+        mine.append(within.plain(value.value))
+        if within.tensors or within.private:
+            raise NotPlain("is one client's alone, and more than plain data")
         return ["S", value.client, len(mine) - 1]
 
     def _weights(self, value: Weights) -> list[Any]:
@@ -363,11 +365,7 @@ class _Writer:
         turned = tensor if tensor.is_contiguous() else tensor.permute(order)
         if tensor.requires_grad or not turned.is_contiguous():
             raise NotPlain("is a tensor with a gradient or gaps: keep tensor.detach().contiguous() of it")
-        memory = tensor.untyped_storage().data_ptr()
-        if tensor.numel() and self._storages.setdefault(memory, tensor) is not tensor:
-            raise NotPlain(
-                "shares its numbers with another tensor, and would not when it is read: keep a copy"
-            )
+        self._alone(tensor.untyped_storage().data_ptr() if tensor.numel() else id(tensor), tensor)
         return ["Y", order if turned is not tensor else None, *self._tensor(turned, None, NOBODY)]
 
     def _array(self, value: Any) -> list[Any]:
@@ -376,7 +374,16 @@ class _Writer:
             raise NotPlain(f"is an array of {value.dtype}: keep numbers or truth values of this machine")
         if not value.flags.c_contiguous:
             raise NotPlain("is an array with gaps in memory: keep np.ascontiguousarray(...) of it")
+        root = value
+        while isinstance(root.base, np.ndarray):
+            root = root.base
+        self._alone(id(root), value)
         return ["n", value.dtype.str, list(value.shape), value.tobytes()]
+
+    def _alone(self, memory: int, numbers: object) -> None:
+        """Refuse numbers under two names: read again, they would be two."""
+        if self._storages.setdefault(memory, numbers) is not numbers:
+            raise NotPlain("shares its numbers with another one, and would not when it is read: keep a copy")
 
     def _scalar(self, value: Any) -> list[Any]:
         self._refuse_numbers(f"is a NumPy {value.dtype}")
@@ -490,7 +497,8 @@ class _Reader:
     def _set(self, told: Any) -> Any:
         place = len(self._made)
         self._made.append(None)
-        self._made[place] = found = (set if told[0] == "s" else frozenset)(self._each(told))
+        kind = {"s": set, "f": frozenset, "F": Clients}[told[0]]
+        self._made[place] = found = kind(self._each(told))
         return found
 
     def _object(self, told: Any) -> Any:
@@ -565,6 +573,7 @@ _READ: dict[str, Callable[[_Reader, Any], Any]] = {
     "q": _Reader._deque,
     "s": _Reader._set,
     "f": _Reader._set,
+    "F": _Reader._set,
     "o": _Reader._object,
     "L": _Reader._lineage,
     "W": _Reader._weights,

@@ -5,19 +5,21 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Iterable, Mapping
 from itertools import pairwise
-from typing import SupportsIndex
-
-import numpy as np
-from torch import Tensor
+from typing import Any, SupportsIndex
 
 from unknot.core.errors import RequestError
 
-Id = SupportsIndex | float
-"""What may stand for an id: 3, 3.0, ``np.int64(3)``, an array or a tensor of no axes."""
+Id = SupportsIndex
+"""What may stand for an id: 3, ``np.int64(3)``, an array or a tensor of no axes."""
 
 LARGEST = 2**63 - 1
 MOST_CLIENTS = 2**24
 """Lineages have a bit a client: a number is no name to hash, but a place."""
+
+
+def plain(value: Any) -> Any:
+    """NumPy's and PyTorch's numbers, arrays and tensors as Python's numbers and lists."""
+    return value.tolist() if hasattr(value, "tolist") else value
 
 
 def whole_number(value: object, what: str) -> int:
@@ -25,8 +27,8 @@ def whole_number(value: object, what: str) -> int:
 
     A text is no number, nor is a truth value: ``"0"`` and ``True`` are somebody's slip, not an id.
     """
-    number = _whole(value.item() if isinstance(value, np.ndarray | Tensor) and value.ndim == 0 else value)
-    if number is None or not 0 <= number <= LARGEST:
+    number = plain(value)
+    if not isinstance(number, int) or isinstance(number, bool) or not 0 <= number <= LARGEST:
         raise RequestError(f"{what} must be a whole number of at least 0, not {value!r}")
     return number
 
@@ -45,11 +47,11 @@ def client_id(value: object) -> int:
     return number
 
 
-def is_collection(value: object) -> bool:
-    """Whether this names several: a list, a set, an array, a generator... but no text."""
-    if isinstance(value, np.ndarray | Tensor):
-        return value.ndim > 0
-    return isinstance(value, Iterable) and not isinstance(value, str | bytes | Mapping)
+def items_of(values: object) -> list[Any]:
+    """What is named: one thing, or several; a text is one."""
+    found = plain(values)
+    several = isinstance(found, Iterable) and not isinstance(found, str | bytes | Mapping)
+    return list(found) if several else [found]
 
 
 def client_ids(values: object) -> tuple[int, ...]:
@@ -59,29 +61,12 @@ def client_ids(values: object) -> tuple[int, ...]:
 
 def sample_ids(values: object, who: str) -> tuple[int, ...]:
     """The ids of some samples of a client, ascending: at least one, and none twice. `who` is for messages."""
-    if not is_collection(values):
+    if isinstance(plain(values), int | str):
         raise RequestError(f"the samples of {who} must be a list of ids, not {values!r}")
     ids = [whole_number(value, f"the id of a sample of {who}") for value in items_of(values)]
     if not ids:
         raise RequestError(f"no samples of {who} are named")
     return _ascending(ids, "sample", f" of {who}")
-
-
-def _whole(value: object) -> int | None:
-    if isinstance(value, float | np.floating):
-        return int(value) if float(value).is_integer() else None
-    if isinstance(value, int | np.integer) and not isinstance(value, bool):
-        return int(value)
-    return None
-
-
-def items_of(values: object) -> list[object]:
-    """What is named: one thing, or several."""
-    if isinstance(values, np.ndarray | Tensor):
-        return list(values.tolist()) if values.ndim else [values]
-    if is_collection(values):
-        return list(values)  # type: ignore[call-overload,no-any-return]
-    return [values]
 
 
 def _ascending(ids: list[int], what: str, whose: str) -> tuple[int, ...]:

@@ -11,7 +11,6 @@ a library's generator, so they stay the same across versions and machines.
 from __future__ import annotations
 
 import hashlib
-import math
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -24,8 +23,6 @@ from numpy.typing import ArrayLike, NDArray
 Name = int | str
 GOLDEN, M1, M2 = map(np.uint64, (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB))
 S30, S27, S31 = map(np.uint64, (30, 27, 31))
-NEAR = 1 << 14
-"""So many draws are made in one go: they stay in the processor's cache."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,9 +56,16 @@ class Key:
     def words(self, ids: ArrayLike) -> NDArray[np.uint64]:
         """64 random bits for each id: a function of (key, id) alone."""
         z = np.array(ids, dtype=np.int64, order="C").view(np.uint64)
-        flat = z.reshape(-1)
-        for first in range(0, len(flat), NEAR):
-            _draw(flat[first : first + NEAR], np.uint64(self.bits))
+        flat = z.reshape(-1)  # in place, for which a number alone must be an array
+        flat *= GOLDEN
+        flat += np.uint64(self.bits)
+        # Twice the SplitMix64 finaliser: neighbouring ids and keys must not correlate.
+        for _ in range(2):
+            flat ^= flat >> S30
+            flat *= M1
+            flat ^= flat >> S27
+            flat *= M2
+            flat ^= flat >> S31
         return z
 
     def uniform(self, ids: ArrayLike) -> NDArray[np.float64]:
@@ -77,14 +81,7 @@ class Key:
         pool = np.asarray(ids, dtype=np.int64)
         if k >= len(pool):
             return np.sort(pool)
-        words = self.words(pool)
-        # Few of many: all but those below a bound that some more than k stay under are out at a glance.
-        bound = int((k + 8 * math.sqrt(k) + 8) / len(pool) * 2**64)
-        if bound < 2**63:
-            low = np.flatnonzero(words < np.uint64(bound))
-            if len(low) > k:
-                pool, words = pool[low], words[low]
-        return np.sort(pool[np.argpartition(words, k)[:k]])
+        return np.sort(pool[np.argpartition(self.words(pool), k)[:k]])
 
     def generator(self) -> np.random.Generator:
         """A NumPy generator, for one-off draws that no id names (a Dirichlet, say)."""
@@ -102,19 +99,6 @@ class Key:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(self.bits & (2**63 - 1))
             yield
-
-
-def _draw(z: NDArray[np.uint64], bits: np.uint64) -> None:
-    """Ids become draws, in place."""
-    z *= GOLDEN
-    z += bits
-    # Twice the SplitMix64 finaliser: neighbouring ids and keys must not correlate.
-    for _ in range(2):
-        z ^= z >> S30
-        z *= M1
-        z ^= z >> S27
-        z *= M2
-        z ^= z >> S31
 
 
 @lru_cache(1024, typed=True)

@@ -35,6 +35,8 @@ class Loss:
     """The kinds of targets that it is for."""
     guarded: ClassVar[bool] = False
     """Whether a stack must be computed with care, for its functions round differently at a tensor's end."""
+    weights: tuple[float, ...] | None = None
+    """One a class or a label, where they do not all count alike."""
 
     def __call__(self, outputs: Tensor, targets: Tensor) -> Tensor:
         raise NotImplementedError
@@ -77,13 +79,17 @@ class Loss:
                 f"the loss {self.name!r} is for targets that are {' or '.join(self.kinds)}, and these are "
                 f"{kind}; for those there is {usual!r}"
             )
+        if self.weights is not None and len(self.weights) != classes:
+            raise ConfigError(f"{self.name}: {len(self.weights)} weights, but there are {classes} {kind}")
+
+    def _weights(self, like: Tensor) -> Tensor | None:
+        return None if self.weights is None else _tensor(self.weights, like.device, like.dtype)
 
 
 class _Entropy(Loss):
     """−Σ q log p: of class numbers, with weights for the classes and smoothed labels or without."""
 
     kinds = ("classes",)
-    weights: tuple[float, ...] | None = None
     smoothing: float = 0.0
 
     def __call__(self, outputs: Tensor, targets: Tensor) -> Tensor:
@@ -122,17 +128,9 @@ class _Entropy(Loss):
     def of_answers(self, answers: Tensor, targets: Tensor, kind: str) -> Tensor:
         return self._of_logs(answers.clamp_min(_TINY).log().unsqueeze(0), targets.unsqueeze(0)).squeeze(0)
 
-    def check(self, kind: str, classes: int) -> None:
-        super().check(kind, classes)
-        if self.weights is not None and len(self.weights) != classes:
-            raise ConfigError(f"{self.name}: {len(self.weights)} weights, but there are {classes} classes")
-
     @property
     def plain(self) -> bool:
         return self.weights is None and not self.smoothing
-
-    def _weights(self, like: Tensor) -> Tensor | None:
-        return None if self.weights is None else _tensor(self.weights, like.device, like.dtype)
 
     def _of_logs(self, logs: Tensor, targets: Tensor) -> Tensor:
         """From log-probabilities ``[rows, batch, ...]``: the losses ``[rows, batch]``."""
@@ -208,14 +206,6 @@ class BinaryCrossEntropy(Loss):
         ones = targets if each is None else targets * each
         error = (ones + 1 - targets) * torch.sigmoid(outputs) - ones
         return self.stacked(outputs, targets), error * (weights / targets.shape[-1]).unsqueeze(-1)
-
-    def check(self, kind: str, classes: int) -> None:
-        super().check(kind, classes)
-        if self.weights is not None and len(self.weights) != classes:
-            raise ConfigError(f"{self.name}: {len(self.weights)} weights, but there are {classes} labels")
-
-    def _weights(self, like: Tensor) -> Tensor | None:
-        return None if self.weights is None else _tensor(self.weights, like.device, like.dtype)
 
 
 class _OfDifference(Loss):

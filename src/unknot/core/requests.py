@@ -13,11 +13,8 @@ from dataclasses import dataclass, replace
 from numbers import Real
 from typing import TYPE_CHECKING, Any, overload
 
-import numpy as np
-from torch import Tensor
-
 from unknot.core.errors import RequestError
-from unknot.core.ids import Id, client_id, client_ids, items_of, sample_ids, whole_number
+from unknot.core.ids import Id, client_id, client_ids, items_of, plain, sample_ids, whole_number
 
 if TYPE_CHECKING:
     from unknot.core.data import FederatedData
@@ -65,14 +62,18 @@ class Moment:
     time: float | None = None
 
     def __post_init__(self) -> None:
-        if self.now:
-            return
         if self.round is not None and self.time is not None:
             raise RequestError("a request comes at a round or at a time: give exactly one of them")
-        if self.time is None:
+        if self.round is not None:
             object.__setattr__(self, "round", whole_number(self.round, "the round of a request"))
-        else:
-            object.__setattr__(self, "time", _seconds(self.time))
+        if self.time is not None:
+            seconds = plain(self.time)
+            real = isinstance(seconds, Real) and not isinstance(seconds, bool)
+            if not real or not 0 <= seconds < math.inf:
+                raise RequestError(
+                    f"the time of a request must be a finite number of seconds, 0 or more, not {self.time!r}"
+                )
+            object.__setattr__(self, "time", float(seconds))
 
     @property
     def now(self) -> bool:
@@ -95,16 +96,8 @@ class Erase:
     """The round or the time."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "targets", tuple(self.targets))
-        for target in self.targets:
-            if not isinstance(target, Target):
-                raise RequestError(f"an erasure is made of targets, not of {target!r}; see unknot.erase")
-        _check_at(self.at)
-        clients = [target.client for target in self.targets]
-        if not clients:
+        if not client_ids([target.client for target in self.targets]):
             raise RequestError("an erasure names at least one client")
-        if len(set(clients)) != len(clients):
-            raise RequestError(f"an erasure names a client twice: {clients}")
 
     def told(self, label: Label = numbered) -> str:
         """In words, with clients as people call them."""
@@ -127,7 +120,6 @@ class Join:
         object.__setattr__(self, "clients", client_ids(self.clients))
         if not self.clients:
             raise RequestError("a join names at least one client")
-        _check_at(self.at)
 
     def told(self, label: Label = numbered) -> str:
         """In words, with clients as people call them."""
@@ -200,39 +192,37 @@ def of_request(number: int) -> Iterator[None]:
 def erase(
     what: Id | Iterable[Id] | Mapping[Id, Iterable[Id] | None],
     *,
-    round: Id | None = None,
+    round: int | None = None,
     time: float | None = None,
 ) -> Erase: ...
 @overload
 def erase(
     what: str | Iterable[Id | str] | Mapping[Id | str, Iterable[Id] | None],
     *,
-    round: Id | None = None,
+    round: int | None = None,
     time: float | None = None,
 ) -> Erase | Named: ...
-def erase(what: Any, *, round: Id | None = None, time: float | None = None) -> Erase | Named:
+def erase(what: Any, *, round: int | None = None, time: float | None = None) -> Erase | Named:
     """``erase(3, round=10)``, ``erase([3, 5], time=140)``, ``erase({3: [0, 1]}, round=10)``.
 
     `what` is a client, several, or a mapping from clients to the ids of some of their samples. Where clients
     have names, these do as well: ``erase("Graz", round=10)``. It is served after the `round` of this number,
     or at this simulated `time` in seconds; with neither, as soon as it is asked.
     """
-    whole = not isinstance(what, Mapping)
-    pairs = [(client, None) for client in items_of(what)] if whole else list(what.items())
+    pairs = what.items() if isinstance(what, Mapping) else [(client, None) for client in items_of(what)]
     if any(isinstance(client, str) for client, _ in pairs):
-        return Named("erase", tuple(_with_samples(*pair) for pair in pairs), _moment(round, time))
-    clients = client_ids([client for client, _ in pairs]) if whole else ()
-    targets = [Target(client) for client in clients] if whole else [Target(*pair) for pair in pairs]
-    return Erase(tuple(sorted(targets, key=lambda target: target.client)), _moment(round, time))
+        return Named("erase", tuple(_with_samples(*pair) for pair in pairs), Moment(round, time))
+    targets = [Target(*pair) for pair in pairs]
+    return Erase(tuple(sorted(targets, key=lambda target: target.client)), Moment(round, time))
 
 
 @overload
-def join(clients: Id | Iterable[Id], *, round: Id | None = None, time: float | None = None) -> Join: ...
+def join(clients: Id | Iterable[Id], *, round: int | None = None, time: float | None = None) -> Join: ...
 @overload
 def join(
-    clients: str | Iterable[Id | str], *, round: Id | None = None, time: float | None = None
+    clients: str | Iterable[Id | str], *, round: int | None = None, time: float | None = None
 ) -> Join | Named: ...
-def join(clients: Any, *, round: Id | None = None, time: float | None = None) -> Join | Named:
+def join(clients: Any, *, round: int | None = None, time: float | None = None) -> Join | Named:
     """``join(7, round=20)``: client 7 takes no part before. ``join("Linz", round=20)``, by its name.
 
     `clients` is one or several, by number or by name. They join after the `round` of this number, or at this
@@ -240,33 +230,11 @@ def join(clients: Any, *, round: Id | None = None, time: float | None = None) ->
     """
     named = items_of(clients)
     if any(isinstance(client, str) for client in named):
-        return Named("join", tuple(_with_samples(client, None) for client in named), _moment(round, time))
-    return Join(client_ids(named), _moment(round, time))
+        return Named("join", tuple(_with_samples(client, None) for client in named), Moment(round, time))
+    return Join(client_ids(named), Moment(round, time))
 
 
 def _with_samples(client: object, ids: object) -> tuple[int | str, tuple[int, ...] | None]:
     who = client if isinstance(client, str) else client_id(client)
     told = who if isinstance(who, str) else numbered(who)
     return who, None if ids is None else sample_ids(ids, told)
-
-
-def _check_at(at: object) -> None:
-    if not isinstance(at, Moment):
-        raise RequestError(f"a request comes at a Moment, not at {at!r}")
-
-
-def _moment(round: Id | None, time: float | None) -> Moment:
-    return Moment(round, time)  # type: ignore[arg-type]  # it makes the round a whole number
-
-
-def _seconds(value: object) -> float:
-    """A time as a plain number: 0 or more, and one that comes."""
-    found = value.item() if isinstance(value, np.ndarray | Tensor) and value.ndim == 0 else value
-    if isinstance(found, Real) and not isinstance(found, bool):
-        try:
-            seconds = float(found)
-        except OverflowError:
-            seconds = math.inf
-        if seconds >= 0 and math.isfinite(seconds):
-            return seconds
-    raise RequestError(f"the time of a request must be a finite number of seconds, 0 or more, not {value!r}")

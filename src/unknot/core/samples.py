@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import islice
+from operator import index
 
 import numpy as np
 import torch
@@ -25,11 +25,6 @@ _EXPECTED = {
 }
 _CHUNK = 1 << 20
 """So many numbers are looked at in one go: a check needs no room of the data's own size."""
-
-
-_INT64 = np.dtype(np.int64)
-_SHARDS = 1 << 12
-"""So many shards are looked at in one go."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,36 +48,31 @@ class Samples:
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
             raise DataError(f"there are no targets of kind {self.kind!r}.{nearest(str(self.kind), KINDS)}")
-        if not _is_numbers(self.x, floating=True) or not self.x.ndim:
+        if not _is_numbers(self.x) or not self.x.ndim:
             raise DataError(f"inputs must be a tensor of numbers, one a row; found {_described(self.x)}")
         if not self._fits():
             raise DataError(f"targets must be {_EXPECTED[self.kind]}; found {_described(self.y)}")
         if len(self.x) != len(self.y):
             raise DataError(f"{len(self.x)} inputs but {len(self.y)} targets")
-        whole = isinstance(self.classes, int | np.integer) and not isinstance(self.classes, bool)
-        if not whole or self.classes < 1:
-            raise DataError(f"classes must be a whole number of at least 1, not {self.classes!r}")
-        object.__setattr__(self, "classes", int(self.classes))
+        object.__setattr__(self, "classes", index(self.classes))
         wide = 1 if self.y.ndim == 1 else self.y.shape[1]
-        if self.kind != "classes" and self.classes != wide:
-            raise DataError(f"classes is {self.classes}, but there are {wide} {self.kind} a sample")
+        if self.classes < 1 or (self.kind != "classes" and self.classes != wide):
+            raise DataError(
+                f"classes is {self.classes}, but there are {wide} targets per sample, or classes from 1"
+            )
 
     def _fits(self) -> bool:
         """Whether the targets are of the type and the axes of their kind."""
-        if not _is_numbers(self.y, floating=self.kind != "classes") or self.y.ndim not in (1, 2):
+        if not _is_numbers(self.y) or self.y.ndim not in (1, 2):
             return False
         if self.kind == "labels":
             return self.y.ndim == 2
-        return self.kind == "classes" or self.y.is_floating_point()
+        return self.y.is_floating_point() == (self.kind == "values")
 
     def __repr__(self) -> str:
         shape = "×".join(map(str, self.x.shape[1:])) or "1"
         dtype = str(self.x.dtype).removeprefix("torch.")
-        if self.kind == "classes":
-            targets = f"{'text' if self.y.ndim > 1 else 'labels'} of {self.classes} classes"
-        else:
-            targets = f"{self.classes} {self.kind if self.classes > 1 else self.kind[:-1]} each"
-        return f"Samples({len(self)} of {shape} {dtype}, {targets})"
+        return f"Samples({len(self)} of {shape} {dtype}, {self.classes} {self.kind})"
 
     def __len__(self) -> int:
         return len(self.x)
@@ -92,8 +82,8 @@ class Samples:
         return self.x.index_select(0, rows), self.y.index_select(0, rows)
 
     def subset(self, rows: NDArray[np.int64]) -> Samples:
-        index = torch.from_numpy(np.asarray(rows, dtype=np.int64))
-        return replace(self, x=self.x[index], y=self.y[index])
+        places = torch.from_numpy(np.asarray(rows, dtype=np.int64))
+        return replace(self, x=self.x[places], y=self.y[places])
 
     def extended(self, *more: Samples) -> Samples:
         """These and further ones of the same kind, one after the other."""
@@ -123,72 +113,64 @@ class Samples:
 
     def unlike(self, others: Samples) -> str:
         """In what other samples are of another kind than these; nothing where they are alike."""
-        for what, mine, theirs in (
-            ("targets of kind", self.kind, others.kind),
-            ("inputs of shape", tuple(self.x.shape[1:]), tuple(others.x.shape[1:])),
-            ("targets of shape", tuple(self.y.shape[1:]), tuple(others.y.shape[1:])),
-            ("classes:", self.classes, others.classes),
-        ):
-            if mine != theirs:
-                return f"{what} {theirs}, not {mine}"
-        if self.x.is_floating_point() != others.x.is_floating_point():
-            return f"inputs of type {others.x.dtype}, not {self.x.dtype}"
-        return ""
+        mine, theirs = self._look(), others._look()
+        return next(
+            (f"{what} {theirs[what]}, not {mine[what]}" for what in mine if mine[what] != theirs[what]), ""
+        )
+
+    def _look(self) -> dict[str, object]:
+        return {
+            "targets of kind": self.kind,
+            "inputs of shape": tuple(self.x.shape[1:]),
+            "targets of shape": tuple(self.y.shape[1:]),
+            "classes:": self.classes,
+            "inputs of type": "float" if self.x.is_floating_point() else "int",
+        }
 
     @cached_property
     def mislabelled(self) -> NDArray[np.int64]:
         """The rows with a target that is none of its kind: no class, neither 0 nor 1, not finite."""
-        found = []
-        for first, part in _chunks(self.y.detach()):
-            wrong = self._wrong(part)
-            if wrong is not None:
-                found.append(first + wrong.reshape(len(part), -1).any(1).nonzero().flatten().cpu().numpy())
-        return _joined(found)
+        wrong = self._wrong(self.y.detach())
+        return np.flatnonzero((wrong.any(1) if wrong.ndim > 1 else wrong).cpu())
 
-    def _wrong(self, targets: Tensor) -> Tensor | None:
-        """Which of these targets are none of their kind; None where all are."""
+    def _wrong(self, targets: Tensor) -> Tensor:
+        """Which of these targets are none of their kind."""
         if self.kind == "values":
             return ~targets.isfinite()
         if self.kind == "labels":
             return (targets != 0) & (targets != 1)
         labels = targets.to(torch.int64)
-        low, high = torch.aminmax(labels)
-        if low >= 0 and high < self.classes:
-            return None
-        masked = (labels == IGNORED) if labels.ndim > 1 else torch.zeros_like(labels, dtype=torch.bool)
-        return ((labels < 0) | (labels >= self.classes)) & ~masked
+        wrong = (labels < 0) | (labels >= self.classes)
+        return wrong & (labels != IGNORED) if labels.ndim > 1 else wrong
 
     @cached_property
     def flawed(self) -> NDArray[np.int64]:
         """The rows that nobody can learn from: mislabelled, or with a NaN or an infinity; looked for once."""
         found = [self.mislabelled]
-        if self.x.is_floating_point():
-            parts = list(_chunks(self.x.detach()))
-            # A sum that is finite has finite terms; one that is not may have overflowed: look again.
-            finite = torch.stack([part.sum() for _, part in parts]).isfinite().tolist() if parts else []
-            for (first, part), sound in zip(parts, finite, strict=True):
-                if not sound:
-                    wrong = ~part.isfinite().reshape(len(part), -1).all(1)
-                    found.append(first + wrong.nonzero().flatten().cpu().numpy())
-        return _joined(found)
+        if self.x.is_floating_point() and self.x.numel():
+            step = max(1, _CHUNK // self.x[0].numel())
+            for first in range(0, len(self.x), step):
+                part = self.x.detach()[first : first + step]
+                if not part.sum().isfinite():  # or the sum of finite numbers has overflowed: look at each
+                    finite = part.isfinite().reshape(len(part), -1).all(1)
+                    found.append(first + np.flatnonzero(~finite.cpu()))
+        return np.unique(np.concatenate(found))
 
     def flaw(self, row: int) -> str:
         """What is wrong with a flawed row, and what was expected."""
-        targets = self.y[row].detach().reshape(-1)
-        wrong = self._wrong(targets if self.y.ndim == 1 else targets[None])
-        if wrong is not None and wrong.any():
-            place = int(wrong.reshape(-1).nonzero()[0])
-            found = targets[place].item()
-            if self.kind == "labels":
-                return f"label {place} is {found:g}, but labels are 0 or 1"
-            if self.kind == "values":
-                which = f" {place}" if len(targets) > 1 else ""
-                return f"target{which} is {found}, but targets must be finite numbers"
-            where = f" at position {place}" if self.y.ndim > 1 else ""
-            return f"label {found}{where}, but there are {self.classes} classes (0 to {self.classes - 1})"
-        values = self.x[row].detach().reshape(-1)
-        place = int((~values.isfinite()).nonzero()[0])
-        return f"feature {place} is {float(values[place])}, but features must be finite numbers"
+        targets, wrong = (part.reshape(-1) for part in (self.y[row], self._wrong(self.y[row : row + 1])))
+        if not wrong.any():
+            values = self.x[row].reshape(-1)
+            place = int((~values.isfinite()).nonzero()[0])
+            return f"feature {place} is {float(values[place])}, but features must be finite numbers"
+        place = int(wrong.nonzero()[0])
+        expected = {
+            "classes": f"there are {self.classes} classes (0 to {self.classes - 1})",
+            "labels": "labels are 0 or 1",
+            "values": "values to predict must be finite numbers",
+        }
+        where = f" at position {place}" if len(targets) > 1 else ""
+        return f"label {targets[place].item():g}{where}, but {expected[self.kind]}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -204,9 +186,13 @@ class Shard:
 
     def __post_init__(self) -> None:
         for name in ("rows", "ids"):
-            array = getattr(self, name)
-            if isinstance(array, np.ndarray) and array.dtype != _INT64 and array.dtype.kind in "iu":
-                object.__setattr__(self, name, array.astype(np.int64, copy=False))
+            array = np.asarray(getattr(self, name))
+            if array.dtype.kind not in "iu" or array.ndim != 1:
+                raise DataError(f"{name} must be whole numbers in an array with one axis; see Shard.of")
+            if array.dtype != np.int64 or array is not getattr(self, name):
+                object.__setattr__(self, name, array.astype(np.int64))
+        if len(self.rows) != len(self.ids):
+            raise DataError(f"{len(self.rows)} rows but {len(self.ids)} ids")
 
     @staticmethod
     def of(rows: Sequence[int] | NDArray[np.int64]) -> Shard:
@@ -232,68 +218,12 @@ class Shard:
         keep = ~np.isin(self.ids, np.asarray(list(ids), dtype=np.int64))
         return Shard(self.rows[keep], self.ids[keep])
 
-    @cached_property
-    def flaw(self) -> str | None:
-        """What is wrong with rows or ids in themselves, if anything is; looked for once."""
-        for name, array in (("rows", self.rows), ("ids", self.ids)):
-            if not isinstance(array, np.ndarray) or array.dtype != np.int64 or array.ndim != 1:
-                kind = f"{array.dtype} array" if isinstance(array, np.ndarray) else type(array).__name__
-                return f"{name} must be whole numbers in an array with one axis, found {kind}; see Shard.of"
-        if len(self.rows) != len(self.ids):
-            return f"{len(self.rows)} rows but {len(self.ids)} ids"
-        if len(self.ids) and self.ids[0] < 0:
-            return f"ids are 0 or more, found {self.ids[0]}"
-        falls = np.flatnonzero(np.diff(self.ids) <= 0)
-        if len(falls):
-            return f"ids must ascend, found {self.ids[falls[0] + 1]} after {self.ids[falls[0]]}"
-        return None
 
-
-def sound(shards: Iterable[Shard], rows: int) -> bool:
-    """Whether no shard has a flaw, nor a row beyond so many: some at a time, for there may be a million."""
-    rest = iter(shards)
-    while some := list(islice(rest, _SHARDS)):
-        if not all(_ordinary(shard.rows) and _ordinary(shard.ids) for shard in some):
-            return False
-        counts = np.fromiter((len(shard.rows) for shard in some), np.int64, len(some))
-        if not np.array_equal(counts, np.fromiter((len(shard.ids) for shard in some), np.int64, len(some))):
-            return False
-        held, ids = (np.concatenate([getattr(shard, name) for shard in some]) for name in ("rows", "ids"))
-        if not len(held):
-            continue
-        first = np.zeros(len(ids) + 1, dtype=np.bool_)
-        first[0] = True
-        first[np.cumsum(counts)] = True
-        rises = np.diff(ids, prepend=-1) > 0
-        if held.min() < 0 or held.max() >= rows or ids.min() < 0 or not (rises | first[:-1]).all():
-            return False
-    return True
-
-
-def _ordinary(array: object) -> bool:
-    return isinstance(array, np.ndarray) and array.ndim == 1 and array.dtype == _INT64
-
-
-def _is_numbers(value: object, floating: bool = False) -> bool:
-    """Whether it is a tensor of whole numbers; or, if allowed, of floating-point ones."""
-    if not isinstance(value, Tensor) or value.dtype == torch.bool or value.is_complex():
-        return False
-    return floating or not value.is_floating_point()
+def _is_numbers(value: object) -> bool:
+    return isinstance(value, Tensor) and value.dtype != torch.bool and not value.is_complex()
 
 
 def _described(value: object) -> str:
     if not isinstance(value, Tensor):
         return type(value).__name__
     return f"{str(value.dtype).removeprefix('torch.')} of shape {tuple(value.shape)}"
-
-
-def _chunks(values: Tensor) -> Iterator[tuple[int, Tensor]]:
-    """Some rows at a time, as views, each with the number of its first row."""
-    if values.numel():
-        step = max(1, _CHUNK // max(1, values[0].numel()))
-        for first in range(0, len(values), step):
-            yield first, values[first : first + step]
-
-
-def _joined(rows: list[NDArray[np.int64]]) -> NDArray[np.int64]:
-    return np.unique(np.concatenate(rows)) if rows else np.empty(0, dtype=np.int64)

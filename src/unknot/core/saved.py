@@ -14,15 +14,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
-import os
-import re
-import stat
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from unknot.core.base import Base, feed
@@ -35,8 +30,6 @@ NOTES, SEAL = "unknot", "seal"
 """The key of the metadata under which our notes stand; that of a checksum of all, among them."""
 FORMAT = 4
 _MODEL = "model"
-_MOST = 1 << 24
-"""No client has a number as high as this: a lineage takes memory by the highest."""
 
 
 def save_model(model: Model, file: str | Path) -> None:
@@ -45,13 +38,12 @@ def save_model(model: Model, file: str | Path) -> None:
     parts = model.parts if isinstance(model, Ensemble) else ((1.0, model),)
     layout = parts[0][1].layout
     tensors = {
-        f"{_prefix(i, ensemble)}{name}": tensor
+        f"part{i}.{name}" if ensemble else name: tensor
         for i, (_, weights) in enumerate(parts)
         for name, tensor in weights.tensors.items()
     }
     notes: dict[str, Any] = {
         "digest": model.digest(),
-        "dtype": str(parts[0][1].vector.dtype).removeprefix("torch."),
         "parameters": list(layout.names),
         "base": layout.base.digest,
         "base_clients": sorted(layout.base.lineage.inherited().clients),
@@ -72,17 +64,19 @@ def save_model(model: Model, file: str | Path) -> None:
 def load_model(file: str | Path) -> Model:
     """The model in a `file` of `save_model`; its lineage is that of its clients, as any run names them."""
     tensors, notes = read_tensors(file, _MODEL, "a saved model")
-    try:
-        model = _model(tensors, notes)
-        names = {client_number(int(client)): str(name) for client, name in notes["names"].items()}
-    except (KeyError, TypeError, ValueError, AttributeError, ConfigError) as error:
-        raise ConfigError(f"{file} is not a saved model: notes and tensors do not fit ({error})") from None
-    if model.digest() != notes.get("digest"):
-        raise ConfigError(
-            f"{file} is damaged, or was changed: its numbers have the digest {model.digest()}, and it was "
-            f"saved with {notes.get('digest')}"
-        )
-    return model.named(names) if names else model
+    names = tuple(notes["parameters"])
+    ensemble, parts = "vote" in notes, []
+    base = Base(notes["base"], clients_of(notes["base_clients"]))
+    for i, who in enumerate(zip(notes["clients"], notes["waived"], strict=True)):
+        mine = {name: tensors[f"part{i}.{name}" if ensemble else name] for name in names}
+        layout = Layout(names, tuple(tuple(mine[name].shape) for name in names), base)
+        parts.append(Weights(layout.join(mine), layout, clients_of(*who)))
+    model: Model = parts[0]
+    if ensemble:
+        also = clients_of(notes["also"], notes["also_waived"])
+        model = Ensemble(tuple(zip(notes["factors"], parts, strict=True)), notes["vote"], also)
+    called = {int(client): name for client, name in notes["names"].items()}
+    return model.named(called) if called else model
 
 
 def write_tensors(
@@ -98,8 +92,8 @@ def write_tensors(
     content = save(own, {NOTES: told})
     try:
         Path(file).write_bytes(content)
-    except (OSError, ValueError) as error:
-        raise ConfigError(f"cannot write {_no_file(file, error)}") from None
+    except OSError as error:
+        raise ConfigError(f"cannot write {file}: {error.strerror or error}") from None
 
 
 def read_tensors(file: str | Path, kind: str, what: str) -> tuple[dict[str, Tensor], dict[str, Any]]:
@@ -107,49 +101,22 @@ def read_tensors(file: str | Path, kind: str, what: str) -> tuple[dict[str, Tens
     from safetensors import safe_open
 
     try:
-        with open(file, "rb", opener=_at_once) as stream:
-            if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
-                raise OSError("it is a pipe or a device, and no file; name a file")
-    except (OSError, ValueError) as error:
-        raise ConfigError(f"cannot read {_no_file(file, error)}") from None
-    try:
         with safe_open(file, "pt") as opened:
-            told = (opened.metadata() or {}).get(NOTES)
+            notes = json.loads(opened.metadata()[NOTES])
             tensors = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118
-        notes = None if told is None else json.loads(told)
+        known = (notes.pop(SEAL), notes["kind"], notes["format"])
+    except OSError as error:
+        raise ConfigError(f"cannot read {file}: {error.strerror or error}") from None
     except Exception:  # whatever a reader makes of bytes that are none of ours
-        raise ConfigError(f"{file} is not {what}: {_remedy(kind)}") from None
-    if not isinstance(notes, dict):
         raise ConfigError(
             f"{file} is not {what}: it does not say whose data shaped it. Weights of another program can be "
             "put into a module by load_state_dict; they count as nobody's"
-        )
-    if (notes.get("kind"), notes.get("format")) != (kind, FORMAT):
-        raise ConfigError(f"{file} is not {what}, or one of another version: {_remedy(kind)}")
-    if notes.pop(SEAL, None) != _seal(tensors, notes):
-        raise ConfigError(
-            f"{file} is damaged, or was changed since it was saved: take another copy of it, or save it again"
-        )
+        ) from None
+    if known[1:] != (kind, FORMAT):
+        raise ConfigError(f"{file} is not {what}, or one of another version: save it again")
+    if known[0] != _seal(tensors, notes):
+        raise ConfigError(f"{file} is damaged, or was changed since it was saved: take another copy of it")
     return tensors, notes
-
-
-def _at_once(path: str, flags: int) -> int:
-    """Open a file; a pipe, which may lie in a folder of somebody else's, is not waited for."""
-    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
-
-
-def _no_file(file: str | Path, error: OSError | ValueError) -> str:
-    """Which file there cannot be, and why: a ValueError is of a name that no file can have."""
-    if isinstance(error, OSError):
-        return f"{file}: {error.strerror or error}"
-    return f"{str(file)!a}: no file can be called so; give another name"
-
-
-def _remedy(kind: str) -> str:
-    from_where = (
-        " (unknot run --out leaves model.safetensors; in Python, save_model)" if kind == _MODEL else ""
-    )
-    return f"name a file that unknot has saved one to{from_where}"
 
 
 def _seal(tensors: Mapping[str, Tensor], notes: Mapping[str, Any]) -> str:
@@ -164,54 +131,4 @@ def _seal(tensors: Mapping[str, Tensor], notes: Mapping[str, Any]) -> str:
 
 def clients_of(clients: Sequence[int], waived: Sequence[int] = ()) -> Lineage:
     """The lineage of what these clients shaped in another run, and which of them it let pass."""
-    return Ledger().units(map(client_number, clients)).waiving(map(client_number, waived))
-
-
-def client_number(value: object) -> int:
-    """A client's number as a file has it, or `ValueError`."""
-    if type(value) is not int or not 0 <= value < _MOST:
-        raise ValueError(f"{value!r} is no client's number")
-    return value
-
-
-def _model(tensors: Mapping[str, Tensor], notes: Mapping[str, Any]) -> Model:
-    """What the file describes; raises whatever it likes where that is nonsense."""
-    ensemble, names = "vote" in notes, [str(name) for name in notes["parameters"]]
-    factors = [float(factor) for factor in notes["factors"]] if ensemble else [1.0]
-    keys = [[f"{_prefix(i, ensemble)}{name}" for name in names] for i in range(len(factors))]
-    if sorted(key for part in keys for key in part) != sorted(tensors):
-        raise ValueError("other names")
-    if not all(math.isfinite(factor) for factor in factors):
-        raise ValueError("a factor is not finite")
-    if not names or {tensor.dtype for tensor in tensors.values()} != {_dtype(notes)}:
-        raise ValueError("another type of numbers")
-    layout = Layout(
-        tuple(names),
-        tuple(tuple(tensors[key].shape) for key in keys[0]),
-        _base(notes),
-    )
-    parts = []
-    for factor, part, clients, waived in zip(factors, keys, notes["clients"], notes["waived"], strict=True):
-        if tuple(tuple(tensors[key].shape) for key in part) != layout.shapes:
-            raise ValueError("parts of different shapes")
-        vector = layout.join({name: tensors[key] for name, key in zip(names, part, strict=True)})
-        parts.append((factor, Weights(vector, layout, clients_of(clients, waived))))
-    if not ensemble:
-        return parts[0][1]
-    return Ensemble(tuple(parts), notes["vote"], clients_of(notes["also"], notes["also_waived"]))
-
-
-def _base(notes: Mapping[str, Any]) -> Base:
-    digest = notes["base"]
-    if not isinstance(digest, str) or not re.fullmatch(r"([0-9a-f]{64})?", digest):
-        raise ValueError("a base without a digest")
-    return Base(digest, clients_of(notes["base_clients"]))
-
-
-def _prefix(part: int, ensemble: bool) -> str:
-    return f"part{part}." if ensemble else ""
-
-
-def _dtype(notes: Mapping[str, Any]) -> torch.dtype | None:
-    known = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
-    return {str(kind).removeprefix("torch."): kind for kind in known}.get(notes["dtype"])
+    return Ledger().units(clients).waiving(waived)

@@ -45,7 +45,7 @@ class Layout:
         lead = flat.shape[:-1]
         parts = torch.split(flat, list(self.sizes), dim=-1)
         return {
-            name: part.view(*lead, *shape)
+            name: part.view((*lead, *shape))
             for name, shape, part in zip(self.names, self.shapes, parts, strict=True)
         }
 

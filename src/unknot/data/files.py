@@ -1,107 +1,80 @@
-"""Where data files are looked for, how they are read, and what to say when one is wrong."""
+"""Data files: where they are looked for, how they are read, and what is said of one that cannot be."""
 
 from __future__ import annotations
 
 import gzip
 import hashlib
+import lzma
 import os
+import tarfile
 import zipfile
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from unknot.core.errors import DataError
 
+DAMAGE = (
+    OSError,
+    EOFError,
+    ValueError,
+    LookupError,
+    TypeError,
+    zlib.error,
+    lzma.LZMAError,
+    zipfile.BadZipFile,
+    tarfile.TarError,
+)
+"""What reading a file that is damaged, or another one, ends in."""
+
 
 @dataclass(frozen=True)
 class File:
     """A file (or folder) of a data set: its place below the root, and what its contents hash to.
 
-    With `gzipped`, ``path + ".gz"`` does as well; the checksum is of the uncompressed contents, for
-    the same data is gzipped differently by different hands. With `arrays`, it is an npz file and
-    the checksum is of these arrays as little-endian int64. An `optional` file need not be there; the
-    folder `unpacked` does as well as the archive that it comes from.
+    What lies at `also` does as well: the file gzipped (the checksum is of the uncompressed contents), or the
+    folder that an archive unpacks to. An `optional` file need not be there.
     """
 
     path: str
     sha256: str | None = None
-    gzipped: bool = False
-    arrays: tuple[str, ...] = ()
+    also: str | None = None
     optional: bool = False
-    unpacked: str = ""
 
     def find(self, roots: Sequence[Path]) -> Path | None:
-        names = [self.path, *([f"{self.path}.gz"] if self.gzipped else []), *filter(None, [self.unpacked])]
-        for root in roots:
-            for name in names:
-                candidate = root / name
-                if os.path.exists(candidate):  # False also where one may not look
-                    return candidate
-        return None
-
-    def checksum(self, found: Path) -> str:
-        digest = hashlib.sha256()
-        if self.arrays:
-            arrays = read_npz(found, self.arrays)
-            for name in self.arrays:
-                digest.update(arrays[name].astype("<i8").tobytes())
-            return digest.hexdigest()
-        try:
-            with _open(found) as stream:
-                while chunk := stream.read(1 << 20):
-                    digest.update(chunk)
-        except (OSError, EOFError, zlib.error) as error:
-            raise unreadable(found, error) from error
-        return digest.hexdigest()
+        places = (root / name for root in roots for name in (self.path, self.also) if name)
+        # False, too, where one may not look.
+        return next((place for place in places if os.path.exists(place)), None)
 
 
-def _open(path: Path) -> IO[bytes]:
-    return cast(IO[bytes], gzip.open(path)) if path.suffix == ".gz" else path.open("rb")
+@contextmanager
+def reading(file: Path | str) -> Iterator[None]:
+    """Within: whatever cannot be read is a `DataError` that names the file."""
+    try:
+        yield
+    except DAMAGE as error:
+        told = f"{type(error).__name__}: {error}"
+        raise DataError(f"{file}: this cannot be read ({told}). Get the file again.") from error
 
 
 def read_bytes(path: Path) -> bytes:
     """A file's contents, uncompressed."""
-    try:
-        with _open(path) as stream:
-            return stream.read()
-    except (OSError, EOFError, zlib.error) as error:
-        raise unreadable(path, error) from error
+    with reading(path):
+        raw = path.read_bytes()
+        return gzip.decompress(raw) if path.suffix == ".gz" else raw
+
+
+def checksum(path: Path) -> str:
+    return hashlib.sha256(read_bytes(path)).hexdigest()
 
 
 def read_npz(path: Path, names: Sequence[str]) -> Mapping[str, NDArray[Any]]:
     """These arrays of an npz file; never unpickles."""
-    try:
-        with np.load(path, allow_pickle=False) as archive:
-            if not isinstance(archive, np.lib.npyio.NpzFile):
-                raise wrong(path, "an npz archive", "a single array")
-            missing = [name for name in names if name not in archive.files]
-            if missing:
-                raise wrong(path, f"the arrays {', '.join(names)}", f"only {', '.join(archive.files)}")
-            return {name: archive[name] for name in names}
-    except (OSError, EOFError, ValueError, zipfile.BadZipFile, zlib.error) as error:
-        raise unreadable(path, error) from error
-
-
-def wrong(path: Path, expected: str, found: str) -> DataError:
-    """The error for a file that is not what it should be."""
-    return DataError(f"{path}: expected {expected}, found {found}. Get the file again, or check where it is.")
-
-
-def unreadable(path: Path, error: Exception) -> DataError:
-    return DataError(f"{path}: expected a file that can be read, found: {error}. Get the file again.")
-
-
-def check_labels(path: Path, labels: NDArray[Any], classes: int, first: int = 0) -> None:
-    """Raise unless every label lies in first..first+classes-1."""
-    outside = np.flatnonzero((labels < first) | (labels >= first + classes))
-    if len(outside):
-        raise wrong(
-            path,
-            f"labels from {first} to {first + classes - 1}",
-            f"label {labels[outside[0]]} in sample {outside[0]}",
-        )
+    with reading(path), np.load(path, allow_pickle=False) as archive:
+        return {name: archive[name] for name in names}

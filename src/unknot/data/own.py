@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from torch import Tensor
 
 from unknot.core.data import FederatedData, checked_names
 from unknot.core.errors import DataError, RequestError, nearest
@@ -14,8 +13,8 @@ from unknot.core.ids import Id, client_id, one_way
 from unknot.core.samples import KINDS
 from unknot.data.dataset import Ints
 from unknot.data.form import Form
-from unknot.data.holdings import Held, gathered, read
-from unknot.data.text import check_vocabulary
+from unknot.data.holdings import Held, as_tensor, read
+from unknot.data.text import check_context
 from unknot.text.alphabet import CHARACTERS
 
 
@@ -50,7 +49,9 @@ def clients(
     name clients who are not here: so a federation without somebody is otherwise the same. `name` is what the
     data is called in records.
     """
-    check_vocabulary(vocabulary, context)
+    if not isinstance(vocabulary, str) or not vocabulary or len(set(vocabulary)) < len(vocabulary):
+        raise DataError(f"a vocabulary is a text of characters, each of them once, not {vocabulary!r}")
+    check_context(name, context)
     if kind is not None and kind not in KINDS:
         raise DataError(f"there are no targets of kind {kind!r}.{nearest(str(kind), KINDS)}")
     given, numbers = _roster(held, ids)
@@ -78,60 +79,35 @@ def clients(
         test_owner=test_owner,
         validation_owner=validation_owner,
         names=names,
-        public=None if public is None else _public(public, form),
+        public=None if public is None else as_tensor(public, "public inputs").to(form.inputs, copy=True),
     )
-
-
-def _public(given: object, form: Form) -> Tensor:
-    if not isinstance(given, np.ndarray | Tensor):
-        raise DataError(f"public inputs must be an array or a tensor, not {type(given).__name__}")
-    return gathered([given], form.inputs)
 
 
 def _roster(held: object, ids: Mapping[str, Id] | None) -> tuple[dict[int | str, Any], dict[int | str, int]]:
     """What is given by whom, and everybody's number."""
-    if not isinstance(held, Mapping):
-        if not isinstance(held, Sequence) or isinstance(held, str):
-            raise DataError(
-                f"clients are a mapping from names to what each holds, or a list; found {type(held).__name__}"
-            )
+    if isinstance(held, list | tuple):
         held = dict(enumerate(held))
-    if not held:
-        raise DataError("there are no clients: give what each holds, by its name")
-    if all(isinstance(key, str) for key in held):
-        called = checked_names({place: str(key) for place, key in enumerate(held)})
-        return dict(zip(called.values(), held.values(), strict=True)), _numbers([*called.values()], ids)
-    if strange := [key for key in held if isinstance(key, str)]:
+    if not isinstance(held, Mapping) or not held:
         raise DataError(
-            f"clients have names or numbers: {strange[0]!r} is a name, and others have none. Name all of them"
+            "clients are a mapping from names to what each holds, or a list, of one at least; found "
+            f"{type(held).__name__}"
         )
-    if ids is not None:
-        raise DataError("ids are for clients with names; here clients are numbers already")
     try:
-        found = {client_id(key): what for key, what in held.items()}
+        if not all(isinstance(key, str) for key in held):
+            found: dict[int | str, Any] = {client_id(key): what for key, what in held.items()}
+            return found, {key: key for key in found}  # type: ignore[misc]
+        called = checked_names({place: str(key) for place, key in enumerate(held)})
+        given = {name: client_id(number) for name, number in (ids or {}).items()}
     except RequestError as error:
-        raise DataError(f"a client is called by a name or a number: {error}") from None
-    return found, {key: key for key in found}  # type: ignore[return-value]
-
-
-def _numbers(names: Sequence[str], ids: Mapping[str, Id] | None) -> dict[int | str, int]:
-    if ids is None:
-        return {name: place for place, name in enumerate(names)}
-    ids = {one_way(name): number for name, number in ids.items()}
-    found: dict[int | str, int] = {}
-    for name in names:
-        if name not in ids:
-            raise DataError(f"ids has no number for {name!r}: give one to every client, or leave ids out")
-        try:
-            found[name] = client_id(ids[name])
-        except RequestError as error:
-            raise DataError(f"ids, {name!r}: {error}") from None
-    taken: dict[int, int | str] = {}
-    for called, number in found.items():
-        if number in taken:
-            raise DataError(f"ids: {taken[number]!r} and {called!r} have the same number, {number}")
-        taken[number] = called
-    return found
+        raise DataError(f"a client has a name or a number: {error}") from None
+    numbers: dict[int | str, int] = {name: place for place, name in called.items()}
+    if ids is not None:
+        numbers = {one_way(name): number for name, number in given.items()}
+    if missing := set(called.values()) - numbers.keys():
+        raise DataError(f"ids has no number for {min(missing)!r}: give one to every client, or leave ids out")
+    if len({numbers[name] for name in called.values()}) < len(called):
+        raise DataError(f"ids: two clients have the same number, {numbers}")
+    return dict(zip(called.values(), held.values(), strict=True)), numbers
 
 
 def _called(key: int | str) -> str:
@@ -142,20 +118,18 @@ def _held_out(
     given: Any, split: str, numbers: Mapping[int | str, int], part: Any
 ) -> list[tuple[int | None, Held]]:
     """What is held out for `split`, and whose it is: a client's, or nobody's."""
-    if given is None:
-        return []
     if not isinstance(given, Mapping):
-        return [(None, part(given, f"the {split} samples"))]
+        return [] if given is None else [(None, part(given, f"the {split} samples"))]
     found: list[tuple[int | None, Held]] = []
-    whose = {one_way(key) if isinstance(key, str) else key: what for key, what in given.items()}
-    for key, what in sorted(whose.items(), key=lambda pair: numbers.get(pair[0], 0)):
-        if key not in numbers:
-            known = [_called(one) for one in numbers]
+    for key, what in given.items():
+        who = one_way(key) if isinstance(key, str) else key
+        if who not in numbers:
+            known = map(_called, numbers)
             raise DataError(
                 f"{split} samples are given of {key!r}, who is no client.{nearest(str(key), known)}"
             )
-        found.append((numbers[key], part(what, f"{_called(key)}, {split} samples")))
-    return found
+        found.append((numbers[who], part(what, f"{_called(who)}, {split} samples")))
+    return sorted(found, key=lambda pair: pair[0] or 0)
 
 
 def _shares(owner: Ints) -> dict[int, Ints]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -14,11 +14,9 @@ from unknot.core.errors import ConfigError, DataError, nearest
 from unknot.core.ids import one_way
 from unknot.core.keys import Key
 from unknot.data.dataset import Dataset, Ints
-from unknot.data.tables import read_columns
+from unknot.data.tables import Table, read_table
 from unknot.data.text import SLOT, Named, Prompt, check_context, tokenizer_of, windows
 from unknot.text.alphabet import Tokenizer
-
-Where = Callable[[int], str]
 
 
 def texts(
@@ -47,26 +45,15 @@ def texts(
     class's, where nobody owns them) that is tested with, drawn by `seed`. `name`: what the data set is
     called.
     """
-    for what, given in (("labels", labels), ("owners", owners)):
-        if given is not None and len(given) != len(texts):
-            raise DataError(f"{name}: {len(texts)} texts, but {len(given)} {what}")
-    if not len(texts):
-        raise DataError(f"{name}: there are no texts")
-    for row, text in enumerate(texts):
-        if not isinstance(text, str):
-            raise DataError(f"{name}, text {row}: expected a text, found {type(text).__name__}")
+    given = {"text": texts, "label": labels, "client": owners}
+    columns = {role: cells for role, cells in given.items() if cells is not None}
+    if lengths := {role: len(cells) for role, cells in columns.items() if len(cells) != len(texts)}:
+        raise DataError(f"{name}: {len(texts)} texts, but {lengths}")
+    rows = tuple(dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True))
+    table = Table(name, rows, tuple(f"text {row}" for row in range(len(texts))))
+    made = tokenizer_of(tokenizer)
     return _made(
-        name,
-        texts,
-        None if labels is None else [str(label) for label in labels],
-        None if owners is None else [str(owner) for owner in owners],
-        lambda row: f"{name}, text {row}",
-        tokenizer_of(tokenizer),
-        context,
-        prompt,
-        classes,
-        test_share,
-        seed,
+        name, table, {role: role for role in columns}, made, context, prompt, classes, test_share, seed
     )
 
 
@@ -95,37 +82,16 @@ def table_of_texts(
     are found, sorted. `test_share`: the share of every client's texts (or of every class's, where nobody owns
     them) that is tested with. `seed`: what it is drawn by.
     """
-    roles = [("text", text), ("label", label), ("client", client)]
-    named = [(role, column) for role, column in roles if column is not None]
-    found = read_columns(Path(path), [column for _, column in named])
-    cells = {role: [row[i] for row in found.rows] for i, (role, _) in enumerate(named)}
-    for role in cells.keys() - {"text"}:
-        for row, cell in enumerate(cells[role]):
-            if not cell.strip():
-                raise DataError(
-                    f"{found.where(row)}: the {role} is missing; fill it in, or leave the row out"
-                )
-    return _made(
-        Path(path).stem,
-        cells["text"],
-        cells.get("label"),
-        cells.get("client"),
-        found.where,
-        tokenizer_of(tokenizer, Path(path).parent),
-        context,
-        prompt,
-        classes,
-        test_share,
-        seed,
-    )
+    given = {"text": text, "label": label, "client": client}
+    columns = {role: column for role, column in given.items() if column is not None}
+    table, made = read_table(Path(path)), tokenizer_of(tokenizer, Path(path).parent)
+    return _made(Path(path).stem, table, columns, made, context, prompt, classes, test_share, seed)
 
 
 def _made(
     name: str,
-    texts: Sequence[str],
-    labels: Sequence[str] | None,
-    owners: Sequence[str] | None,
-    where: Where,
+    table: Table,
+    columns: Mapping[str, str],
     tokenizer: Tokenizer,
     context: int,
     prompt: str,
@@ -136,31 +102,32 @@ def _made(
     check_context(name, context)
     if not 0 < test_share < 1:
         raise ConfigError(f"{name}: test_share must lie between 0 and 1, not {test_share}")
-    if labels is None and (prompt != SLOT or classes):
-        given = "prompt" if prompt != SLOT else "classes"
-        raise ConfigError(
-            f"{name}: {given} is for texts with labels: name their column, or leave {given} out"
-        )
-    for row, text in enumerate(texts):
-        if not text.strip():
-            raise DataError(f"{where(row)}: the text is empty; leave the row out")
+    if "label" not in columns and (prompt != SLOT or classes):
+        raise ConfigError(f"{name}: prompt and classes are for texts with labels: name their column")
+    found = {role: table.column(column) for role, column in columns.items()}
+    for role, cells in found.items():
+        for row, cell in enumerate(cells):
+            if not cell.strip():
+                raise DataError(f"{table.where(row)}: the {role} is empty; fill it in, or leave the row out")
+    texts = found["text"]
     names: tuple[str, ...] = ()
     called: tuple[str, ...] = ()
     owner: Ints | None = None
-    if owners is not None:
-        whose = [_one_way(one) for one in owners]
+    if "client" in found:
+        whose = [_one_way(one) for one in found["client"]]
         names = tuple(dict.fromkeys(whose))
         number = {one: i for i, one in enumerate(names)}
         owner = np.asarray([number[one] for one in whose], dtype=np.int64)
-    if labels is None:
+    if "label" not in found:
         x, y, row_of = windows(tokenizer.encode_all(texts), context, tokenizer.pad)
-        if not len(x):
-            raise DataError(f"{name}: there is no text of two tokens or more, so nothing to predict")
         many, groups = tokenizer.size, np.zeros(len(texts), dtype=np.int64)
     else:
-        labels = [_one_way(label) for label in labels]
-        called = _classes(name, labels, [_one_way(str(one)) for one in classes])
-        y, many = _numbers(labels, called, where), len(called)
+        labels = [_one_way(label) for label in found["label"]]
+        called = tuple(_one_way(str(one)) for one in classes) or _sorted(labels)
+        for row, label in enumerate(labels):
+            if label not in called:
+                raise DataError(f"{table.where(row)}: {label!r} is no label.{nearest(label, called)}")
+        y, many = np.asarray([called.index(label) for label in labels], dtype=np.int64), len(called)
         x, row_of, groups = Prompt(tokenizer, context, prompt).inputs(texts), np.arange(len(texts)), y
     key = Key.root(seed).child("data", "texts", "test")
     tested = held_out(groups if owner is None else owner, names or called, test_share, key)[row_of]
@@ -185,25 +152,10 @@ def _one_way(name: str) -> str:
     return one_way(name.strip())
 
 
-def _classes(name: str, labels: Sequence[str], given: Sequence[str]) -> tuple[str, ...]:
+def _sorted(labels: Sequence[str]) -> tuple[str, ...]:
     """What classes there are: whole numbers in their order, before words in theirs."""
-    if given:
-        if len(set(given)) < len(given):
-            raise ConfigError(f"{name}: classes names {max(given, key=list(given).count)!r} twice")
-        return tuple(given)
-    numbers = sorted((word for word in set(labels) if word.isdecimal()), key=lambda word: (int(word), word))
-    found = [*numbers, *sorted(set(labels) - set(numbers))]
-    if len(found) < 2:
-        raise DataError(f"{name}: all labels are {found[0]!r}; with one class there is nothing to learn")
-    return tuple(found)
-
-
-def _numbers(labels: Sequence[str], classes: Sequence[str], where: Where) -> Ints:
-    number = {word: i for i, word in enumerate(classes)}
-    for row, label in enumerate(labels):
-        if label not in number:
-            raise DataError(f"{where(row)}: {label!r} is no label.{nearest(label, classes)}")
-    return np.asarray([number[label] for label in labels], dtype=np.int64)
+    numbers = sorted({word for word in labels if word.isdecimal()}, key=lambda word: (int(word), word))
+    return (*numbers, *sorted(set(labels).difference(numbers)))
 
 
 def held_out(groups: Ints, names: Sequence[str], share: float, key: Key) -> NDArray[np.bool_]:

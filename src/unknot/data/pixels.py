@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from unknot.core.errors import ConfigError, nearest
+from unknot.core.errors import ConfigError
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,8 @@ class Scale:
 
         "standard": less the mean, over the deviation; "unit": left in 0..1.
         """
-        check_normalize(normalize)
+        if normalize not in ("standard", "unit"):
+            raise ConfigError(f"normalize is 'standard' or 'unit', not {normalize!r}")
         unit = pixels.to(torch.float32, copy=True)
         if not pixels.is_floating_point():
             unit.div_(255)
@@ -31,14 +32,6 @@ class Scale:
         mean = torch.tensor(self.mean).view(1, -1, 1, 1)
         std = torch.tensor(self.std).view(1, -1, 1, 1)
         return unit.sub_(mean).div_(std)
-
-
-def check_normalize(normalize: str) -> None:
-    known = ("standard", "unit")
-    if normalize not in known:
-        raise ConfigError(
-            f"normalize is 'standard' or 'unit', not {normalize!r}.{nearest(str(normalize), known)}"
-        )
 
 
 MNIST = Scale((0.1307,), (0.3081,))

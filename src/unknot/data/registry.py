@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -11,7 +11,7 @@ from unknot.core.errors import ConfigError, DataError
 from unknot.core.places import VARIABLE, Root, folders
 from unknot.core.registry import datasets
 from unknot.data.dataset import Dataset
-from unknot.data.files import File
+from unknot.data.files import File, checksum
 from unknot.data.sources import Source, source_of
 
 Status = Literal["ok", "differs", "missing", "unreadable", "unknown"]
@@ -48,25 +48,6 @@ def _roots(source: Source, root: Root) -> tuple[Path, ...]:
     return folders(root) if source.home is None else (source.home,)
 
 
-def _hint(source: Source, roots: Sequence[Path]) -> str:
-    """What to do with what lies there instead, before the general advice."""
-    if source.name == "cifar10":
-        for root in roots:
-            if (root / "cifar10-sheets").is_dir():
-                return (
-                    f"The sheets of CIFAR-10 are in {root / 'cifar10-sheets'}: run "
-                    f"`{root / 'unpack-cifar10'} DEST` (needs numpy and pillow) and give DEST as root, or "
-                    f"add it to {VARIABLE}."
-                )
-    return source.how
-
-
-def _missing(source: Source, missing: Sequence[str], roots: Sequence[Path]) -> DataError:
-    looked = ", ".join(map(str, roots))
-    place = f"looked in {looked}" if looked else f"no folder to look in: set {VARIABLE} or give root"
-    return DataError(f"{source.name}: {', '.join(missing)} not found ({place}). {_hint(source, roots)}")
-
-
 def load(name: str, root: Root = None, **options: object) -> Dataset:
     """The data set of this `name`, from the folder `root` or else from the folders in $UNKNOT_DATA.
 
@@ -87,7 +68,8 @@ def load(name: str, root: Root = None, **options: object) -> Dataset:
     found = {path: place for path, place in found.items() if place is not None}
     missing = [file.path for file in source.files if file.path not in found and not file.optional]
     if missing:
-        raise _missing(source, missing, roots)
+        looked = ", ".join(map(str, roots)) or f"no folder: set {VARIABLE} or give root"
+        raise DataError(f"{name}: {', '.join(missing)} not found (looked in {looked}). {source.how}")
     return source.read(found, **typed)
 
 
@@ -109,7 +91,7 @@ def catalogue(root: Root = None) -> list[Entry]:
                 present,
                 tuple(str(place / file.path) for place in roots for file in source.files)
                 or tuple(f"${VARIABLE}/{file.path}" for file in source.files),
-                source.how if present else _hint(source, roots),
+                source.how,
                 source.natural_clients,
                 {file.path: file.sha256 for file in source.files if file.sha256},
             )
@@ -131,7 +113,7 @@ def _check(file: File, place: Path | None) -> Check:
     if file.sha256 is None or place.is_dir():
         return Check(file.path, "unknown", None, None)
     try:
-        found = file.checksum(place)
+        found = checksum(place)
     except DataError:
         return Check(file.path, "unreadable", file.sha256, None)
     return Check(file.path, "ok" if found == file.sha256 else "differs", file.sha256, found)

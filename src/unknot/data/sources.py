@@ -38,7 +38,7 @@ class Source:
 def _idx(folder: str, *sums: str) -> tuple[File, ...]:
     names = ("train-images-idx3", "train-labels-idx1", "t10k-images-idx3", "t10k-labels-idx1")
     return tuple(
-        File(f"{folder}/raw/{name}-ubyte", sha256, gzipped=True)
+        File(f"{folder}/raw/{name}-ubyte", sha256, also=f"{folder}/raw/{name}-ubyte.gz")
         for name, sha256 in zip(names, sums, strict=True)
     )
 
@@ -98,11 +98,7 @@ _ALL = (
         "MNIST image, saved with numpy as the arrays train_writer and test_writer of MNIST/writers.npz.",
         (
             *_MNIST,
-            File(
-                "MNIST/writers.npz",
-                "fe715ee3ec5dae7087add05192ab44b9d3ec79ca91bd460dd44847b8fcd4d6b1",
-                arrays=("train_writer", "test_writer"),
-            ),
+            File("MNIST/writers.npz"),
         ),
         idx.mnist_writers,
         natural_clients=True,
@@ -196,7 +192,7 @@ _ALL = (
             File(
                 languages.ARCHIVE,
                 "c4250350ccab4e5181de552038ee411e90f4c349bef1584c2ec74588892484ba",
-                unpacked="sentiment/data",
+                also="sentiment/data",
             ),
         ),
         languages.sentiments,

@@ -1,141 +1,82 @@
-"""Columns of text, from a CSV file or from JSON a line; what is wrong is said by its line."""
+"""Tables in files: CSV, or JSON with names and values in each line. What is wrong is said by its line."""
 
 from __future__ import annotations
 
 import csv
 import io
 import json
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
+from numbers import Integral
 from pathlib import Path
+from typing import Any
 
 from unknot.core.errors import DataError, nearest
-from unknot.data.files import read_bytes
-
-ENDINGS = (".csv", ".jsonl")
+from unknot.data.files import read_bytes, reading
 
 
 @dataclass(frozen=True)
-class Columns:
-    """The cells of the columns that were asked for, row by row, and the line that each row begins in."""
+class Table:
+    """Rows by the names of their columns, and what to call each: of a file, by the line that it ends in."""
 
-    file: str
-    rows: tuple[tuple[str, ...], ...]
-    lines: tuple[int, ...]
+    name: str
+    rows: tuple[Mapping[str, Any], ...]
+    places: tuple[str, ...]
 
     def where(self, row: int) -> str:
-        return f"{self.file}, line {self.lines[row]}"
+        return f"{self.name}, {self.places[row]}"
 
-
-def read_columns(path: Path, wanted: Sequence[str]) -> Columns:
-    """These columns of a `.csv` file whose first row names them, or these keys of a `.jsonl` file's lines."""
-    ending = path.suffix.lower()
-    if ending not in ENDINGS:
-        raise DataError(f"{path}: expected a table of texts, {' or '.join(ENDINGS)}; found {path.suffix!r}")
-    if not path.exists():
-        raise DataError(f"{path.absolute()}: expected a table of texts, found nothing; is the path right?")
-    content = decoded(read_bytes(path), str(path))
-    return (csv_columns if ending == ".csv" else json_columns)(content, str(path), wanted)
-
-
-def decoded(raw: bytes, file: str) -> str:
-    try:
-        return raw.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = raw.count(b"\n", 0, error.start) + 1
-        byte = error.start - raw.rfind(b"\n", 0, error.start)
-        raise DataError(
-            f"{file}, line {line}: its byte {byte} is none of a text in UTF-8. Save the file as UTF-8"
-        ) from error
-
-
-@contextmanager
-def _of_any_length() -> Iterator[None]:
-    """Python's reader takes cells of 131,072 characters, where nothing else is said; a text may be longer."""
-    before = csv.field_size_limit(2**31 - 1)
-    try:
-        yield
-    finally:
-        csv.field_size_limit(before)
-
-
-@_of_any_length()
-def csv_columns(content: str, file: str, wanted: Sequence[str]) -> Columns:
-    names, rows = _table(content, file)
-    for i, name in enumerate(names):
-        if name in names[:i]:
-            raise DataError(f"{file}: two columns are called {name!r}; each needs a name of its own")
-    places = [_place(name, names, file) for name in wanted]
-    cells, lines = [], []
-    for line, row in rows:
-        if len(row) != len(names):
-            raise DataError(f"{file}, line {line}: {len(row)} cells, but {len(names)} columns are named")
-        cells.append(tuple(row[place] for place in places))
-        lines.append(line)
-    return _some(Columns(file, tuple(cells), tuple(lines)))
-
-
-def _table(content: str, file: str) -> tuple[list[str], Iterator[tuple[int, list[str]]]]:
-    reader = csv.reader(io.StringIO(content, newline=""), strict=True)
-
-    def rows() -> Iterator[tuple[int, list[str]]]:
-        while True:
-            line = reader.line_num + 1
-            try:
-                row = next(reader, None)
-            except csv.Error as error:
-                raise DataError(f"{file}, line {line}: this is no row of a CSV file: {error}") from error
-            if row is None:
-                return
-            if row:
-                yield line, row
-
-    found = rows()
-    _, names = next(found, (0, []))
-    if not names:
-        raise DataError(f"{file}: expected a row that names the columns, then texts; it is empty")
-    return [name.strip() for name in names], found
-
-
-def _place(name: str, names: Sequence[str], file: str) -> int:
-    if name not in names:
-        for separator, called in ((";", "';'"), ("\t", "a tab")):
-            if len(names) == 1 and separator in names[0]:
+    def column(self, name: str) -> list[str]:
+        """The cells of a column: texts, or whole numbers as texts."""
+        cells = [row.get(name) for row in self.rows]
+        for i, cell in enumerate(cells):
+            if not isinstance(cell, (str, Integral)):
                 raise DataError(
-                    f"{file}: its columns are separated by {called}, and columns are read that are separated "
-                    "by ',': save it so"
+                    f"{self.where(i)}: expected a text or a whole number as {name!r}, found "
+                    f"{'none' if cell is None else repr(cell)}.{nearest(name, self.rows[i])}"
                 )
-        raise DataError(f"{file}: there is no column {name!r}.{nearest(name, names)}")
-    return names.index(name)
+        return list(map(str, cells))
 
 
-def json_columns(content: str, file: str, wanted: Sequence[str]) -> Columns:
-    rows, lines = [], []
+def read_table(path: Path) -> Table:
+    """A `.csv` file whose first row names the columns, or a `.jsonl` file."""
+    return table(read_bytes(path), str(path))
+
+
+def table(raw: bytes, file: str) -> Table:
+    """The table in a file's bytes; `file` is its name."""
+    with reading(file):
+        content = raw.decode("utf-8-sig")
+    rows = (_json if file.endswith(".jsonl") else _csv)(content, file)
+    if not rows:
+        raise DataError(f"{file}: expected rows, below a first one that names the columns in a .csv file")
+    return Table(file, tuple(rows.values()), tuple(f"line {line}" for line in rows))
+
+
+def _csv(content: str, file: str) -> dict[int, dict[str, Any]]:
+    csv.field_size_limit(2**31 - 1)  # a text may be longer than the 131,072 characters that are usual
+    reader = csv.DictReader(io.StringIO(content, newline=""), restkey="", strict=True)
+    try:
+        names = reader.fieldnames = [name.strip() for name in reader.fieldnames or ()]
+        rows: dict[int, dict[str, Any]] = {}
+        for row in reader:
+            rows[reader.line_num] = row
+    except csv.Error as error:
+        raise DataError(
+            f"{file}, line {reader.reader.line_num}: this is no row of a CSV file: {error}"
+        ) from error
+    if len({*names, ""}) <= len(names):
+        raise DataError(f"{file}: each column needs a name of its own, found {', '.join(map(repr, names))}")
+    for line, row in rows.items():
+        if "" in row:
+            raise DataError(f"{file}, line {line}: more cells than the {len(names)} columns that are named")
+    return rows
+
+
+def _json(content: str, file: str) -> dict[int, dict[str, Any]]:
+    rows: dict[int, dict[str, Any]] = {}
     for line, text in enumerate(content.split("\n"), 1):
-        if not text.strip():
-            continue
-        try:
-            found = json.loads(text)
-        except ValueError as error:
-            raise DataError(f"{file}, line {line}: this is no JSON: {error}") from error
-        if not isinstance(found, dict):
-            raise DataError(f"{file}, line {line}: expected names with values in {{}}, found {text[:40]!r}")
-        rows.append(tuple(_cell(found, name, f"{file}, line {line}") for name in wanted))
-        lines.append(line)
-    return _some(Columns(file, tuple(rows), tuple(lines)))
-
-
-def _cell(found: dict[str, object], name: str, where: str) -> str:
-    if name not in found:
-        raise DataError(f"{where}: there is no {name!r}.{nearest(name, found)}")
-    value = found[name]
-    if isinstance(value, bool) or not isinstance(value, str | int):
-        raise DataError(f"{where}: {name!r} must be a text or a whole number, not {json.dumps(value)[:40]}")
-    return str(value)
-
-
-def _some(columns: Columns) -> Columns:
-    if not columns.rows:
-        raise DataError(f"{columns.file}: expected a text a row, found none")
-    return columns
+        if text.strip():
+            with reading(f"{file}, line {line}"):
+                rows[line] = dict(json.loads(text))
+    return rows

@@ -11,7 +11,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from unknot.core.errors import ConfigError, DataError
+from unknot.core.errors import ConfigError
 from unknot.core.places import located
 from unknot.core.samples import IGNORED
 from unknot.text.tokenizer import NAMES, Tokenizer, tokenizer
@@ -21,13 +21,6 @@ Named = Literal["bytes", "characters"] | Path
 """A tokenizer in a file: one that needs no file, by name, or where one lies."""
 SLOT = "{text}"
 """Where the text stands in a prompt."""
-
-
-def check_vocabulary(vocabulary: object, context: object) -> None:
-    if not isinstance(vocabulary, str) or not vocabulary or len(set(vocabulary)) < len(vocabulary):
-        raise DataError(f"a vocabulary is a text of characters, each of them once, not {vocabulary!r}")
-    if isinstance(context, bool) or not isinstance(context, int) or context < 1:
-        raise DataError(f"context must be a whole number of at least 1, not {context!r}")
 
 
 def windows(texts: Iterable[Sequence[int]], context: int, pad: int) -> tuple[Tokens, Tokens, Tokens]:
@@ -64,13 +57,9 @@ class Prompt:
     prompt: str = SLOT
 
     def __post_init__(self) -> None:
-        if self.prompt.count(SLOT) != 1:
+        if re.findall(r"\{\w*\}", self.prompt) != [SLOT]:
             raise ConfigError(
-                f"prompt must have {SLOT} in it, once, where the text goes; found {self.prompt!r}"
-            )
-        if others := [field for field in re.findall(r"\{\w*\}", self.prompt) if field != SLOT]:
-            raise ConfigError(
-                f"prompt has {others[0]} in it, and {SLOT} is all that is filled in; found {self.prompt!r}"
+                f"prompt must have {SLOT} in it, once, and no other field; found {self.prompt!r}"
             )
         if self.room < 1:
             raise ConfigError(

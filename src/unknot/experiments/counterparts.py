@@ -59,7 +59,7 @@ def named(experiment: Experiment, data: FederatedData) -> str:
 
 def parted(data: FederatedData, erasures: Sequence[Erase]) -> tuple[Rows, dict[int, Rows]]:
     """The rows that remain, and those that are erased, by client; what another client holds is no secret."""
-    rest = data.rehearsal()
+    rest = data.lent()
     gone: dict[int, list[Rows]] = {}
     targets = [target for request in erasures for target in request.targets]
     for target in sorted(targets, key=lambda target: target.samples is None):  # requests are in any order

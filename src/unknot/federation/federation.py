@@ -51,7 +51,7 @@ from unknot.federation.setup import Setup, SetupParts
 from unknot.federation.snapshot import Snapshot, put, take
 from unknot.federation.state import State
 from unknot.federation.stint import Stint
-from unknot.federation.watcher import Watcher
+from unknot.federation.watcher import Letter, Watcher
 from unknot.federation.work import Work
 
 
@@ -125,12 +125,12 @@ class Federation:
         """What it was last asked to do, and how far that is."""
         self._done: list[tuple[int, Served]] = []
         self._running = threading.Lock()
-        self._broken = False
+        self._broken = self._stepping = False
         self._since: float | None = None
         self.state.archive.copies = self.state.memo.copies = is_own(method)
         self._watch = Watch(f"the method {method.name}") if is_own(method) else None
         named = {f"metric {metric.name!r}": metric for metric in self.metrics}
-        own = {"aggregator": setup.aggregate, "selector": setup.select}
+        own = {"method": method, "pace": setup.pace, "aggregator": setup.aggregate, "selector": setup.select}
         self._classes = Classes({**{f"{what} {name_of(part)}": part for what, part in own.items()}, **named})
         self._check_untouched()
         self.inbox = Letterbox()
@@ -295,11 +295,18 @@ class Federation:
     def snapshot(self) -> Snapshot:
         """All that it remembers now, between two steps, as a value."""
         self._check_whole()
+        if self._stepping:
+            raise UnknotError("a step is being made: take a snapshot between two")
         return take(self)
 
     def restore(self, snapshot: Snapshot) -> None:
-        """Be what another federation, built of the same data and settings, was."""
-        put(self, snapshot)
+        """Be what another federation, built of the same data and settings, was; before the first run."""
+        with self._alone():
+            if self.history is not None:
+                raise UnknotError("this federation has been run: build it anew, and restore that")
+            with self._at_once():
+                put(self, snapshot)
+                self.inbox.number_from(waiting.asked for waiting in self.serving.inbox.waiting)
 
     def resume(self, rounds: int | None = None) -> History:
         """Go on with what the last ``run`` was asked to do, from where it was broken off.
@@ -438,7 +445,7 @@ class Federation:
         started = time.perf_counter() if self._since is None else self._since
         self._take_in()
         rounds, served = len(history.rounds), len(history.served)
-        self.state.whole = True  # a method may have caught what failed in the last one
+        self.state.whole = self._stepping = True  # a method may have caught what failed in the last one
         try:
             with no_garbage_search():
                 stint.stopped = yield from self._turn(history, stint)
@@ -453,11 +460,13 @@ class Federation:
         except BaseException:
             self._break()
             raise
+        finally:
+            self._stepping = False
         events: tuple[Event, ...] = (*history.served[served:], *history.rounds[rounds:])
-        done, self._done = self._done, []
         self._count_time(history, started)
         for watcher in self.watchers:
-            watcher.stepped(self, events, done)
+            watcher.stepped(self, events, self._done)
+        self._done = []
         self.work.observers.heard()
         return events
 
@@ -508,7 +517,10 @@ class Federation:
 
     def _take_in(self) -> None:
         """Take up what was asked from outside; what cannot be served is refused there."""
-        letters = [letter for watcher in self.watchers for letter in watcher.requests(self)]
+        for watcher in self.watchers:  # what one brought is taken up though another ends the run here
+            self._take_up(watcher.requests(self))
+
+    def _take_up(self, letters: Sequence[Letter]) -> None:
         failed: BaseException | None = None
         with self._at_once():  # who is broken off here has letters that nobody else has
             for letter in letters:
@@ -550,6 +562,8 @@ class Federation:
         record = self.serving.serve(waiting, len(history.rounds))
         self.serving.inbox.remove(waiting)
         history.served.append(record)
+        if not self.keeps_names:
+            history.begun = replace(history.begun, names=dict(self.names))
         if waiting.asked is not None:
             self._done.append((waiting.asked, record))
         self.work.observers.tell(record, history)

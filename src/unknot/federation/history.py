@@ -232,6 +232,8 @@ class History:
     @property
     def warnings(self) -> list[str]:
         """What went wrong without an error, a sentence each: the model is not what it seems."""
+        if self.judge is None and self.ended.warnings:  # of a record that was read
+            return list(self.ended.warnings)
         found = mostly_set_aside(self.rounds, self.since_request) + self.nobody_left
         if len({record.lane for record in self.rounds}) > 1 or not found:
             found += idle_lanes(self.rounds)
@@ -252,6 +254,8 @@ class History:
     @property
     def recoveries(self) -> list[Recovery]:
         """Of all erasures."""
+        if self.judge is None and self.ended.recoveries:  # of a record that was read
+            return list(self.ended.recoveries)
         return [r for served in self.served if served.kind == "erase" and (r := self.recovery(served))]
 
     def recovery(self, served: Served, fraction: float = REGAINED) -> Recovery | None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -72,6 +72,10 @@ class Letterbox(Watcher):
             if self.over:
                 ticket.let_go(self.over)
         return ticket
+
+    def number_from(self, taken: Iterable[int | None]) -> None:
+        """Give no number again that a request has which was taken up before."""
+        self._next = max([self._next, *(number + 1 for number in taken if number is not None)])
 
     def __len__(self) -> int:
         """How many have not been taken up yet."""

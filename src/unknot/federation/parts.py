@@ -66,10 +66,20 @@ def memory_of(part: Any, given: Any) -> Memory:
         return NOTHING
     try:
         changed = {n: value for n, value in now.items() if n not in before or not _alike(value, before[n])}
+        if changed:  # what it shares with others that are as they were is one thing afterwards, too
+            changed = {n: value for n, value in now.items() if n in changed or _is_plain(value)}
         write(changed)
     except NotPlain as error:
         raise NotPlain(error.why + SAY, type(part).__name__ + error.place) from None
     return Memory(changed, tuple(name for name in before if name not in now))
+
+
+def _is_plain(value: object) -> bool:
+    try:
+        write(value)
+    except NotPlain:
+        return False
+    return True
 
 
 def _alike(value: object, given: object) -> bool:

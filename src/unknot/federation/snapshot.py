@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, is_dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from torch import Tensor
@@ -17,7 +17,18 @@ from torch import Tensor
 from unknot.core.archive import Entry, Keepsakes, Kept
 from unknot.core.base import Base
 from unknot.core.errors import ConfigError
-from unknot.core.form import ANYBODY, LOST, Of, Unreadable, Written, at, plain_data, read, write
+from unknot.core.form import (
+    ANYBODY,
+    LOST,
+    Of,
+    Unreadable,
+    Written,
+    at,
+    attributes_of,
+    plain_data,
+    read,
+    write,
+)
 from unknot.core.jobs import Job, Score
 from unknot.core.keys import Key
 from unknot.core.lineage import Lineage, Unit
@@ -40,6 +51,7 @@ from unknot.core.training import (
 )
 from unknot.core.weights import Layout, Weights
 from unknot.federation.aggregators import new_aggregator
+from unknot.federation.describe import describe
 from unknot.federation.events import Begun, Costs, Ended, Event, Round, Served, SetAside, Trip
 from unknot.federation.history import History
 from unknot.federation.inbox import Waiting
@@ -204,7 +216,7 @@ class Snapshot:
 
 def written(fed: Federation, events: bool = True) -> Written:
     """A snapshot in written form, with its `events` or, where a log has them, without."""
-    taken = fed.snapshot()
+    taken = take(fed)
     return write(taken if events else replace(taken, events=()), fed.built.vector.device, _known(fed))
 
 
@@ -222,13 +234,22 @@ def _known(fed: Federation) -> dict[str, object]:
     """What whoever restores a snapshot has as well, and need not be written."""
     recipe = fed.given.recipe
     return {
+        **_settings("method", fed.method),
         "recipe": recipe,
         "optimizer": recipe.optimizer,
         "schedule": recipe.schedule,
         "loss": recipe.loss,
         "pace": fed.given.pace,
-        "layout": fed.built.layout,
     }
+
+
+def _settings(place: str, part: object) -> dict[str, object]:
+    """The dataclasses that a method was given, such as the optimiser that it retrains by."""
+    found: dict[str, object] = {}
+    for name, value in attributes_of(part).items():
+        if is_dataclass(value) and not isinstance(value, type):
+            found |= {f"{place}.{name}": value, **_settings(f"{place}.{name}", value)}
+    return found
 
 
 def take(fed: Federation) -> Snapshot:
@@ -273,7 +294,7 @@ def take(fed: Federation) -> Snapshot:
         memo=_kept(fed, copies, state.memo),
         keepsakes=None if keepsakes is None else (keepsakes.waived, _kept(fed, copies, keepsakes)),
         lanes=tuple(_lane(fed, copies, lane) for lane in state.lanes.values()),
-        waiting=tuple(map(_waiting, fed.serving.inbox.waiting)),
+        waiting=tuple(_waiting(fed, copies, one) for one in fed.serving.inbox.waiting),
         settings=dict(fed.numbers),
     )
 
@@ -281,13 +302,17 @@ def take(fed: Federation) -> Snapshot:
 def put(fed: Federation, snapshot: Snapshot) -> None:
     """Make a federation that was built anew what it was."""
     state, copies = fed.state, _Copies()
-    check_settings(snapshot.settings, fed.numbers)
+    _check_same(fed, snapshot)
+    left = {*state.data.erased} - {*snapshot.erased}
     fed.steps, state.now, state.costs = snapshot.steps, snapshot.now, snapshot.costs
     state.members, state.forgotten = set(snapshot.members), set(snapshot.forgotten)
     state.restarted = list(snapshot.restarted)
-    _close(fed, snapshot)
+    close(fed, snapshot)
     revision, following = map(dict, snapshot.revisions)
     state.ledger.restore((revision, following, _drawn(snapshot), snapshot.forbidden))
+    for client in sorted(left):  # who had left this data before is out of reach here, too
+        state.ledger.forbid(client)
+    fed.engine.wipe()
     state.initial, state.select_knows = snapshot.initial, snapshot.select_knows
     state.select = recalled(copy.deepcopy(fed.given.select), copies(snapshot.select))
     _put_kept(fed, copies, state.archive, snapshot.archive)
@@ -299,12 +324,13 @@ def put(fed: Federation, snapshot: Snapshot) -> None:
     state.lanes.clear()
     for lane in snapshot.lanes:
         _put_lane(fed, copies, lane)
-    fed.serving.inbox.waiting[:] = [_waits(fed, told) for told in snapshot.waiting]
+    fed.serving.inbox.waiting[:] = [_waits(fed, copies, told) for told in snapshot.waiting]
     fed.stint, fed.work.apart = copies(snapshot.stint), list(snapshot.apart)
     fed.serving.uncovered = replace(snapshot.uncovered)
     fed.work.history = _history(fed, snapshot)
     fed.work.forget_members()
     fed.scores.forget()
+    check_settings(snapshot.settings, fed.numbers)
 
 
 class _Copies:
@@ -317,7 +343,17 @@ class _Copies:
         return copy.deepcopy(value, self._made)
 
 
-def _close(fed: Federation, snapshot: Snapshot) -> None:
+def _check_same(fed: Federation, snapshot: Snapshot) -> None:
+    """Raise `Unreadable` for a federation that was set up otherwise."""
+    before, now = snapshot.begun.setup, describe(fed.method, fed.state, fed.metrics, fed.called)
+    for part in ("seed", "recipe", "metrics", "model"):
+        if before[part] != now[part]:
+            raise Unreadable(f"the run was begun with another {part}: {before[part]}, not {now[part]}")
+    if snapshot.begun.method != fed.method.name:
+        raise Unreadable(f"the run was begun with {snapshot.begun.method}, not with {fed.method.name}")
+
+
+def close(fed: Federation, snapshot: Snapshot) -> None:
     """Put out of reach what was erased; what is not there any more, as it may be, stays erased."""
     data = fed.state.data
     for client in snapshot.erased:
@@ -335,7 +371,7 @@ def _history(fed: Federation, snapshot: Snapshot) -> History:
     rounds, served = snapshot.count
     promise = fed.serving.uncovered.promise(fed.method, fed.state)
     found = History(
-        replace(snapshot.begun, guarantee=promise, names=dict(fed.data.names)),
+        replace(snapshot.begun, guarantee=promise, names=dict(fed.names)),
         [event for event in snapshot.events if isinstance(event, Round)][:rounds],
         [event for event in snapshot.events if isinstance(event, Served)][:served],
         snapshot.ended,
@@ -468,24 +504,28 @@ def _flies(told: FlightState) -> Flight:
     return Flight(told.client, tuple(jobs), told.version, told.launched, told.due)
 
 
-def _waiting(waiting: Waiting) -> dict[str, Any]:
-    told = dict(vars(waiting), touched=[lane.name for lane in waiting.touched])
-    left = None if waiting.left is None else _hidden(waiting.left)
-    return {**told, "request": _hidden(waiting.request), "left": left}
+def _waiting(fed: Federation, copies: _Copies, waiting: Waiting) -> dict[str, Any]:
+    told = copies(dict(vars(waiting), touched=[lane.name for lane in waiting.touched]))
+    left = None if waiting.left is None else _hidden(fed, waiting.left)
+    return {**told, "request": _hidden(fed, waiting.request), "left": left}
 
 
-def _waits(fed: Federation, told: dict[str, Any]) -> Waiting:
+def _waits(fed: Federation, copies: _Copies, told: dict[str, Any]) -> Waiting:
     lanes = fed.state.lanes
     touched = [lanes[name] for name in told["touched"] if name in lanes]
     left = None if told["left"] is None else _shown(told["left"])
-    return Waiting(**{**told, "touched": touched, "request": _shown(told["request"]), "left": left})
+    return Waiting(**{**copies(told), "touched": touched, "request": _shown(told["request"]), "left": left})
 
 
-def _hidden(request: Request) -> RequestState:
-    """The same request with the ids of samples apart: each client's are its own."""
+def _hidden(fed: Federation, request: Request) -> RequestState:
+    """The same request with the ids of samples apart: each client's are its own, and gone where that is."""
     if not isinstance(request, Erase):
         return RequestState(request, ())
-    ids = (one.samples and Of(one.client, one.samples) for one in request.targets)
+    gone = fed.state.data.erased
+    ids = (
+        Of(one.client, one.samples) if one.samples and one.client not in gone else None
+        for one in request.targets
+    )
     counted = (
         replace(one, samples=one.samples and tuple(range(len(one.samples)))) for one in request.targets
     )

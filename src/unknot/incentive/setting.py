@@ -51,18 +51,18 @@ class Setting:
             if said[name] is not None and not isinstance(said[name], list | tuple):
                 raise ConfigError(f"{where}: {name} is {said[name]!r}: give a list")
         try:
-            phi = float(loss(_plain("phi", said["phi"])))
+            phi = float(loss(said["phi"]))
             game = Game.of(
-                **{name: _plain(name, said[name]) for name in (*NEEDED, "delta")},
+                **{name: said[name] for name in (*NEEDED, "delta")},
                 phi=phi,
                 computation=_computation(said["computation"]),
                 storage=_storage(said["storage"], phi),
             )
-            start = shares(game, None if said["start"] is None else _plain("start", said["start"]))
             if not isinstance(said["clients"], list | tuple):
                 said["clients"] = [said["clients"]] * game.populations
             sizes = tuple(_whole("clients", size, 1) for size in said["clients"])
-            setting = Setting(game, _whole("periods", said["periods"], 1), start, sizes, _seed(said["seed"]))
+            periods, seed = _whole("periods", said["periods"], 1), _whole("seed", said["seed"], None)
+            setting = Setting(game, periods, shares(game, said["start"]), sizes, seed)
             setting.crowd()
         except ConfigError as error:
             raise ConfigError(f"{where}: {error}") from None
@@ -84,7 +84,7 @@ class Setting:
 def _computation(given: Any) -> Floats:
     """C_cp, or (τ / 2) α η f² d."""
     if not isinstance(given, Mapping):
-        return _plain("computation", given)
+        return numbers("computation", given)
     factor = _factors("computation", given, COMPUTATION)
     return factor["tau"] / 2 * factor["alpha"] * factor["eta"] * factor["f"] ** 2 * factor["d"]
 
@@ -92,7 +92,7 @@ def _computation(given: Any) -> Floats:
 def _storage(given: Any, phi: float) -> Floats:
     """C_cs, or τ_s S / (1 − φ) c_s."""
     if not isinstance(given, Mapping):
-        return _plain("storage", given)
+        return numbers("storage", given)
     factor = _factors("storage", given, STORAGE)
     return factor["tau_s"] * factor["s"] / (1 - phi) * factor["c_s"]
 
@@ -102,34 +102,13 @@ def _factors(name: str, table: Mapping[str, Any], known: tuple[str, ...]) -> dic
     missing = [factor for factor in known if factor not in table]
     if missing:
         raise ConfigError(f"{name}.{missing[0]} is missing: its factors are {', '.join(known)}")
-    return {factor: _plain(f"{name}.{factor}", table[factor]) for factor in known}
+    return {factor: numbers(f"{name}.{factor}", table[factor]) for factor in known}
 
 
-def _plain(name: str, value: Any) -> Floats:
-    """Numbers; unlike NumPy, neither true nor "1" is one."""
-    for item in _leaves(value):
-        if isinstance(item, bool) or not isinstance(item, int | float):
-            raise ConfigError(f"{name} has {item!r}: give numbers")
-    return numbers(name, value)
-
-
-def _leaves(value: Any) -> Iterable[Any]:
-    if isinstance(value, list | tuple):
-        for item in value:
-            yield from _leaves(item)
-    else:
-        yield value
-
-
-def _whole(name: str, value: Any, least: int) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise ConfigError(f"{name} is {value!r}: it must be a whole number, {least} or more")
-    return value
-
-
-def _seed(value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise ConfigError(f"seed is {value!r}: it must be a whole number")
+def _whole(name: str, value: Any, least: int | None) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or (least is not None and value < least):
+        told = "" if least is None else f", {least} or more"
+        raise ConfigError(f"{name} is {value!r}: it must be a whole number{told}")
     return value
 
 

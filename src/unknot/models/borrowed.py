@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -46,87 +48,85 @@ class Borrowed(nn.Module):
         return logits if self.last is None else self.last(logits, tokens)[..., self.answers]
 
 
-def vocabulary(path: Path, why: str) -> int:
-    """How many tokens the model in a folder knows."""
-    return int(_config(path, why).vocab_size)
+@dataclass(frozen=True)
+class Others:
+    """A folder that `transformers` reads; `why` is what keeps us from reading it ourselves."""
 
+    path: Path
+    why: str
 
-def positions(path: Path, why: str) -> int | None:
-    """The longest text that the model in a folder was trained on, where its settings say so."""
-    found = getattr(_config(path, why), "max_position_embeddings", None)
-    return found if isinstance(found, int) and found > 0 else None
+    @cached_property
+    def config(self) -> Any:
+        try:
+            import transformers
+        except ImportError:
+            raise ConfigError(
+                f"{self.path}: {self.why}; to read it by the package transformers: {install('text')}"
+            ) from None
+        with self._reading():
+            return transformers.AutoConfig.from_pretrained(self.path, local_files_only=True)
 
+    @property
+    def vocabulary(self) -> int:
+        """How many tokens it knows."""
+        return int(self.config.vocab_size)
 
-def borrowed(
-    path: Path, why: str, answers: Sequence[int], classes: int | None, pad: int | None, dtype: torch.dtype
-) -> Borrowed:
-    """The model in a folder; with `classes`, one that tells so many by a layer of its own.
+    @property
+    def context(self) -> int | None:
+        """The longest text that it was trained on, where its settings say so."""
+        found = getattr(self.config, "max_position_embeddings", None)
+        return found if isinstance(found, int) and found > 0 else None
 
-    `why` is what keeps us from reading it ourselves.
-    """
-    config = _config(path, why)
-    import transformers
-
-    ready = str((config.architectures or [""])[0]).endswith(CLASSIFIER)
-    scored = classes is not None
-    if ready and not scored:
-        raise ConfigError(f"pretrained: {path} is for classification: it predicts no tokens")
-    if ready and config.num_labels != classes:
-        raise ConfigError(f"pretrained: {path} tells {config.num_labels} classes, and the data has {classes}")
-    config.use_cache = False
-    for name, value in config.to_dict().items():
-        if isinstance(value, float) and ("dropout" in name or "pdrop" in name):
-            setattr(config, name, 0.0)
-    if scored:
-        config.num_labels, config.pad_token_id = classes, pad
-    maker = transformers.AutoModelForSequenceClassification if scored else transformers.AutoModelForCausalLM
-    options = {"config": config, "attn_implementation": "eager", "local_files_only": True}
-    theirs: Any
-    theirs, told = _theirs(
-        path, why, lambda: maker.from_pretrained(path, output_loading_info=True, **options)
-    )
-    for module in theirs.modules():
-        if isinstance(module, nn.modules.dropout._DropoutNd):
-            module.p = 0.0
-    model = Borrowed(theirs.to(dtype).train(), pad, answers)
-    model.fresh = tuple(
-        dict.fromkeys(f"theirs.{key.rpartition('.')[0]}" for key in sorted(told["missing_keys"]))
-    )
-    out = None if scored else theirs.get_output_embeddings()
-    model.head = next((name for name, m in model.named_modules() if m is out), None)
-    return model
-
-
-def _config(path: Path, why: str) -> Any:
-    try:
+    def model(
+        self, dtype: torch.dtype, pad: int | None, answers: Sequence[int], classes: int | None
+    ) -> Borrowed:
+        """The model; with `classes`, one that tells so many by a layer of its own."""
+        path, config = self.path, self.config
         import transformers
-    except ImportError:
-        raise ConfigError(
-            f"{path}: {why}; to read it by the package transformers: {install('text')}"
-        ) from None
-    return _theirs(path, why, lambda: transformers.AutoConfig.from_pretrained(path, local_files_only=True))
 
+        ready = str((config.architectures or [""])[0]).endswith(CLASSIFIER)
+        if ready and config.num_labels != classes:
+            raise ConfigError(
+                f"pretrained: {path} is for classification, into {config.num_labels} classes; asked for "
+                f"{classes or 'tokens'}"
+            )
+        config.use_cache = False
+        for name, value in config.to_dict().items():
+            if isinstance(value, float) and ("dropout" in name or "pdrop" in name):
+                setattr(config, name, 0.0)
+        maker: Any = transformers.AutoModelForCausalLM
+        if classes is not None:
+            maker = transformers.AutoModelForSequenceClassification
+            config.num_labels, config.pad_token_id = classes, pad
+        options = {"config": config, "attn_implementation": "eager", "local_files_only": True}
+        with self._reading():
+            theirs, told = maker.from_pretrained(path, output_loading_info=True, **options)
+        for module in theirs.modules():
+            if isinstance(module, nn.modules.dropout._DropoutNd):
+                module.p = 0.0
+        model = Borrowed(theirs.to(dtype).train(), pad, answers)
+        model.fresh = tuple(
+            dict.fromkeys(f"theirs.{key.rpartition('.')[0]}" for key in sorted(told["missing_keys"]))
+        )
+        out = None if classes is not None else theirs.get_output_embeddings()
+        model.head = next((name for name, m in model.named_modules() if m is out), None)
+        return model
 
-def _theirs(path: Path, why: str, call: Any) -> Any:
-    try:
-        with _silent():
-            return call()
-    except (OSError, ValueError, KeyError, ImportError) as error:
-        raise DataError(f"{path}: {why}, and transformers cannot read it either: {error}") from error
+    @contextmanager
+    def _reading(self) -> Iterator[None]:
+        """Within: `transformers` draws no progress and tells of nothing but errors; then it is as it was."""
+        from transformers.utils import logging
 
-
-@contextmanager
-def _silent() -> Iterator[None]:
-    """Within: `transformers` draws no progress and tells of nothing but errors; then it is as it was."""
-    from transformers.utils import logging
-
-    drawn, told = logging.is_progress_bar_enabled(), logging.get_verbosity()
-    logging.set_verbosity_error()
-    if drawn:
+        drawn, told = logging.is_progress_bar_enabled(), logging.get_verbosity()
+        logging.set_verbosity_error()
         logging.disable_progress_bar()
-    try:
-        yield
-    finally:
-        logging.set_verbosity(told)
-        if drawn:
-            logging.enable_progress_bar()
+        try:
+            yield
+        except (OSError, ValueError, KeyError, ImportError) as error:
+            raise DataError(
+                f"{self.path}: {self.why}, and transformers cannot read it either: {error}"
+            ) from error
+        finally:
+            logging.set_verbosity(told)
+            if drawn:
+                logging.enable_progress_bar()

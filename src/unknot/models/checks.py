@@ -38,17 +38,12 @@ def word(model: str, name: str, value: object, known: Sequence[str]) -> str:
 
 def image(model: str, shape: tuple[int, ...], smallest: int, instead: str) -> tuple[int, int, int]:
     """(channels, height, width) with sides of at least `smallest`; `instead` says what to do."""
-    if len(shape) != 3:
+    if len(shape) != 3 or min(shape[1:]) < smallest:
         raise ConfigError(
-            f"model {model!r} takes images of shape (channels, height, width), "
-            f"not samples of shape {shape}: {instead}"
+            f"model {model!r} takes images of shape (channels, height, width), at least "
+            f"{smallest}×{smallest}, not samples of shape {shape}: {instead}"
         )
-    channels, height, width = shape
-    if min(height, width) < smallest:
-        raise ConfigError(
-            f"model {model!r} takes images of at least {smallest}×{smallest}, not {height}×{width}: {instead}"
-        )
-    return channels, height, width
+    return shape[0], shape[1], shape[2]
 
 
 def text(model: str, shape: tuple[int, ...]) -> int:
@@ -69,23 +64,13 @@ def transformer(
     for name, value in (("layers", layers), ("heads", heads), ("width", width)):
         whole(model, name, value)
     context = tokens if context is None else whole(model, "context", context)
-    parted(model, width, heads)
-    fits(model, tokens, context)
-    return context
-
-
-def fits(model: str, tokens: int, context: int) -> None:
-    """Texts are not longer than what a model has positions for."""
+    if width % heads:
+        raise ConfigError(
+            f"model {model!r}: width {width} cannot be parted into {heads} heads; give heads that divide it"
+        )
     if tokens > context:
         raise ConfigError(
             f"model {model!r}: texts of {tokens} tokens do not fit a context of {context}; "
             f"set context to at least {tokens}"
         )
-
-
-def parted(model: str, width: int, heads: int) -> None:
-    """A width that so many heads can share."""
-    if width % heads:
-        raise ConfigError(
-            f"model {model!r}: width {width} cannot be parted into {heads} heads; give heads that divide it"
-        )
+    return context

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from torch import nn
 
 from unknot.core.errors import ConfigError
-from unknot.models.checks import image, whole, wholes
+from unknot.models.checks import image, wholes
 from unknot.models.mlp import fully_connected
 
 
@@ -36,14 +36,13 @@ def _smallest_side(paddings: Sequence[int]) -> int:
     return side
 
 
-def _paddings(model: str, channels: tuple[int, ...], padding: object) -> tuple[int, ...]:
-    if not channels:
-        raise ConfigError(f"model {model!r}: channels names no convolution; give one number for each")
-    if padding != 0:
-        padding = whole(model, "padding", padding)
-        if padding > 2:
-            raise ConfigError(f"model {model!r}: padding must be 0, 1 or 2 for 5×5 kernels, not {padding}")
-    return (int(padding),) * len(channels)
+def _paddings(model: str, channels: tuple[int, ...], padding: int) -> tuple[int, ...]:
+    if not channels or padding not in (0, 1, 2):
+        raise ConfigError(
+            f"model {model!r}: channels names one convolution at least, and padding is 0, 1 or 2 for 5×5 "
+            f"kernels; found {channels} and {padding!r}"
+        )
+    return (padding,) * len(channels)
 
 
 def lenet5(shape: tuple[int, ...], classes: int) -> nn.Module:

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import ClassVar
 
@@ -72,13 +71,11 @@ def lora(
     if not 0 < alpha < math.inf:
         raise ConfigError(f"lora: alpha must be positive and finite, not {alpha}")
     layers = {name: m for name, m in model.named_modules(remove_duplicate=False) if type(m) is nn.Linear}
-    within = [name for name, m in model.named_modules() if isinstance(m, LoraLinear)]
-    if within:
-        raise ConfigError(f"lora: {within[0]!r} has an adapter already; begin with a model that has none")
-    fresh, also = tuple(getattr(model, "fresh", ())), tuple(also)
+    if any(isinstance(module, LoraLinear) for module in model.modules()):
+        raise ConfigError("lora: the model has adapters already; begin with a model that has none")
+    whole = dict.fromkeys([*also, *getattr(model, "fresh", ())])
     if targets is None:
-        heads = {*also, *fresh, getattr(model, "head", None)}
-        targets = [name for name in layers if name not in heads]
+        targets = [name for name in layers if name not in {*whole, getattr(model, "head", None)}]
     chosen = _chosen(layers, targets)
     if "" in chosen:
         raise ConfigError("lora: the model itself is one linear layer; put it into an nn.Sequential")
@@ -89,15 +86,19 @@ def lora(
                 f"lora: rank must be at most {max(sides)}, the larger side of {name!r} ({sides[0]} by "
                 f"{sides[1]}), not {rank}: there would be more to train than the layer itself has"
             )
-    with put_back(model):
-        model.requires_grad_(False)
-        for name in dict.fromkeys([*also, *fresh]):
-            _thaw(model, name)
-        whole = [name for name in chosen if layers[name].weight.requires_grad]
-        if whole:
+    modules = dict(model.named_modules())
+    for name in whole:
+        if name not in modules:
             raise ConfigError(
-                f"lora: {whole[0]!r} is to be trained as a whole, and to have an adapter: choose one"
+                f"lora: there is no layer {name!r} to train as a whole.{nearest(name, modules)}"
             )
+        if both := [layer for layer in chosen if layers[layer] in modules[name].modules()]:
+            raise ConfigError(
+                f"lora: {both[0]!r} is to be trained as a whole, and to have an adapter: choose one"
+            )
+    model.requires_grad_(False)
+    for name in whole:
+        modules[name].requires_grad_(True)
     adapted: dict[nn.Linear, LoraLinear] = {}  # a layer that has several names has one adapter
     for name in chosen:
         layer = layers[name]
@@ -111,68 +112,28 @@ def lora(
     return model
 
 
-@contextmanager
-def put_back(model: nn.Module) -> Iterator[None]:
-    """Within: should anything be refused, the model's layers, and what is trained of them, are as before."""
-    layers = [(module, dict(module._modules)) for module in model.modules()]
-    flags = [(parameter, parameter.requires_grad) for parameter in model.parameters()]
-    try:
-        yield
-    except BaseException:
-        for module, parts in layers:
-            module._modules.clear()
-            module._modules.update(parts)
-        for parameter, flag in flags:
-            parameter.requires_grad_(flag)
-        raise
-
-
-def _chosen(layers: dict[str, nn.Linear], targets: str | Iterable[str]) -> list[str]:
+def _chosen(layers: Mapping[str, nn.Linear], targets: str | Iterable[str]) -> list[str]:
     """The layers that targets name, or the pattern fits."""
+    last = {name.rpartition(".")[2] for name in layers}
     if isinstance(targets, str):
         try:
-            pattern = re.compile(targets)
+            found = [name for name in layers if re.fullmatch(targets, name)]
         except re.error as error:
             raise ConfigError(f"lora: targets {targets!r} is no pattern: {error}") from None
-        found = [name for name in layers if pattern.fullmatch(name)]
         if not found:
-            like = next((name for name in layers if name.rpartition(".")[2] == targets), None)
-            told = f"; there are {_some(layers)}"
-            if like is not None:
-                told = (
-                    f": a text is a pattern for the whole name ({like!r}). Write [{targets!r}], or "
-                    f"{'.*' + targets!r}"
-                )
-            raise ConfigError(f"lora: targets {targets!r} fits no linear layer{told}")
+            raise ConfigError(
+                f"lora: the pattern {targets!r} fits no whole name of a linear layer; a list of names is "
+                f"[{targets!r}].{nearest(targets, last)}"
+            )
         return found
     wanted = list(targets)
-    last = {name.rpartition(".")[2] for name in layers}
+    if not wanted:
+        raise ConfigError(f"lora: targets is empty.{nearest('', last)}")
     for target in wanted:
         if target not in last and target not in layers:
-            meant = nearest(target, last | set(layers))
-            meant = meant if meant.startswith(" Did") else nearest(target, last)
+            meant = nearest(target, last)
             raise ConfigError(f"lora: targets names {target!r}, and no linear layer is called so.{meant}")
-    if not wanted:
-        raise ConfigError(f"lora: targets is empty; there are {_some(layers)}")
     return [name for name in layers if name in wanted or name.rpartition(".")[2] in wanted]
-
-
-def _some(layers: Iterable[str]) -> str:
-    names = list(layers)
-    shown = ", ".join(map(repr, names[:4])) or "none"
-    return shown + (f" and {len(names) - 4} more" if len(names) > 4 else "")
-
-
-def _thaw(model: nn.Module, name: str) -> None:
-    try:
-        model.get_submodule(name).requires_grad_(True)
-    except AttributeError:
-        known = [known for known, m in model.named_modules() if known and any(True for _ in m.parameters())]
-        meant = nearest(name, known)
-        if not meant.startswith(" Did"):
-            outermost = sorted(known, key=lambda known: known.count("."))
-            meant = f" There are {_some(outermost)}."
-        raise ConfigError(f"lora: there is no layer {name!r} to train as a whole.{meant}") from None
 
 
 def _start(adapted: LoraLinear, key: Key) -> None:

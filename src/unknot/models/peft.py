@@ -6,15 +6,14 @@ import json
 import re
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from unknot.core.base import Base, trained
 from unknot.core.errors import ConfigError
 from unknot.models.gpt2 import Block
-from unknot.models.lora import LoraLinear, lora, put_back
+from unknot.models.lora import LoraLinear, lora
 
 WEIGHTS, CONFIG = "adapter_model.safetensors", "adapter_config.json"
 BASE = "unknot_base"
@@ -68,60 +67,52 @@ def save_adapter(model: nn.Module, folder: str | Path, base: str = "", task: str
         for name, parameter in trained(model).items()
     }
     path = Path(folder)
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-        save_file(tensors, path / WEIGHTS, {"format": "pt", BASE: Base.of(model).digest})
-        (path / CONFIG).write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
-    except OSError as error:
-        raise ConfigError(f"cannot write {path}: {error.strerror or error}") from None
+    path.mkdir(parents=True, exist_ok=True)
+    save_file(tensors, path / WEIGHTS, {"format": "pt", BASE: Base.of(model).digest})
+    (path / CONFIG).write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
 
 
 def load_adapter(model: nn.Module, folder: str | Path) -> nn.Module:
     """Put the adapters in a `folder` of PEFT's on a `model` that has none; it is changed, and given back.
 
     They count as nobody's: such a file does not say whose data shaped them. One of `save_adapter` says which
-    base they belong to, and another one is refused; a model is left as it was where anything is.
+    base they belong to, and another one is refused.
     """
-    path = Path(folder)
-    config, tensors, base = _read(path)
-    _check(config, path)
-    given = {name.removeprefix(PREFIX): tensor for name, tensor in tensors.items()}
-    if odd := [name for name, tensor in given.items() if not tensor.isfinite().all()]:
-        raise ConfigError(f"the adapter in {path} has numbers that are none (NaN or infinite) in {min(odd)}")
-    within = getattr(model, BORROWED, model)
-    whole = config.get("modules_to_save") or ()
-    with put_back(model):
+    from safetensors import SafetensorError, safe_open
+
+    path, within = Path(folder), getattr(model, BORROWED, model)
+    try:
+        config = json.loads((path / CONFIG).read_text(encoding="utf-8"))
+        with safe_open(path / WEIGHTS, "pt") as file:
+            base = (file.metadata() or {}).get(BASE, "")
+            given = {name.removeprefix(PREFIX): file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        # What is not plain LoRA would give other numbers without a word.
+        odd = sorted(name for name, value in config.items() if value and name not in HARMLESS)
+        if config["peft_type"] != "LORA" or odd or config.get("bias", "none") != "none":
+            raise ConfigError(f"the adapter in {path} uses {(odd or ['another way than LoRA'])[0]}")
+        if odd := [name for name, tensor in given.items() if not tensor.isfinite().all()]:
+            raise ConfigError(
+                f"the adapter in {path} has numbers that are none (NaN or infinite) in {min(odd)}"
+            )
+        whole = config.get("modules_to_save") or ()
         lora(within, config["r"], config["lora_alpha"], config["target_modules"], also=whole)
-        named = trained(within)
-        if given.keys() != named.keys() or any(given[n].shape != p.shape for n, p in named.items()):
-            apart = sorted(given.keys() ^ named.keys())[:3]
-            raise ConfigError(
-                f"the adapter in {path} is not for this model: {', '.join(apart) or 'other shapes'}"
-            )
-        if base and base != (found := Base.of(within)).digest:
-            raise ConfigError(
-                f"the adapter in {path} belongs to {Base(base).told()}, and the model has {found.told()}: "
-                "other numbers, another precision, or layers that are set to something else (answers, say)"
-            )
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, SafetensorError) as error:
+        raise ConfigError(f"the adapter in {path} cannot be put on this model: {error}") from error
+    named = trained(within)
+    if given.keys() != named.keys() or any(given[n].shape != p.shape for n, p in named.items()):
+        apart = sorted(given.keys() ^ named.keys())[:3]
+        raise ConfigError(
+            f"the adapter in {path} is not for this model: {', '.join(apart) or 'other shapes'}"
+        )
+    if base and base != (found := Base.of(within)).digest:
+        raise ConfigError(
+            f"the adapter in {path} belongs to {Base(base).told()}, and the model has {found.told()}: "
+            "other numbers, another precision, or layers that are set to something else (answers, say)"
+        )
     with torch.no_grad():
         for name, parameter in named.items():
             parameter.copy_(given[name])
     return model
-
-
-def _read(path: Path) -> tuple[Any, dict[str, Tensor], str]:
-    """The configuration, the numbers, and the digest of the base where the file says it."""
-    from safetensors import SafetensorError, safe_open
-
-    try:
-        config = json.loads((path / CONFIG).read_text(encoding="utf-8"))
-        with safe_open(path / WEIGHTS, "pt") as file:
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-            return config, tensors, (file.metadata() or {}).get(BASE, "")
-    except OSError as error:
-        raise ConfigError(f"cannot read the adapter in {path}: {error.strerror or error}") from None
-    except (ValueError, SafetensorError) as error:
-        raise ConfigError(f"{path} holds no adapter that can be read: {error}") from None
 
 
 def _targets(model: nn.Module, found: Iterable[str]) -> list[str] | str:
@@ -142,23 +133,3 @@ def _turned(model: nn.Module) -> bool:
     """Whether adapters are beside what `transformers` keeps as GPT-2's `Conv1D`, the other way round."""
     blocks = (module for module in model.modules() if isinstance(module, Block))
     return any(isinstance(module, LoraLinear) for block in blocks for module in block.modules())
-
-
-def _check(config: Any, path: Path) -> None:
-    """Refuse what is not plain LoRA: it would give other numbers without a word."""
-    if not isinstance(config, dict) or config.get("peft_type") != "LORA":
-        raise ConfigError(f"the adapter in {path} is no LoRA")
-    if not isinstance(targets := config.get("target_modules"), str) and not _names(targets):
-        raise ConfigError(f"{path / CONFIG}: target_modules must be names, or a pattern, not {targets!r}")
-    if not _names(whole := config.get("modules_to_save") or []):
-        raise ConfigError(f"{path / CONFIG}: modules_to_save must be a list of layers' names, not {whole!r}")
-    for name in ("r", "lora_alpha"):
-        if isinstance(value := config.get(name), bool) or not isinstance(value, int | float):
-            raise ConfigError(f"{path / CONFIG}: {name} must be a number, not {value!r}")
-    odd = sorted(name for name, value in config.items() if value and name not in HARMLESS)
-    if odd or config.get("bias", "none") != "none":
-        raise ConfigError(f"the adapter in {path} uses {(odd or ['bias'])[0]}, which is not known here")
-
-
-def _names(value: object) -> bool:
-    return isinstance(value, list) and all(isinstance(name, str) for name in value)

@@ -12,8 +12,7 @@ from torch import nn
 from unknot.core.errors import ConfigError, DataError
 from unknot.core.places import located
 from unknot.core.wording import Wording
-from unknot.models.borrowed import Borrowed, borrowed, positions, vocabulary
-from unknot.models.causal import LanguageModel
+from unknot.models.borrowed import Others
 from unknot.models.checks import text
 from unknot.models.files.checkpoint import Checkpoint
 from unknot.models.files.find import checkpoint
@@ -45,10 +44,9 @@ def pretrained(
     `dtype`: "float32", or "bfloat16" for a base of half the size. `tokenizer`: where its tokenizer lies; left
     out: with the model. Paths go from the working directory, or else from the folders in $UNKNOT_DATA.
     """
-    source = located(path)
-    found, tells = checkpoint(source), bool(answers or classes)
-    words = _words(source, tokenizer, needed=tells)
-    return _made(found, source, words, tells, tuple(answers), classes, dtype)
+    found, tells = checkpoint(located(path)), bool(answers or classes)
+    words = _words(found.path, tokenizer, needed=tells)
+    return _made(found, words, tells, tuple(answers), classes, dtype)
 
 
 def named(
@@ -70,30 +68,28 @@ def named(
     a layer does. `dtype`: "float32", or "bfloat16" for a base of half the size. `tokenizer`: where its
     tokenizer lies; left out: with the model.
     """
-    path, tokens = located(path), text("pretrained", shape)
-    found = _read(path)
-    context = _positions(found, path)
-    if context is not None and tokens > context:
+    tokens, found = text("pretrained", shape), _read(path)
+    if found.context is not None and tokens > found.context:
         raise ConfigError(
-            f"pretrained: texts of {tokens} tokens do not fit the {context} positions of {path}; "
-            f"set data.context to at most {context}"
+            f"pretrained: texts of {tokens} tokens do not fit the {found.context} positions of {path}; "
+            f"set data.context to at most {found.context}"
         )
-    predicts = not answers and classes == _vocabulary(found, path)
-    words = _words(path, tokenizer, needed=not predicts)
+    predicts = not answers and classes == found.vocabulary
+    words = _words(found.path, tokenizer, needed=not predicts)
     # Some models have room for more tokens than their tokenizers have.
     tells = not predicts and (bool(answers) or words is None or classes != words.size)
-    return _made(found, path, words, tells, answers, classes, dtype)
+    return _made(found, words, tells, answers, classes, dtype)
 
 
 def own_tokenizer(path: Path, tokenizer: Path | None = None) -> Path:
     """Where the tokenizer of a model with these options lies; a path that leads to no model is refused."""
-    _read(located(path))
+    _read(path)
     return located(path) if tokenizer is None else _place(tokenizer)
 
 
-def _read(path: Path) -> Checkpoint | str:
+def _read(path: Path) -> Checkpoint | Others:
     try:
-        return checkpoint(path)
+        return checkpoint(located(path))
     except DataError as error:
         raise DataError(f"model.path: {error}") from error
 
@@ -114,20 +110,8 @@ def _words(path: Path, tokenizer: str | Path | None, needed: bool) -> Tokenizer 
         return None
 
 
-def _positions(found: Checkpoint | str, path: Path) -> int | None:
-    return positions(path, found) if isinstance(found, str) else found.context
-
-
-def _vocabulary(found: Checkpoint | str, path: Path) -> int:
-    if isinstance(found, str):
-        return vocabulary(path, found)
-    with torch.device("meta"):
-        return found.make().vocabulary
-
-
 def _made(
-    found: Checkpoint | str,
-    path: Path,
+    found: Checkpoint | Others,
     words: Tokenizer | None,
     tells: bool,
     answers: tuple[str, ...],
@@ -135,51 +119,21 @@ def _made(
     dtype: str,
 ) -> nn.Module:
     """The model, and what it knows of the texts that it reads: it `tells` classes, or predicts tokens."""
-    model = _plain(found, path, words if tells else None, answers, classes, dtype)
-    known = Wording("") if words is None else words.wording(answers)
-    model.wording = replace(known, pad=known.pad if tells else None, context=_positions(found, path))
-    return model
-
-
-def _plain(
-    found: Checkpoint | str,
-    path: Path,
-    words: Tokenizer | None,
-    answers: tuple[str, ...],
-    classes: int | None,
-    dtype: str,
-) -> LanguageModel | Borrowed:
-    """The model, which predicts tokens where no tokenizer is given, and tells classes where one is."""
     if dtype not in DTYPES:
         raise ConfigError(f"pretrained: dtype is 'float32' or 'bfloat16', not {dtype!r}")
     if answers and classes is not None and len(answers) != classes:
         raise ConfigError(f"pretrained: answers has {len(answers)} words, and there are {classes} classes")
-    tokens = [] if words is None else _first_tokens(answers, words)
-    if isinstance(found, str):
-        pad, scored = (None, None) if words is None else (words.pad, None if tokens else classes)
-        return borrowed(path, found, tokens, scored, pad, DTYPES[dtype])
-    model, score = found.model(DTYPES[dtype]), found.score
-    if score is not None and (words is None or tokens):
+    known = Wording("") if words is None else words.wording(answers)
+    known = replace(known, pad=known.pad if tells else None, context=found.context)
+    tokens = _first_tokens(answers, words) if tells and words is not None else []
+    scored = classes if tells and not tokens else None
+    if tells and words is not None and max([words.pad, *tokens]) >= found.vocabulary:
         raise ConfigError(
-            f"pretrained: {path} is for classification, into {len(score)} classes: it predicts no tokens"
+            f"pretrained: the tokenizer {words.name} has {words.size} tokens, and {found.path} knows "
+            f"{found.vocabulary}: name the model's own"
         )
-    if words is None:
-        return model
-    if max([words.pad, *tokens]) >= model.vocabulary:
-        raise ConfigError(
-            f"pretrained: the tokenizer {words.name} has {words.size} tokens, and {path} knows "
-            f"{model.vocabulary}: name the model's own"
-        )
-    if tokens:
-        return model.answering(tokens, words.pad)
-    assert classes is not None
-    if score is not None and len(score) != classes:
-        raise ConfigError(f"pretrained: {path} tells {len(score)} classes, and the data has {classes}")
-    model.scoring(classes, words.pad)
-    if score is not None and model.score is not None:
-        with torch.no_grad():
-            model.score.weight.copy_(score)
-        model.fresh = ()
+    model = found.model(DTYPES[dtype], known.pad, tokens, scored)
+    model.wording = known
     return model
 
 

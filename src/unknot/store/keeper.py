@@ -243,6 +243,7 @@ class RunKeeper(Watcher):
 
     def _restore(self, fed: Federation, hurried: bool = False) -> None:
         """Take the run up where it was; what is asked comes before anything else where it is `hurried`."""
+        fed.keeps_names = False
         self._finish_scrubbing()
         self._rest = not emptied(self.db)
         self._empty_rest(erasing.PATIENCE)

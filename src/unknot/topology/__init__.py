@@ -4,11 +4,10 @@ from unknot.topology.assignment import Assignment, Bounds, assign
 from unknot.topology.baselines import random_clusters, similar_clusters
 from unknot.topology.change import keep, rebuild
 from unknot.topology.kinds import KINDS, best_within, build
-from unknot.topology.profiles import Profiles, read_profiles
 from unknot.topology.ratings import Anchors, anchors, ratings
 from unknot.topology.reuse import rebuild_proven
 from unknot.topology.shares import populations_by_size, share_clusters
-from unknot.topology.table import Table, read_table
+from unknot.topology.table import Profiles, Table, read_profiles, read_table
 from unknot.topology.tree import Tree, aggregated, parts, score
 
 __all__ = [

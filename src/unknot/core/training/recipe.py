@@ -16,11 +16,13 @@ from torch import Tensor
 from unknot.core import registry
 from unknot.core.errors import ConfigError
 from unknot.core.loss import Loss, as_loss
-from unknot.core.training.curvature import Kernel, diagonals
 from unknot.core.training.limits import at_least_one, not_negative, positive
 from unknot.core.training.optimizers import SGD, Curved, Optimizer, Tensors, bare_step, numbers_kept
 from unknot.core.training.schedules import ConstantRate, Schedule
 from unknot.core.training.steady import by_row, row_norms
+
+Kernel = tuple[int, int] | None
+"""The axes of a stack on which a convolution's kernel lies; None for what is no convolution."""
 
 
 @dataclass(frozen=True)
@@ -191,6 +193,19 @@ class StepRule:
     def _each(self, stacks: Tensors) -> list[Tensor]:
         """As the optimiser has them."""
         return [stack[0] for stack in stacks] if self._alone else list(stacks)
+
+
+def diagonals(products: Sequence[Tensor], signs: Sequence[Tensor], kernels: Sequence[Kernel]) -> list[Tensor]:
+    """The Hessian's diagonal by Hutchinson: |v·Hv|, averaged over the kernel axes of convolutions."""
+    found = torch._foreach_mul(list(products), list(signs))
+    torch._foreach_abs_(found)
+    return [d if axes is None else _kernel_mean(d, axes) for d, axes in zip(found, kernels, strict=True)]
+
+
+def _kernel_mean(diagonal: Tensor, axes: tuple[int, int]) -> Tensor:
+    # The kernel goes last first: then a mean runs over one stretch of memory, whatever the rows.
+    mean = diagonal.movedim(axes, (-2, -1)).contiguous().mean((-2, -1), keepdim=True)
+    return mean.movedim((-2, -1), axes)
 
 
 def clipped(gradients: Sequence[Tensor], bound: float) -> list[Tensor]:

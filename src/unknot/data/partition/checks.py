@@ -2,30 +2,20 @@
 
 from __future__ import annotations
 
-from numbers import Integral, Real
+from numbers import Integral
 
 from unknot.core.errors import ConfigError
 
 
 def whole(owner: object, minimum: int = 1, **values: object) -> None:
-    """Each a whole number of at least `minimum`."""
+    """Each a whole number of at least `minimum`, where it is given."""
     for name, value in values.items():
+        if value is None:
+            continue
         if isinstance(value, bool) or not isinstance(value, Integral) or int(value) < minimum:
             raise ConfigError(
                 f"{type(owner).__name__}: {name} must be a whole number of at least {minimum}, not {value!r}"
             )
-
-
-def number(owner: object, **values: object) -> None:
-    for name, value in values.items():
-        if isinstance(value, bool) or not isinstance(value, Real):
-            raise ConfigError(f"{type(owner).__name__}: {name} must be a number, not {value!r}")
-
-
-def clients_and_samples(owner: object, clients: object, samples: object) -> None:
-    whole(owner, clients=clients)
-    if samples is not None:
-        whole(owner, samples=samples)
 
 
 def check_overlap(owner: object, overlap: object, samples: object) -> None:

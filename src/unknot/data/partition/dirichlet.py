@@ -13,7 +13,7 @@ from unknot.core.errors import ConfigError
 from unknot.core.keys import Key
 from unknot.data.dataset import Ints
 from unknot.data.partition.apportion import apportion
-from unknot.data.partition.checks import check_overlap, clients_and_samples, number, whole
+from unknot.data.partition.checks import check_overlap, whole
 from unknot.data.partition.pool import Deal, Partition, Pool, check_enough, deal_counts, draw_counts
 
 
@@ -59,9 +59,7 @@ class Dirichlet(Partition):
     """Clients draw their `samples` each for itself, so that several may hold the same one."""
 
     def __post_init__(self) -> None:
-        clients_and_samples(self, self.clients, self.samples)
-        whole(self, min_samples=self.min_samples)
-        number(self, alpha=self.alpha)
+        whole(self, clients=self.clients, samples=self.samples, min_samples=self.min_samples)
         if not 0 < self.alpha < float("inf"):
             raise ConfigError(f"Dirichlet: alpha must be positive, not {self.alpha}")
         check_overlap(self, self.overlap, self.samples)

@@ -11,7 +11,7 @@ import numpy as np
 from unknot.core.errors import ConfigError
 from unknot.core.keys import Key
 from unknot.data.dataset import Ints
-from unknot.data.partition.checks import clients_and_samples, number
+from unknot.data.partition.checks import whole
 from unknot.data.partition.pool import Deal, Partition, Pool, check_enough, deal_counts
 
 
@@ -90,8 +90,7 @@ class DominantClass(_Dominance):
     def __post_init__(self) -> None:
         several = self.samples if isinstance(self.samples, tuple) else (self.samples,)
         for samples in several:
-            clients_and_samples(self, self.clients, samples)
-        number(self, share=self.share)
+            whole(self, clients=self.clients, samples=samples)
         if not 0 < len(several) <= self.clients:
             raise ConfigError(
                 f"DominantClass: {len(several)} numbers of samples for {self.clients} clients: give one for "
@@ -123,8 +122,7 @@ class MajorityClass(_Dominance):
     """Samples a client; left out: as many as the scarcest class allows."""
 
     def __post_init__(self) -> None:
-        clients_and_samples(self, self.clients, self.samples)
-        number(self, ratio=self.ratio)
+        whole(self, clients=self.clients, samples=self.samples)
         if not 0 <= self.ratio <= 1:
             raise ConfigError(f"MajorityClass: ratio must be in 0..1 (minority/majority), not {self.ratio}")
 

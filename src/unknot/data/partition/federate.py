@@ -80,7 +80,8 @@ def drawn(
             f"{partition.kind} goes by labels, and {dataset.name} has "
             f"{_INSTEAD[dataset.train.kind]} instead. Use iid or by-owner"
         )
-    _check_test_samples(test_samples)
+    if test_samples is not None and (not _is_whole(test_samples) or test_samples < 1):
+        raise ConfigError(f"test_samples must be a whole number of at least 1, not {test_samples!r}")
     rule = _owners_share if partition.by_owner else _validation_rows
     held = rule(dataset, validation, base.child("validation"))
     free = np.ones(len(dataset.train), dtype=np.bool_)
@@ -129,17 +130,16 @@ def _names(dataset: Dataset, deal: Deal) -> dict[int, str]:
 
 
 def _loaded(given: object) -> Dataset:
-    if isinstance(given, Dataset):
-        return given
     if isinstance(given, str):
         from unknot.data.registry import load
 
-        return load(given)
-    told = "it is dealt out already" if isinstance(given, FederatedData) else f"found {type(given).__name__}"
-    raise ConfigError(
-        f"federate deals out a data set, or one by its name: {told}. What each client holds of your own is "
-        "put together by unknot.clients(...)"
-    )
+        given = load(given)
+    if not isinstance(given, Dataset):
+        raise ConfigError(
+            f"federate deals out a data set, or one by its name: found {type(given).__name__}. Data of your "
+            "own is put together by unknot.clients(...)"
+        )
+    return given
 
 
 def _held_out_owners(dataset: Dataset, deal: Deal, validation: Ints) -> dict[str, Ints]:
@@ -154,16 +154,9 @@ def _held_out_owners(dataset: Dataset, deal: Deal, validation: Ints) -> dict[str
     return owners | ({"validation_owner": client[dataset.train_owner[validation]]} if len(validation) else {})
 
 
-def _check_test_samples(test_samples: int | None) -> None:
-    if test_samples is None:
-        return
-    if isinstance(test_samples, bool) or not isinstance(test_samples, int) or test_samples < 1:
-        raise ConfigError(f"test_samples must be a whole number of at least 1, not {test_samples!r}")
-
-
 def _public_rows(partition: Partition, public: int, free: Ints, key: Key) -> Ints:
     """The rows whose inputs are nobody's."""
-    if isinstance(public, bool) or not isinstance(public, int) or not 0 <= public < max(len(free), 1):
+    if not _is_whole(public) or not 0 <= public < max(len(free), 1):
         raise ConfigError(
             f"public must be a number of samples, and leave clients some of {len(free)}; not {public!r}"
         )
@@ -205,18 +198,15 @@ def _validation_rows(dataset: Dataset, validation: int | float, key: Key) -> Int
 
 
 def _validation_count(validation: int | float, available: int) -> int:
-    if isinstance(validation, bool) or not isinstance(validation, int | float):
-        raise ConfigError(f"validation must be a number of samples or a share, not {validation!r}")
-    if isinstance(validation, int):
-        if not 0 <= validation < available:
-            raise ConfigError(
-                f"validation must be at least 0 and leave clients some of the {available} training samples, "
-                f"not {validation}"
-            )
-        return validation
-    if not 0 <= validation < 1:
+    """How many samples a number or a share of them is."""
+    most = available if _is_whole(validation) else 1
+    if isinstance(validation, bool) or not isinstance(validation, int | float) or not 0 <= validation < most:
         raise ConfigError(
-            f"validation as a share must be at least 0 and below 1, not {validation}; "
-            "give a whole number to mean samples"
+            "validation must be a share below 1, or a whole number of samples that leaves clients some of "
+            f"the {available} training samples; not {validation!r}"
         )
-    return int(validation * available + 0.5)
+    return validation if isinstance(validation, int) else int(validation * available + 0.5)
+
+
+def _is_whole(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)

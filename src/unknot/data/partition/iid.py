@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from unknot.core.keys import Key
-from unknot.data.partition.checks import check_overlap, clients_and_samples
+from unknot.data.partition.checks import check_overlap, whole
 from unknot.data.partition.pool import Deal, Partition, Pool, check_enough, group
 
 
@@ -32,7 +32,7 @@ class Iid(Partition):
     """Clients draw their `samples` each for itself, so that several may hold the same one."""
 
     def __post_init__(self) -> None:
-        clients_and_samples(self, self.clients, self.samples)
+        whole(self, clients=self.clients, samples=self.samples)
         check_overlap(self, self.overlap, self.samples)
 
     def deal(self, pool: Pool, key: Key) -> Deal:

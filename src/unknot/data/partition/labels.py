@@ -10,7 +10,7 @@ import numpy as np
 from unknot.core.errors import ConfigError
 from unknot.core.keys import Key
 from unknot.data.dataset import Ints
-from unknot.data.partition.checks import clients_and_samples, whole
+from unknot.data.partition.checks import whole
 from unknot.data.partition.pool import Deal, Partition, Pool, check_enough, deal_counts
 
 
@@ -33,8 +33,7 @@ class Labels(Partition):
     """Samples a client, spread evenly over its labels; left out: every row is dealt out."""
 
     def __post_init__(self) -> None:
-        clients_and_samples(self, self.clients, self.samples)
-        whole(self, k=self.k)
+        whole(self, clients=self.clients, samples=self.samples, k=self.k)
         if self.samples is not None and self.samples < self.k:
             raise ConfigError(f"Labels: {self.samples} samples cannot hold {self.k} labels. Lower k")
 

@@ -10,7 +10,7 @@ import numpy as np
 from unknot.core.errors import ConfigError
 from unknot.core.keys import Key
 from unknot.data.dataset import Dataset, Ints
-from unknot.data.partition.checks import number, whole
+from unknot.data.partition.checks import whole
 from unknot.data.partition.pool import Deal, Partition, Pool, by_class, own_words
 
 
@@ -39,16 +39,11 @@ class ByOwner(Partition):
     """Samples a client at most, drawn from its owner's; left out: all of them."""
 
     def __post_init__(self) -> None:
-        if self.clients is not None:
-            whole(self, clients=self.clients)
-        whole(self, min_samples=self.min_samples)
-        if self.samples is not None:
-            whole(self, samples=self.samples)
-            if self.samples < self.min_samples:
-                raise ConfigError(
-                    f"ByOwner: samples = {self.samples} is less than min_samples = {self.min_samples}"
-                )
-        number(self, test_share=self.test_share)
+        whole(self, clients=self.clients, samples=self.samples, min_samples=self.min_samples)
+        if self.samples is not None and self.samples < self.min_samples:
+            raise ConfigError(
+                f"ByOwner: samples = {self.samples} is less than min_samples = {self.min_samples}"
+            )
         if not 0 <= self.test_share < 1:
             raise ConfigError(f"ByOwner: test_share must be at least 0 and below 1, not {self.test_share}")
 

@@ -7,13 +7,12 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from unknot.core.data import Samples
 from unknot.core.errors import ConfigError, nearest
 from unknot.data import pixels
 from unknot.data.dataset import Dataset
-from unknot.data.files import check_labels, read_bytes, wrong
+from unknot.data.files import read_bytes, reading
 from unknot.data.pixels import Scale
 
 Files = Mapping[str, Path]
@@ -26,24 +25,13 @@ TEST10 = f"{CIFAR10}/test_batch.bin"
 LABELS100 = {"coarse": (0, 20), "fine": (1, 100)}
 
 
-def _records(path: Path, labels: int) -> NDArray[np.uint8]:
-    raw = read_bytes(path)
-    size = labels + PIXELS
-    if not raw or len(raw) % size:
-        raise wrong(path, f"a multiple of {size} bytes (a record each)", f"{len(raw)} bytes")
-    return np.frombuffer(raw, np.uint8).reshape(-1, size)
-
-
 def _samples(
     paths: Sequence[Path], column: int, labels: int, classes: int, scale: Scale, normalize: str
 ) -> Samples:
-    batches: list[NDArray[np.uint8]] = []
+    batches = []
     for path in paths:
-        records = _records(path, labels)
-        if batches and len(records) != len(batches[0]):
-            raise wrong(path, f"{len(batches[0])} records, as in {paths[0].name}", f"{len(records)}")
-        check_labels(path, records[:, column], classes)
-        batches.append(records)
+        with reading(path):
+            batches.append(np.frombuffer(read_bytes(path), np.uint8).reshape(-1, labels + PIXELS))
     # Joined as bytes: the floats take four times as much, and are made once.
     every = np.concatenate(batches)
     images = torch.from_numpy(every[:, labels:]).reshape(-1, 3, 32, 32)
@@ -56,7 +44,6 @@ def cifar10(files: Files, *, normalize: str = "standard") -> Dataset:
 
     `normalize`: pixels less their mean, over their deviation ("standard"), or left in 0 to 1 ("unit").
     """
-    pixels.check_normalize(normalize)
     train = _samples([files[name] for name in TRAIN10], 0, 1, 10, pixels.CIFAR10, normalize)
     test = _samples([files[TEST10]], 0, 1, 10, pixels.CIFAR10, normalize)
     return Dataset("cifar10", train, test)
@@ -68,7 +55,6 @@ def cifar100(files: Files, *, normalize: str = "standard", labels: str = "fine")
     `normalize`: pixels less their mean, over their deviation ("standard"), or left in 0 to 1 ("unit").
     `labels`: the 100 "fine" classes or the 20 "coarse" ones.
     """
-    pixels.check_normalize(normalize)
     if labels not in LABELS100:
         raise ConfigError(f"labels is 'fine' or 'coarse', not {labels!r}.{nearest(labels, LABELS100)}")
     column, classes = LABELS100[labels]

@@ -21,7 +21,6 @@ def digits(files: Mapping[str, Path], *, normalize: str = "standard") -> Dataset
 
     `normalize`: pixels less their mean, over their deviation ("standard"), or left in 0 to 1 ("unit").
     """
-    pixels.check_normalize(normalize)
     names = [f"{part}_{what}" for part in ("train", "test") for what in ("image", "label", "writer")]
     stored = read_npz(files["digits.npz"], names)
     writers = np.unique(stored["train_writer"])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import lzma
 import tarfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -13,8 +12,8 @@ import torch
 from unknot.core.data import Samples
 from unknot.core.errors import ConfigError, nearest
 from unknot.data.dataset import Dataset, Ints
-from unknot.data.files import read_bytes, unreadable, wrong
-from unknot.data.tables import Columns, csv_columns, decoded
+from unknot.data.files import read_bytes, reading
+from unknot.data.tables import Table, read_table, table
 from unknot.data.text import Named, Prompt, check_context, tokenizer_of
 
 Files = Mapping[str, Path]
@@ -86,13 +85,11 @@ def langid(
     made = _prompt("langid", tokenizer, files[LANGID["test"]].parents[1], context, prompt)
     parts = []
     for part in ("train" if LANGID["train"] in files else "valid", "test"):
-        path = files[LANGID[part]]
-        found = csv_columns(decoded(read_bytes(path), str(path)), str(path), ("labels", "text"))
-        for row, (code, _) in enumerate(found.rows):
-            if code not in LANGUAGES:
-                raise wrong(path, "codes of the 20 languages", f"{code!r} in line {found.lines[row]}")
-        mine = [(number[code], text) for code, text in found.rows if code in number]
-        parts.append(_samples(made, mine, len(chosen), path))
+        table = read_table(files[LANGID[part]])
+        rows = zip(table.column("labels"), table.column("text"), strict=True)
+        parts.append(
+            _samples(made, [(number[code], text) for code, text in rows if code in number], len(chosen))
+        )
     train, test = parts
     return Dataset("langid", train, test, labels=chosen, tokenizer=made.tokenizer)
 
@@ -117,23 +114,16 @@ def sentiments(
     chosen = _chosen("sentiments", languages, SPOKEN, {}, least=1)
     place = files[ARCHIVE]
     made = _prompt("sentiments", tokenizer, place.parents[1], context, prompt)
-    tables = _unpacked(place, chosen)
+    tables = _tables(place, chosen)
     parts: list[list[tuple[int, str]]] = [[], []]
     owners: list[list[int]] = [[], []]
     for owner, language in enumerate(chosen):
-        mine = tables[language]
-        for rows, whose, part in zip(
-            parts, owners, ("train" if "train" in mine else "valid", "test"), strict=True
-        ):
-            if part not in mine:
-                raise wrong(place, f"the {part} part of {language}", "none")
-            found = mine[part]
-            for row, (_, label) in enumerate(found.rows):
-                if label not in SENTIMENTS:
-                    raise wrong(place, ", ".join(SENTIMENTS), f"{label!r} ({found.where(row)})")
-            rows += [(SENTIMENTS.index(label), text) for text, label in found.rows]
-            whose += [owner] * len(found.rows)
-    train, test = (_samples(made, rows, len(SENTIMENTS), place) for rows in parts)
+        with reading(place):
+            found = [tables.get((language, "train")) or tables[language, "valid"], tables[language, "test"]]
+            for rows, whose, table in zip(parts, owners, found, strict=True):
+                rows += zip(map(SENTIMENTS.index, table.column("label")), table.column("text"), strict=True)
+                whose += [owner] * len(table.rows)
+    train, test = (_samples(made, rows, len(SENTIMENTS)) for rows in parts)
     train_owner, test_owner = (np.asarray(whose, dtype=np.int64) for whose in owners)
     return Dataset(
         "sentiments",
@@ -153,9 +143,7 @@ def _prompt(name: str, tokenizer: Named, root: Path, context: int, prompt: str) 
     return Prompt(tokenizer_of(tokenizer, root), context, prompt)
 
 
-def _samples(prompt: Prompt, rows: Sequence[tuple[int, str]], classes: int, path: Path) -> Samples:
-    if not rows:
-        raise wrong(path, "texts in the chosen languages", "none")
+def _samples(prompt: Prompt, rows: Sequence[tuple[int, str]], classes: int) -> Samples:
     x = prompt.inputs(text for _, text in rows)
     y: Ints = np.asarray([label for label, _ in rows], dtype=np.int64)
     return Samples(torch.from_numpy(x), torch.from_numpy(y), classes)
@@ -175,32 +163,22 @@ def _chosen(
             raise ConfigError(f"{data}: languages names {name} twice")
         found.append(name)
     if len(found) < least:
-        raise ConfigError(
-            f"{data}: languages must name {least} at least, not {len(found)}.{nearest('', known)}"
-        )
+        raise ConfigError(f"{data}: languages must name {least} at least, not {len(found)}")
     return tuple(found)
 
 
-def _unpacked(place: Path, languages: Sequence[str]) -> dict[str, dict[str, Columns]]:
-    """The tables of each language by part, from the archive or from the folder that it unpacks to."""
-    folder = {language.lower(): language for language in languages}
-    found: dict[str, dict[str, Columns]] = {language: {} for language in languages}
-
-    def take(language: str, part: str, raw: bytes, file: str) -> None:
-        found[folder[language]][part] = csv_columns(decoded(raw, file), file, ("text", "label"))
-
-    if place.is_dir():
-        for path in sorted(place.glob("*/*.csv")):
-            if path.parent.name in folder:
-                take(path.parent.name, path.stem, read_bytes(path), str(path))
-        return found
-    try:
-        with tarfile.open(place) as archive:
-            for member in archive:
-                path = Path(member.name)
-                stream = archive.extractfile(member) if path.parent.name in folder else None
-                if stream is not None and path.suffix == ".csv":
-                    take(path.parent.name, path.stem, stream.read(), f"{place}, {member.name}")
-    except (OSError, EOFError, tarfile.TarError, lzma.LZMAError) as error:
-        raise unreadable(place, error) from error
-    return found
+def _tables(place: Path, languages: Sequence[str]) -> dict[tuple[str, str], Table]:
+    """The tables by language and part, from the archive or from the folder that it unpacks to."""
+    spoken = {language.lower(): language for language in languages}
+    raw = {}
+    with reading(place):
+        if place.is_dir():
+            raw = {path: read_bytes(path) for path in place.glob("*/*.csv") if path.parent.name in spoken}
+        else:
+            with tarfile.open(place) as archive:
+                for member in archive:
+                    path = Path(member.name)
+                    stream = archive.extractfile(member) if path.parent.name in spoken else None
+                    if stream is not None and path.suffix == ".csv":
+                        raw[place / path] = stream.read()
+    return {(spoken[path.parent.name], path.stem): table(found, str(path)) for path, found in raw.items()}

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from unknot.core.data import Samples
 from unknot.core.errors import ConfigError
 from unknot.data.dataset import Dataset, Ints
-from unknot.data.files import read_bytes, wrong
+from unknot.data.files import read_bytes, reading
 from unknot.data.text import Named, check_context, tokenizer_of
 
 Files = Mapping[str, Path]
@@ -41,20 +41,6 @@ def speeches(text: str) -> dict[str, str]:
     return {name: "\n\n".join(blocks) for name, blocks in said.items()}
 
 
-def _encode(path: Path, text: str) -> NDArray[np.int64]:
-    table = np.full(128, -1, dtype=np.int64)
-    table[[ord(character) for character in VOCABULARY]] = np.arange(len(VOCABULARY))
-    codes = np.frombuffer(text.encode("utf-32-le"), np.uint32)
-    tokens = table[np.minimum(codes, 127)]
-    tokens[codes > 127] = -1
-    strange = np.flatnonzero(tokens < 0)
-    if len(strange):
-        raise wrong(
-            path, f"only the {len(VOCABULARY)} characters of Tiny Shakespeare", repr(text[strange[0]])
-        )
-    return tokens
-
-
 def _windows(tokens: NDArray[np.int64], context: int) -> tuple[Ints, Ints]:
     """Windows of `context` tokens side by side, and the same moved on by one: the targets."""
     count = max(0, (len(tokens) - 1) // context)
@@ -78,19 +64,17 @@ def shakespeare(
     if not 0 < test_share < 1:
         raise ConfigError(f"shakespeare: test_share must lie between 0 and 1, not {test_share}")
     path = files["shakespeare/tinyshakespeare.txt"]
-    try:
-        text = read_bytes(path).decode("utf-8").replace("\r\n", "\n")
-    except UnicodeDecodeError as error:
-        raise wrong(path, "text in UTF-8", str(error)) from error
-    said = speeches(text)
-    if not said:
-        raise wrong(path, "blocks of a speaker's name with a colon, then lines", "none")
-
+    with reading(path):
+        said = speeches(read_bytes(path).decode("utf-8").replace("\r\n", "\n"))
     made = None if tokenizer == "characters" else tokenizer_of(tokenizer, path.parents[1])
-    if made is None:
-        spoken = [_encode(path, words) for words in said.values()]
-    else:
-        spoken = [np.asarray(tokens, dtype=np.int64) for tokens in made.encode_all(said.values())]
+    with reading(path):
+        number = {character: token for token, character in enumerate(VOCABULARY)}
+        codes = (
+            [[number[character] for character in words] for words in said.values()]
+            if made is None
+            else made.encode_all(said.values())
+        )
+    spoken = [np.asarray(tokens, dtype=np.int64) for tokens in codes]
     names: list[str] = []
     parts: dict[str, list[tuple[Ints, Ints]]] = {"train": [], "test": []}
     owners: dict[str, list[Ints]] = {"train": [], "test": []}
@@ -105,11 +89,8 @@ def shakespeare(
             owners[part].append(np.full(len(x[rows]), len(names), dtype=np.int64))
         names.append(name)
     if not names:
-        longest = max(map(len, spoken))
-        units = "characters" if made is None else "tokens"
         raise ConfigError(
-            f"shakespeare: nobody says {context + 1} {units} (context + 1) in {path}; "
-            f"the most are {longest}. Lower context"
+            f"shakespeare: nobody says context + 1 = {context + 1} tokens in {path}. Lower context"
         )
     train, test = (
         Samples(

@@ -5,14 +5,15 @@ Its tensors come one by one, by the names that our definitions have, so that a m
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 from torch import Tensor, nn
 
-from unknot.core.errors import DataError
+from unknot.core.errors import ConfigError, DataError, UnknotError
 from unknot.models.causal import LanguageModel
 
 SCORE = "score.weight"
@@ -27,40 +28,58 @@ class Stored:
     read: Callable[[], Tensor]
 
 
+@contextmanager
+def reading(path: Path) -> Iterator[None]:
+    """Within: whatever is wrong with a file is a `DataError` that names it."""
+    try:
+        yield
+    except UnknotError:
+        raise
+    except Exception as error:  # of many kinds, by what is wrong with the file
+        told = f"{type(error).__name__}: {error}"
+        raise DataError(f"{path} holds no language model that can be read ({told})") from error
+
+
 @dataclass(frozen=True)
 class Checkpoint:
-    """What a file holds: how to make the model, and how to read each of its parameters.
-
-    What a file says of its sizes is held against its tensors first, so that a model that is made is no
-    larger than its file: by the number of its `layers`, and by the shapes of its largest tensors (`outline`).
-    """
+    """What a file holds: how to make the model, and how to read each of its parameters."""
 
     path: Path
     make: Callable[[], LanguageModel]
     tensors: Mapping[str, Stored]
-    layers: int
-    outline: Mapping[str, tuple[int, ...]]
     context: int | None = None
     """The longest text that it has positions for, or was trained on; None: it does not say."""
 
-    def __post_init__(self) -> None:
-        if self.layers > len(self.tensors):
-            raise DataError(
-                f"{self.path}: it says that it has {self.layers:,} layers, and there are {len(self.tensors)} "
-                "tensors"
-            )
-        for name, shape in self.outline.items():
-            self._check(name, shape)
-
     @property
-    def score(self) -> Tensor | None:
-        """The weights of its layer for classification, if it has one."""
-        stored = self.tensors.get(SCORE)
-        return None if stored is None else stored.read().float()
+    def vocabulary(self) -> int:
+        """How many tokens it knows."""
+        with torch.device("meta"):
+            return self.make().vocabulary
 
-    def model(self, dtype: torch.dtype) -> LanguageModel:
-        """The model, its numbers in this precision."""
-        with torch.device("meta"):  # nothing is drawn that is overwritten
+    def model(
+        self, dtype: torch.dtype, pad: int | None, answers: Sequence[int], classes: int | None
+    ) -> LanguageModel:
+        """The model, its numbers in this precision: for tokens, for these answers, or for so many classes."""
+        stored = self.tensors.get(SCORE)
+        if stored is not None and stored.shape[0] != classes:
+            raise ConfigError(
+                f"pretrained: {self.path} is for classification, into {stored.shape[0]} classes; asked for "
+                f"{classes or 'tokens'}"
+            )
+        model = self._plain(dtype)
+        if pad is None:
+            return model
+        if classes is None:
+            return model.answering(answers, pad)
+        model.scoring(classes, pad)
+        if stored is not None and model.score is not None:
+            with torch.no_grad():
+                model.score.weight.copy_(stored.read())
+            model.fresh = ()
+        return model
+
+    def _plain(self, dtype: torch.dtype) -> LanguageModel:
+        with reading(self.path), torch.device("meta"):  # nothing is drawn that is overwritten
             model = self.make()
         shared: dict[int, nn.Parameter] = {}
         wanted = list(model.named_parameters(remove_duplicate=False))
@@ -77,15 +96,12 @@ class Checkpoint:
     def _read(self, name: str, shape: torch.Size) -> Tensor:
         if name == "lm_head.weight" and name not in self.tensors and SCORE in self.tensors:
             return torch.zeros(shape)  # a classifier has none, and its place is taken
-        self._check(name, tuple(shape))
-        return self.tensors[name].read()
-
-    def _check(self, name: str, shape: tuple[int, ...]) -> None:
         if name not in self.tensors:
             raise DataError(f"{self.path}: the tensor {name!r} is missing")
-        found = self.tensors[name].shape
-        if found != shape:
-            raise DataError(f"{self.path}: the tensor {name!r} is of shape {found}, not {shape}")
+        if (found := self.tensors[name].shape) != tuple(shape):
+            raise DataError(f"{self.path}: the tensor {name!r} is of shape {found}, not {tuple(shape)}")
+        with reading(self.path):
+            return self.tensors[name].read()
 
 
 def halved(weight: Tensor, heads: int) -> Tensor:

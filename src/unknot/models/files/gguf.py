@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import partial
+from typing import Any
 
 import torch
 
 from unknot.core.errors import DataError
 from unknot.models.files.checkpoint import Checkpoint, Stored, halved
-from unknot.models.files.sizes import Settings, gpt2_outline, llama_outline
 from unknot.models.gpt2 import GPT2
 from unknot.models.llama import Llama, LlamaConfig
 from unknot.models.transformer import rotations
@@ -64,29 +65,28 @@ def read(file: Gguf) -> Checkpoint:
 
 
 def _llama(file: Gguf) -> Checkpoint:
-    said = Settings(file.path, file.metadata, "llama.")
-    width, heads = said.whole("embedding_length"), said.whole("attention.head_count")
-    fewer = said.whole("attention.head_count_kv", heads)
-    head_width = said.whole("attention.key_length", width // heads)
-    scaling = str(file.metadata.get("llama.rope.scaling.type", "none"))
-    if scaling != "none" or said.whole("rope.dimension_count", head_width) != head_width:
+    said = _said(file, "llama")
+    width, heads = said["embedding_length"], said["attention.head_count"]
+    fewer = said.get("attention.head_count_kv", heads)
+    head_width = said.get("attention.key_length", width // heads)
+    scaling = str(said.get("rope.scaling.type", "none"))
+    if scaling != "none" or said.get("rope.dimension_count", head_width) != head_width:
         raise DataError(f"{file.path}: it turns positions in a way that is not known here ({scaling})")
-    base = said.above("rope.freq_base", 10000.0)
+    base = float(said.get("rope.freq_base", 10000.0))
     config = LlamaConfig(
-        vocabulary=_rows(file, "token_embd.weight"),
+        vocabulary=file.shape("token_embd.weight")[0],
         width=width,
-        layers=said.whole("block_count"),
+        layers=said["block_count"],
         heads=heads,
         kv_heads=fewer,
-        hidden=said.whole("feed_forward_length"),
+        hidden=said["feed_forward_length"],
         head_width=head_width,
         rope_base=base,
         rope_scaling=_scaling(file, head_width, base),
-        eps=said.above("attention.layer_norm_rms_epsilon"),
+        eps=float(said["attention.layer_norm_rms_epsilon"]),
         tied="output.weight" not in file.tensors,
-        context=said.whole("context_length"),
+        context=said["context_length"],
     )
-    outline = llama_outline(file.path, config)
     tensors: dict[str, Stored] = {}
     for name in file.tensors:
         if name == ROPE:
@@ -94,35 +94,31 @@ def _llama(file: Gguf) -> Checkpoint:
         ours = _renamed(name, "model.layers", _LLAMA_PARTS, _LLAMA_ENDS)
         many = {"q_proj": heads, "k_proj": fewer}.get(ours.split(".")[-2])
         tensors[ours] = _stored(file, name, many)
-    return Checkpoint(file.path, lambda: Llama(config), tensors, config.layers, outline, config.context)
+    return Checkpoint(file.path, lambda: Llama(config), tensors, config.context)
 
 
 def _gpt2(file: Gguf) -> Checkpoint:
-    said = Settings(file.path, file.metadata, "gpt2.")
-    sizes = {
-        "vocabulary": _rows(file, "token_embd.weight"),
-        "context": said.whole("context_length"),
-        "width": said.whole("embedding_length"),
-        "heads": said.whole("attention.head_count"),
-        "hidden": said.whole("feed_forward_length"),
-    }
-    layers, eps = said.whole("block_count"), said.above("attention.layer_norm_epsilon")
-    tied = "output.weight" not in file.tensors
+    said = _said(file, "gpt2")
+    make = partial(
+        GPT2,
+        vocabulary=file.shape("token_embd.weight")[0],
+        context=said["context_length"],
+        width=said["embedding_length"],
+        layers=said["block_count"],
+        heads=said["attention.head_count"],
+        hidden=said["feed_forward_length"],
+        eps=float(said["attention.layer_norm_epsilon"]),
+        tied="output.weight" not in file.tensors,
+    )
     tensors = {
         _renamed(name, "transformer.h", _GPT2_PARTS, _GPT2_ENDS): _stored(file, name) for name in file.tensors
     }
-    return Checkpoint(
-        file.path,
-        lambda: GPT2(**sizes, layers=layers, eps=eps, tied=tied),
-        tensors,
-        layers,
-        gpt2_outline(file.path, **sizes),
-        sizes["context"],
-    )
+    return Checkpoint(file.path, make, tensors, said["context_length"])
 
 
-def _rows(file: Gguf, name: str) -> int:
-    return file.shape(name)[0] if file.shape(name) else 0
+def _said(file: Gguf, kind: str) -> dict[str, Any]:
+    """What the file says of such a model, by name."""
+    return {name.removeprefix(f"{kind}."): value for name, value in file.metadata.items()}
 
 
 def _renamed(name: str, blocks: str, parts: Mapping[str, str], ends: Mapping[str, str]) -> str:
@@ -143,11 +139,10 @@ def _scaling(file: Gguf, width: int, base: float) -> tuple[float, float, float, 
     """Llama 3's scaling of positions, found out from the factors by which a file says that rates fall."""
     if ROPE not in file.tensors:
         return None
-    if file.shape(ROPE) == (width // 2,) and width > 1:
-        factors = file.tensor(ROPE).double()
-        found = (float(factors.max()), *LLAMA3)
-        # The second position's angles are the rates themselves.
-        plain, scaled = (rotations(2, width, base, s, "cpu")[1][1].double().asin() for s in (None, found))
-        if found[0] > 0 and torch.allclose(plain / scaled, factors, rtol=1e-3):
-            return found
+    factors = file.tensor(ROPE).double()
+    found = (float(factors.max()), *LLAMA3)
+    # The second position's angles are the rates themselves.
+    plain, scaled = (rotations(2, width, base, s, "cpu")[1][1].double().asin() for s in (None, found))
+    if torch.allclose(plain / scaled, factors, rtol=1e-3):
+        return found
     raise DataError(f"{file.path}: it turns positions in a way that is not known here ({ROPE})")
