@@ -11,8 +11,7 @@ from kept_commands import break_off, call, shown, write_towns
 from unknot.core.requests import erase, join
 from unknot.core.saved import load_model
 from unknot.experiments import Experiment, kept
-from unknot.federation import Federation
-from unknot.store.keeper import keeper_of
+from unknot.store.keeper import RunKeeper, keeper_of
 
 pytest.importorskip("cryptography")
 
@@ -108,19 +107,18 @@ def test_the_same_command_after_a_crash_adds_nothing(file, tmp_path, monkeypatch
 def test_the_same_command_after_a_crash_before_its_results_adds_nothing_and_writes_them(
     file, tmp_path, monkeypatch, asked_as_they_end
 ):
-    out, more, ends = tmp_path / "run", ("--rounds", "3"), Federation._go_on
+    out, more, stepped = tmp_path / "run", ("--rounds", "3"), RunKeeper.stepped
 
-    def asked(fed, *given):
-        history = yield from ends(fed, *given)
-        if not history.served:
+    def asked(keeper, fed, *given):
+        stepped(keeper, fed, *given)
+        if fed.over and not fed.history.served:
             fed.inbox.put(erase(1))
-        return history
 
     call("run", file, "--out", out, "--quiet")
     with monkeypatch.context() as patch:
         patch.setattr("unknot.cli.resume.leave", lambda *_, **__: os._exit(9))
         if asked_as_they_end:  # it is served, and trained for by the rule
-            patch.setattr(Federation, "_go_on", asked)
+            patch.setattr(RunKeeper, "stepped", asked)
         child = os.fork()
         if not child:
             try:

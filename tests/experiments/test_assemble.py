@@ -57,7 +57,7 @@ def test_another_seed_leaves_the_data_and_changes_all_that_is_drawn(data, engine
 def test_the_experiments_own_seed_is_meant_where_none_is_given(data, engine):
     own, zero = (assemble(EXPERIMENT, data, engine=engine, **given) for given in ({}, {"seed": 0}))
     assert own.initial.equal(zero.initial)
-    assert own.key == zero.key
+    assert own.state.key == zero.state.key
 
 
 def test_a_given_engine_is_the_one_that_trains(data, engine, monkeypatch):
