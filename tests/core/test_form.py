@@ -18,14 +18,14 @@ from hypothesis import strategies as st
 
 from unknot.core import form
 from unknot.core.digests import digest_of
+from unknot.core.fingerprint import fingerprint
 from unknot.core.form import (
     ANYBODY,
     FORMAT,
     LOST,
     NotPlain,
-    Of,
+    Private,
     Unreadable,
-    look,
     pack,
     plain_data,
     read,
@@ -149,10 +149,10 @@ def owners(value):
 def test_what_one_client_alone_shaped_is_its_own():
     mine = Weights(torch.ones(5), LAYOUT, Lineage([Unit(3), Unit(3, 1)]))
     both = Weights(torch.zeros(5), LAYOUT, Lineage([Unit(3), Unit(4)]))
-    given = Of(7, torch.full((2,), 5.0), Lineage([Unit(8)]))
+    given = Private(7, torch.full((2,), 5.0), Lineage([Unit(8)]))
     assert owners([mine, both, given]) == {3: {3}, None: {3, 4}, 7: {8}}
-    assert owners(Of(None, torch.ones(2), Lineage([Unit(3)]))) == {None: {3}}
-    assert owners(Of(ANYBODY, torch.ones(2), Lineage([Unit(3)]))) == {3: {3}}
+    assert owners(Private(None, torch.ones(2), Lineage([Unit(3)]))) == {None: {3}}
+    assert owners(Private(ANYBODY, torch.ones(2), Lineage([Unit(3)]))) == {3: {3}}
 
 
 def test_the_same_numbers_in_two_hands_are_nobodys_alone():
@@ -160,7 +160,7 @@ def test_the_same_numbers_in_two_hands_are_nobodys_alone():
 
 
 def test_private_parts_lie_apart_and_are_lost_without_their_key():
-    content, _, private = write({"ids": Of(3, (17, 18)), "more": [Of(3, b"x"), Of(4, 1.5)]})
+    content, _, private = write({"ids": Private(3, (17, 18)), "more": [Private(3, b"x"), Private(4, 1.5)]})
     assert private.keys() == {3, 4}
     found = read(content, private=private)
     assert (found["ids"].client, found["ids"].value, found["more"][0].value) == (3, (17, 18), b"x")
@@ -299,15 +299,17 @@ def test_what_a_thing_holds_is_seen_whatever_it_is():
         "list": (more := [Path("a")], lambda: more.append(Path("b"))),
     }
     for name, (thing, change) in things.items():
-        before = look(thing)
-        assert look(thing) == before, name
+        before = fingerprint(thing)
+        assert fingerprint(thing) == before, name
         change()
-        assert look(thing) != before, name
+        assert fingerprint(thing) != before, name
     assert (
-        look(functools.partial(max, 1)) == look(functools.partial(max, 1)) != look(functools.partial(min, 1))
+        fingerprint(functools.partial(max, 1))
+        == fingerprint(functools.partial(max, 1))
+        != fingerprint(functools.partial(min, 1))
     )
     with pytest.raises(NotPlain, match="lock"):
-        look([threading.Lock()], strict=True)
+        fingerprint([threading.Lock()], strict=True)
 
 
 def test_a_digest_is_found_once():

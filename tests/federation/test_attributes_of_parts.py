@@ -14,10 +14,11 @@ import torch
 
 from support import grid, small_data, toy_federation
 from unknot.core.errors import ConfigError
-from unknot.core.form import NotPlain, look
+from unknot.core.fingerprint import fingerprint
+from unknot.core.form import NotPlain
 from unknot.core.lineage import NOBODY
 from unknot.core.requests import erase
-from unknot.federation.snapshot import unwritten, written
+from unknot.federation.snapshot import dump, load
 from unknot.testing import check_aggregator, check_selector
 from unknot.unlearn import MMT, RFS
 
@@ -106,9 +107,9 @@ def build(part):
 
 
 def read_again(fed, rebuild):
-    content, tensors, private = written(fed)
+    content, tensors, private = dump(fed)
     other = rebuild()
-    other.restore(unwritten(other, content, lambda digest: tensors[digest].tensor.clone(), private))
+    other.restore(load(other, content, lambda digest: tensors[digest].tensor.clone(), private))
     return other
 
 
@@ -263,5 +264,5 @@ def test_things_are_alike_by_all_that_they_hold():
         (torch.ones(2), torch.ones(2, requires_grad=True)),
         (np.array(1), np.array([1])),
     ]:
-        assert look(one) != look(other)
-        assert look(one) == look(one)
+        assert fingerprint(one) != fingerprint(other)
+        assert fingerprint(one) == fingerprint(one)

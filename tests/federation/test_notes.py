@@ -16,7 +16,7 @@ from unknot.core.weights import Layout, Weights
 from unknot.federation import Guarantee
 from unknot.federation.lanes import ClientSet
 from unknot.federation.notes import Notes
-from unknot.federation.snapshot import unwritten, written
+from unknot.federation.snapshot import dump, load
 from unknot.topology import build
 from unknot.unlearn import PGA, RFS
 
@@ -96,9 +96,9 @@ def test_one_list_in_the_notes_of_two_lanes_is_one_in_a_copy():
     shared = [1]
     fed.lanes["global"].notes["a"] = shared
     fed.state.add_lane("other", [1]).notes["b"] = shared
-    content, tensors, private = written(fed)
+    content, tensors, private = dump(fed)
     other = toy_federation(RFS(), small_data())
-    other.restore(unwritten(other, content, lambda digest: tensors[digest].tensor.clone(), private))
+    other.restore(load(other, content, lambda digest: tensors[digest].tensor.clone(), private))
     assert other.lanes["global"].notes["a"] is other.lanes["other"].notes["b"]
     assert other.lanes["global"].notes["a"] == shared
 

@@ -28,7 +28,7 @@ from unknot.federation import (
     Pareto,
     Synchronous,
 )
-from unknot.federation.snapshot import unwritten, written
+from unknot.federation.snapshot import dump, load
 from unknot.federation.watcher import Watcher
 from unknot.select import DQN, Balanced, DQNSettings, KCenter
 from unknot.unlearn import (
@@ -111,9 +111,9 @@ def story(fed: Federation) -> dict:
 
 def again(fed: Federation, rebuild) -> Federation:
     """Written, and read by one that was built anew."""
-    content, tensors, private = written(fed)
+    content, tensors, private = dump(fed)
     other = rebuild()
-    other.restore(unwritten(other, content, lambda digest: tensors[digest].tensor.clone(), private))
+    other.restore(load(other, content, lambda digest: tensors[digest].tensor.clone(), private))
     return other
 
 
@@ -233,7 +233,7 @@ def test_no_name_of_a_client_is_written():
     data = data.replaced(names={client: f"Hospital {client} of Graz" for client in data.clients})
     fed = toy_federation(RFS(), data)
     fed.run(2, requests=erase("Hospital 1 of Graz", round=1))
-    assert b"Graz" not in written(fed, events=False).content
+    assert b"Graz" not in dump(fed, events=False).content
 
 
 def test_every_field_of_a_lane_comes_back():
@@ -318,17 +318,17 @@ class Holder:
 def test_a_method_that_remembers_in_its_attributes_is_told_where(where):
     fed = build(Own(where), "sync")
     fed.begin(2)
-    written(fed)
+    dump(fed)
     fed.step()
     place = re.escape(f"the method's Own.{where.partition('[')[0]}")
     with pytest.raises(NotPlain, match=rf"{place}.* is not what it was .*lane\.notes"):
-        written(fed)
+        dump(fed)
 
 
 def test_settings_are_no_memory():
     fed = build(Own("nowhere"), "sync")
     fed.run(2)
-    written(fed)
+    dump(fed)
 
 
 class Counting:
@@ -350,7 +350,7 @@ def test_a_pace_that_counts_is_told():
     fed = toy_federation(RFS(), small_data(SIZES), pace=Counting())
     fed.run(2)
     with pytest.raises(NotPlain, match=r"the pace's Counting\.n is not what it was"):
-        written(fed)
+        dump(fed)
 
 
 class Shifts(Mine):
@@ -400,7 +400,7 @@ def test_what_of_a_selector_cannot_be_written_is_named():
     fed = build(RFS(), "sync", select=Turns())
     fed.run(2)
     with pytest.raises(NotPlain, match=r"^lane 'global' selector Turns\['turns'\] is a range_iterator"):
-        written(fed)
+        dump(fed)
 
 
 class Hidden(Mine):
@@ -449,7 +449,7 @@ def test_numbers_under_two_names_are_refused():
     fed = build(RFS(), "sync", aggregate=View())
     fed.run(2)
     with pytest.raises(NotPlain, match=r"aggregator View\['row'\] shares its numbers"):
-        written(fed)
+        dump(fed)
 
 
 class Forgetful(Mine):
@@ -469,7 +469,7 @@ def test_what_does_not_come_back_as_it_was_is_refused_when_it_is_first_kept():
     fed = build(RFS(), "sync", select=Forgetful())
     fed.run(2)
     with pytest.raises(NotPlain, match=r"selector Forgetful\.remembered\(\) is not the same"):
-        written(fed)
+        dump(fed)
 
 
 def test_a_keepsake_of_nobody_is_under_no_clients_key():
@@ -479,7 +479,7 @@ def test_a_keepsake_of_nobody_is_under_no_clients_key():
     mine = mine.carrying(Lineage([Unit(3)]))
     fed.state.keepsakes.put("nobody's", None, mine)
     fed.state.keepsakes.put("client 4's", Unit(4), mine * 2.0)
-    kept = written(fed).tensors
+    kept = dump(fed).tensors
     assert kept[digest_of(mine.vector)].owner is None
     assert kept[digest_of(mine.vector)].clients == {3}
     assert kept[digest_of((mine * 2.0).vector)].owner == 4

@@ -9,7 +9,7 @@ from unknot.core.lineage import NOBODY, Lineage, Unit
 from unknot.core.requests import erase, join
 from unknot.federation import Synchronous
 from unknot.federation.observers import Observers
-from unknot.federation.snapshot import written
+from unknot.federation.snapshot import dump
 from unknot.select import DQN, DQNSettings
 from unknot.select.dqn import Policy
 from unknot.store.keeper import RunKeeper
@@ -120,7 +120,7 @@ def test_what_was_gone_on_with_would_be_written_as_it_was_read(tmp_path):
     keeper.close()
     again = build("mmt", "sync")
     keeper = RunKeeper.go_on(again, tmp_path / "run")
-    assert written(again, events=False).content == written(fed, events=False).content
+    assert dump(again, events=False).content == dump(fed, events=False).content
     keeper.close()
 
 

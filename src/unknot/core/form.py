@@ -8,7 +8,6 @@ begins with a letter.
 
 from __future__ import annotations
 
-import hashlib
 import types
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
@@ -23,7 +22,7 @@ import torch
 from torch import Tensor
 
 from unknot.core.digests import DTYPES, digest_of
-from unknot.core.errors import StoreError, UnknotError
+from unknot.core.errors import UnknotError
 from unknot.core.lineage import NOBODY, Clients, ClientsInOrder, Lineage
 from unknot.core.weights import Weights
 
@@ -32,7 +31,7 @@ FORMAT = 4
 CPU = torch.device("cpu")
 NOTHING: Mapping[Any, Any] = types.MappingProxyType({})
 T = TypeVar("T")
-_MORE = (int, float, complex, str, bytes, bytearray, list, tuple, dict, set, frozenset)
+MORE = (int, float, complex, str, bytes, bytearray, list, tuple, dict, set, frozenset)
 
 
 class NotPlain(UnknotError):
@@ -61,7 +60,7 @@ def at(place: str) -> Iterator[None]:
 
 
 @dataclass(frozen=True, eq=False)
-class Of:
+class Private:
     """A value that is this client's alone: sealed under its key.
 
     Tensors may be nobody's (None: under no key at all), or of the one client that shaped them (`ANYBODY`).
@@ -112,9 +111,9 @@ def plain_data(cls: type[T]) -> type[T]:
     if not is_dataclass(cls):
         raise TypeError(f"{cls.__qualname__} is no dataclass: only those are written field by field")
     names = tuple(field.name for field in fields(cls))
-    if others := set(_slots_of(cls)) - set(names):
+    if others := set(slots_of(cls)) - set(names):
         raise TypeError(f"{cls.__qualname__} has a slot {sorted(others)[0]!r} that is no field")
-    if issubclass(cls, (*_MORE, np.ndarray, Tensor)):
+    if issubclass(cls, (*MORE, np.ndarray, Tensor)):
         raise TypeError(f"{cls.__qualname__} holds more than fields: only these would be written")
     name = f"{cls.__module__}:{cls.__qualname__}"
     _CLASSES[name], _NAMES[cls] = cls, (name, *names)
@@ -126,9 +125,9 @@ def write(value: object, home: torch.device = CPU, known: Mapping[str, object] =
 
     Tensors of the device `home` go back there. What is `known` to whoever reads it is written as a name.
     """
-    out = _Writer(home, known=known)
-    content = _packed(out.plain(value))
-    return Written(content, out.tensors, {client: _packed(parts) for client, parts in out.private.items()})
+    out = Writer(home, known=known)
+    content = packed(out.plain(value))
+    return Written(content, out.tensors, {client: packed(parts) for client, parts in out.private.items()})
 
 
 def read(
@@ -161,26 +160,18 @@ def pack(value: object) -> bytes:
 
 def structure(value: object, instead: str) -> None:
     """Raise `NotPlain` unless a value is plain data, without arrays, tensors and weights."""
-    _Writer(CPU, instead).plain(value)
+    Writer(CPU, instead).plain(value)
 
 
 def attributes_of(thing: object) -> dict[str, Any]:
     """All that an object holds, in slots too; not what it finds anew when it is asked (`cached_property`)."""
-    found = {name: getattr(thing, name) for name in _slots_of(type(thing)) if hasattr(thing, name)}
+    found = {name: getattr(thing, name) for name in slots_of(type(thing)) if hasattr(thing, name)}
     held: Mapping[str, object] = getattr(thing, "__dict__", {})
     aside = _found_anew(type(thing)) if held else ()
     return {**found, **{name: value for name, value in held.items() if name not in aside}}
 
 
-def look(thing: object, strict: bool = False) -> bytes:
-    """All that a thing holds, as a digest. What does not show that is like itself, or if `strict` refused."""
-    try:
-        return hashlib.sha256(_packed(_Looker(CPU, strict=strict).plain(thing))).digest()
-    except _Hidden as error:
-        raise NotPlain(f"is, or holds, a {error}, which does not show what it holds") from None
-
-
-def _packed(told: Any) -> bytes:
+def packed(told: Any) -> bytes:
     try:
         return msgspec.msgpack.encode([FORMAT, told])
     except (RecursionError, UnicodeEncodeError) as error:
@@ -196,7 +187,7 @@ def _unpacked(content: bytes) -> Any:
     return found[1]
 
 
-def _slots_of(cls: type) -> list[str]:
+def slots_of(cls: type) -> list[str]:
     """The slots of a class and of those that it comes of, by the names that they have from outside."""
     found = []
     for kind in cls.__mro__:
@@ -217,7 +208,7 @@ _SETS: dict[type, str] = {set: "s", frozenset: "f", Clients: "F"}
 _ARRAYS = "biuf"
 
 
-class _Writer:
+class Writer:
     """Values as lists for msgspec; an object whose identity counts is a reference the second time."""
 
     def __init__(
@@ -245,7 +236,7 @@ class _Writer:
             return ["R", place]
         if (name := self._known.get(id(value))) is not None:
             return ["K", name]
-        if kind is Of:
+        if kind is Private:
             return self._of(value)
         if kind in _SETS:
             self._hold(value)
@@ -326,13 +317,13 @@ class _Writer:
             blocks.append([revision, block, raw])
         return [blocks, sorted(value.waived)]
 
-    def _of(self, value: Of) -> list[Any]:
+    def _of(self, value: Private) -> list[Any]:
         """What is one client's alone: a tensor by its owner, other things apart."""
         if isinstance(value.value, Tensor):
             self._hold(value.value)
             return ["X", *self._tensor(value.value, value.client, value.lineage)]
         assert value.client is not None
-        mine, within = self.private.setdefault(value.client, []), _Writer(self._home)
+        mine, within = self.private.setdefault(value.client, []), Writer(self._home)
         mine.append(within.plain(value.value))
         if within.tensors or within.private:
             raise NotPlain("is one client's alone, and more than plain data")
@@ -396,58 +387,11 @@ class _Writer:
             raise NotPlain(f"{what}: {self._structure}")
 
 
-class _Hidden(Exception):
-    """Something does not show what it holds."""
-
-
-class _Looker(_Writer):
-    """Shows what things hold that have no written form, too: to tell whether they are what they were."""
-
-    def __init__(self, home: torch.device, strict: bool) -> None:
-        super().__init__(home)
-        self._strict = strict
-
-    def _object(self, kind: type, value: Any) -> Any:
-        try:
-            return super()._object(kind, value)
-        except (NotPlain, StoreError):
-            return [f"{kind.__module__}.{kind.__qualname__}", self._held_by(kind, value)]
-
-    def _held_by(self, kind: type, value: Any) -> Any:
-        if isinstance(value, type | types.FunctionType | types.BuiltinFunctionType | types.ModuleType):
-            return id(value)
-        if isinstance(value, np.ndarray):
-            return [value.dtype.str, value.flags.c_contiguous, self.plain(value.tolist())]
-        if isinstance(value, Tensor):
-            dense = value.detach().to_dense() if value.layout != torch.strided else value.detach()
-            numbers = (torch.view_as_real(dense) if dense.is_complex() else dense).contiguous()
-            return [str(value.layout), value.requires_grad, list(value.stride()), digest_of(numbers)]
-        if _shows_all(kind) and (hasattr(value, "__dict__") or _slots_of(kind)):
-            return self.plain(attributes_of(value))
-        try:
-            made = value.__reduce_ex__(4)
-        except Exception:  # it does not say what it holds
-            if self._strict:
-                raise _Hidden(kind.__name__) from None
-            return id(value)
-        return [self.plain([*part] if isinstance(part, Iterator) else part) for part in made]
-
-
-def _shows_all(kind: type) -> bool:
-    """Whether attributes are all that objects of a class hold."""
-    if issubclass(kind, _MORE):
-        return False
-    tells = any(
-        {"__reduce__", "__reduce_ex__", "__getstate__"} & vars(base).keys() for base in kind.__mro__[:-1]
-    )
-    return not tells
-
-
 def _in_order(values: Any) -> list[Any]:
     """What is in a set, in an order that does not depend on how it came about."""
     if set(map(type, values)) in ({int}, {str}, set()):
         return sorted(values)
-    return sorted(values, key=lambda value: _packed(_Writer(CPU).plain(value)))
+    return sorted(values, key=lambda value: packed(Writer(CPU).plain(value)))
 
 
 class _Reader:
@@ -554,7 +498,9 @@ class _Reader:
         _, client, place = told
         if client not in self._private:
             return LOST
-        return Of(client, _Reader(None, {}, self._home, {}).value(_unpacked(self._private[client])[place]))
+        return Private(
+            client, _Reader(None, {}, self._home, {}).value(_unpacked(self._private[client])[place])
+        )
 
     def _array(self, told: Any) -> Any:
         _, dtype, shape, content = told

@@ -99,7 +99,7 @@ class Judge:
         return Score(found, loss, samples)
 
     def outputs(self, model: nn.Module, x: Tensor, y: Tensor) -> Tensor:
-        """What a model gives for one slice, as the loss takes it. One of your own may write into its input."""
+        """What a model gives for one slice, as the loss takes it; one of your own may write there."""
         mine = x if of_unknot(type(model)) else x.clone()
         return fitted(self.precision.outputs(model, mine), y, self.kind, 1, self.loss.own)
 

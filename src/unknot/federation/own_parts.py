@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.nn.functional import one_hot
 
 from unknot.core.errors import ConfigError
-from unknot.core.form import look
+from unknot.core.fingerprint import fingerprint
 from unknot.core.keys import Key
 from unknot.core.loss import usual_loss
 from unknot.core.metrics import Metric, OwnMetric, Said
@@ -43,7 +43,9 @@ class Classes:
         for what, part in self._parts.items():
             before = self._before[what]
             for place, value in _held(part).items():
-                if place not in before or (before[place] and look(before[place][0]) != look(value)):
+                if place not in before or (
+                    before[place] and fingerprint(before[place][0]) != fingerprint(value)
+                ):
                     raise ConfigError(
                         f"the {what} changed {place}, which all that are made of it have in common, and "
                         "nothing forgets: keep what it remembers in attributes of its own"
@@ -71,7 +73,7 @@ def _copies(held: Mapping[str, object]) -> dict[str, tuple[object, ...]]:
             twin = copy.deepcopy(value)
         except Exception:  # of what it holds, such as a lock
             twin = None
-        found[place] = (twin,) if look(twin) == look(value) else ()
+        found[place] = (twin,) if fingerprint(twin) == fingerprint(value) else ()
     return found
 
 

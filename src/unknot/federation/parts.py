@@ -13,7 +13,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
-from unknot.core.form import NotPlain, Unreadable, at, attributes_of, look, plain_data, write
+from unknot.core.fingerprint import fingerprint
+from unknot.core.form import NotPlain, Unreadable, at, attributes_of, plain_data, write
 from unknot.core.registry import options_of
 
 if TYPE_CHECKING:
@@ -84,7 +85,7 @@ def _is_plain(value: object) -> bool:
 
 def _alike(value: object, given: object) -> bool:
     """Whether two things hold the same, in every process; raises `NotPlain` where that cannot be told."""
-    return look(value, strict=True) == look(given, strict=True)
+    return fingerprint(value, strict=True) == fingerprint(given, strict=True)
 
 
 def _said(part: Remembers, given: Any) -> Memory:
@@ -133,7 +134,7 @@ class Unchanged:
 
 
 def _looks(part: object) -> dict[str, bytes]:
-    return {name: look(value) for name, value in attributes_of(part).items()}
+    return {name: fingerprint(value) for name, value in attributes_of(part).items()}
 
 
 # What parts were given ---------------------------------------------------------------------------------
@@ -178,7 +179,7 @@ def settings_of(parts: Mapping[str, object]) -> dict[str, Any]:
 def _digest(learned: Any) -> str:
     """Of the numbers of something that was learned."""
     held: Any = learned.remembered() if isinstance(learned, Remembers) else attributes_of(learned)
-    return look({name: value for name, value in held.items() if name != "lineage"}).hex()
+    return fingerprint({name: value for name, value in held.items() if name != "lineage"}).hex()
 
 
 def check_settings(before: Mapping[str, object], now: Mapping[str, object]) -> None:

@@ -2,7 +2,7 @@
 
 Who restores one has built the same federation anew, of the same data and settings: what comes of those is not
 in a snapshot, and no client's name is. It shares what is never changed in place (weights, lineages, events)
-with the federation, and has copies of the rest. What is one client's alone is marked `Of` that client.
+with the federation, and has copies of the rest. What is one client's alone is marked `Private` that client.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from unknot.core.errors import ConfigError
 from unknot.core.form import (
     ANYBODY,
     LOST,
-    Of,
+    Private,
     Unreadable,
     Written,
     at,
@@ -214,13 +214,13 @@ class Snapshot:
     settings: dict[str, Any]
 
 
-def written(fed: Federation, events: bool = True) -> Written:
+def dump(fed: Federation, events: bool = True) -> Written:
     """A snapshot in written form, with its `events` or, where a log has them, without."""
     taken = take(fed)
     return write(taken if events else replace(taken, events=()), fed.built.vector.device, _known(fed))
 
 
-def unwritten(
+def load(
     fed: Federation, content: bytes, get: Callable[[str], Tensor], private: Mapping[int, bytes]
 ) -> Snapshot:
     """The snapshot again, for a federation that was built anew; see `unknot.core.form.read`."""
@@ -282,7 +282,7 @@ def take(fed: Federation) -> Snapshot:
         uncovered=replace(fed.serving.uncovered),
         erased=tuple(sorted(state.data.erased)),
         reduced={
-            client: Of(client, tuple(sorted(ids))) for client, ids in sorted(state.data.reduced.items())
+            client: Private(client, tuple(sorted(ids))) for client, ids in sorted(state.data.reduced.items())
         },
         revisions=(dict(revision), dict(following)),
         draws={client: _draws(client, held) for client, held in draws.items() if held},
@@ -390,8 +390,8 @@ def _opened(part: Any, otherwise: Any) -> Any:
 # What is kept ------------------------------------------------------------------------------------------
 
 
-def _draws(client: int, held: dict[Unit, frozenset[int]]) -> tuple[tuple[int, ...], Of]:
-    return tuple(unit.revision for unit in held), Of(
+def _draws(client: int, held: dict[Unit, frozenset[int]]) -> tuple[tuple[int, ...], Private]:
+    return tuple(unit.revision for unit in held), Private(
         client, tuple(tuple(sorted(ids)) for ids in held.values())
     )
 
@@ -416,7 +416,7 @@ def _kept(fed: Federation, copies: _Copies, kept: Kept) -> KeptState:
                 None if entry.beside is None else memory_of(entry.beside, new_aggregator(fed.state.aggregate))
             )
         owner = entry.unit.client if entry.unit else None if isinstance(kept, Keepsakes) else ANYBODY
-        vector = Of(owner, entry.vector, entry.lineage)
+        vector = Private(owner, entry.vector, entry.lineage)
         found.append(
             EntryState(name, vector, entry.lineage, entry.layout, copies(beside), entry.unit, entry.loss)
         )
@@ -427,7 +427,7 @@ def _put_kept(fed: Federation, copies: _Copies, kept: Kept, told: KeptState) -> 
     kept.clear()
     kept.limit = told.limit
     for one in told.entries:
-        vector = one.vector.value if isinstance(one.vector, Of) else one.vector
+        vector = one.vector.value if isinstance(one.vector, Private) else one.vector
         beside: Any = None
         if one.beside is not None:
             beside = recalled(new_aggregator(fed.state.aggregate), copies(one.beside))
@@ -484,7 +484,7 @@ def _flight(flight: Flight) -> FlightState:
     jobs = (
         JobState(
             *(job.unit, job.start, job.key, job.recipe, job.node, job.version),
-            None if job.batches is None else Of(job.client, job.batches),
+            None if job.batches is None else Private(job.client, job.batches),
             job.others,
         )
         for job in flight.jobs
@@ -523,7 +523,7 @@ def _hidden(fed: Federation, request: Request) -> RequestState:
         return RequestState(request, ())
     gone = fed.state.data.erased
     ids = (
-        Of(one.client, one.samples) if one.samples and one.client not in gone else None
+        Private(one.client, one.samples) if one.samples and one.client not in gone else None
         for one in request.targets
     )
     counted = (

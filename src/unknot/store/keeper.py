@@ -433,7 +433,7 @@ class RunKeeper(Watcher):
         self._look_back()
         self.unkept.note(fed)
         serves = _serves(fed)
-        written = snapshot.written(fed, events=False)
+        written = snapshot.dump(fed, events=False)
         items = {
             digest: Item(kept.tensor, kept.owner, tuple(sorted(kept.clients)))
             for digest, kept in written.tensors.items()

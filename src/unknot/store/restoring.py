@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from unknot.core.errors import ConfigError, StoreError
 from unknot.core.form import NotPlain
 from unknot.federation.describe import describe
-from unknot.federation.snapshot import close, unwritten
+from unknot.federation.snapshot import close, load
 from unknot.store import sealed
 from unknot.store.checkpoint import KEPT, STATE, Checkpoint, Named, check_marks
 from unknot.store.compare import check_model, check_setup, differences, lost_end, lost_requests
@@ -84,7 +84,7 @@ def restore(place: RunFolder, fed: Federation) -> Restored:
 
     try:
         private = _private(place, found)
-        told = unwritten(fed, found.content, tensors.__getitem__, dict(iter(private.numbers)))
+        told = load(fed, found.content, tensors.__getitem__, dict(iter(private.numbers)))
         close(fed, told)
         check_first(told.begun.setup)
         events = tuple(event for body in bodies if (event := read_event(body)) is not None)

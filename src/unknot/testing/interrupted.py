@@ -10,7 +10,7 @@ from unknot.audit import gap
 from unknot.core.form import Numbers
 from unknot.core.requests import Request
 from unknot.federation import Federation
-from unknot.federation.snapshot import unwritten, written
+from unknot.federation.snapshot import dump, load
 from unknot.testing.report import Checks
 
 Build = Callable[[], Federation]
@@ -23,9 +23,9 @@ def interrupted(build: Build, rounds: int, requests: Sequence[Request]) -> Feder
     fed.begin(rounds, requests=requests)
     while not fed.over:
         fed.step()
-        content, tensors, private = written(fed)
+        content, tensors, private = dump(fed)
         fed = build()
-        fed.restore(unwritten(fed, content, _copies(tensors), private))
+        fed.restore(load(fed, content, _copies(tensors), private))
     fed.resume()
     return fed
 

@@ -17,14 +17,15 @@ from unknot.audit import gap, variants
 from unknot.core.data import FederatedData
 from unknot.core.ensemble import Model
 from unknot.core.errors import ConfigError, ErasedDataError, UnknotError
-from unknot.core.form import NotPlain, look
+from unknot.core.fingerprint import fingerprint
+from unknot.core.form import NotPlain
 from unknot.core.jobs import Engine, Job, Update
 from unknot.core.requests import Erase, Request, Target, erase, join
 from unknot.core.training import Recipe
 from unknot.core.weights import Weights
 from unknot.experiments import simulate
 from unknot.federation import Federation, Guarantee, History, Lane, Method
-from unknot.federation.snapshot import written
+from unknot.federation.snapshot import dump
 from unknot.select import Balanced
 from unknot.testing.interrupted import goes_on
 from unknot.testing.reach import reached
@@ -289,7 +290,7 @@ class _Trial:
         history = fed.history
         assert history is not None
         history.ended = replace(history.ended, seconds=dict.fromkeys(history.seconds, 0.0))
-        content, tensors, _ = written(fed)
+        content, tensors, _ = dump(fed)
         return content, set(tensors)
 
     def with_other_parts(self) -> None:
@@ -461,7 +462,7 @@ def _apart(one: Federation, other: Federation) -> float:
 
 def _differ(one: object, other: object) -> bool:
     """Whether two notes are not the same, in their written form."""
-    return look(one) != look(other)
+    return fingerprint(one) != fingerprint(other)
 
 
 def _layout(fed: Federation) -> dict[tuple[str, str], set[int]]:
