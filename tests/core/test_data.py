@@ -127,7 +127,7 @@ def test_a_federations_data_says_what_it_is():
     )
     data.erase(1)
     assert repr(data).endswith("1 erased)")
-    assert repr(data.train) == "Samples(33 of 8 float32, 3 classes)"
+    assert repr(data.train) == "Samples(33 of 8 float32, labels of 3 classes)"
     assert repr(data[0]) == "Shard(5 samples)"
 
 

@@ -155,6 +155,6 @@ def test_held_out_samples_are_of_the_same_kind():
 
 
 def test_samples_say_of_what_kind_they_are():
-    assert repr(samples("classes")) == "Samples(6 of 4 float32, 3 classes)"
-    assert repr(samples("labels")) == "Samples(6 of 4 float32, 2 labels)"
-    assert repr(samples("values")) == "Samples(6 of 4 float32, 1 values)"
+    assert repr(samples("classes")) == "Samples(6 of 4 float32, labels of 3 classes)"
+    assert repr(samples("labels")) == "Samples(6 of 4 float32, 2 labels each)"
+    assert repr(samples("values")) == "Samples(6 of 4 float32, 1 value each)"

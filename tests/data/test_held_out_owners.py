@@ -68,8 +68,8 @@ def test_without_natural_clients_held_out_rows_are_nobodys() -> None:
     assert data.test_owner is None
     validation, test = data.validation, data.test
     data.erase(1)
-    assert torch.equal(data.validation.x, validation.x)
-    assert torch.equal(data.test.x, test.x)
+    assert data.validation is validation
+    assert data.test is test
 
 
 def test_owners_move_with_the_rows_when_shares_are_the_test_set() -> None:

@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor, nn
 
-from unknot.core.digests import raw
 from unknot.core.lineage import NOBODY, Lineage, of_runs
 
 STAMP = "unknot_lineage"  # the attribute in which a parameter, and a layer that has it, keep who shaped it
@@ -166,4 +165,4 @@ def feed(digest: hashlib._Hash, tensors: Mapping[str, Tensor]) -> None:
     """Add tensors to a digest: names, types, shapes and numbers."""
     for name, tensor in sorted(tensors.items()):
         digest.update(json.dumps([name, str(tensor.dtype), list(tensor.shape)]).encode())
-        digest.update(raw(tensor))
+        digest.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data)

@@ -6,7 +6,6 @@ import copy
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import count
 from typing import Any
 
 import numpy as np
@@ -91,13 +90,12 @@ class FederatedData:
         self.test_owner = self._owners(test_owner, test, "test")
         self._erased: set[int] = set()
         self._reduced: dict[int, frozenset[int]] = {}
-        self.own = self._lent = False
-        """Whether the tensors are nobody else's: so from the first erasure on, until there is a fork."""
+        self._own = self._lent = False
         self._check()
 
     def fork(self) -> FederatedData:
         """The same data with bookkeeping of its own: what is erased in one is not erased in the other."""
-        self.own = False  # the tensors are shared from here on
+        self._own = False  # the tensors are shared from here on
         twin = copy.copy(self)
         twin._shards = dict(self._shards)
         twin.test_rows = dict(self.test_rows)
@@ -133,12 +131,14 @@ class FederatedData:
                 "alone: give them names (unknot.clients, FederatedData(names=...))"
             )
         everybody = lineage.clients | lineage.waived
-        free = count(1 + max([*self.names, *self._shards, *everybody]))
-        numbers, here = dict(self._numbers), dict[int, int]()
+        names, free = dict(self.names), 1 + max([*self.names, *self._shards, *everybody])
+        here: dict[int, int] = {}
         for client in sorted(everybody):
             called = lineage.names.get(client, f"client {client} of an earlier run")
-            here[client] = numbers[called] = numbers[called] if called in numbers else next(free)
-        self.called({number: called for called, number in numbers.items()})
+            if called not in names.values():
+                names[free], free = called, free + 1
+            here[client] = next(number for number, name in names.items() if name == called)
+        self.called(names)
         units = Lineage(Unit(here[client]) for client in lineage.clients)
         return units.waiving(here[client] for client in lineage.waived)
 
@@ -240,6 +240,8 @@ class FederatedData:
 
     def shut(self, client: int) -> None:
         """Note that a client was erased of whom there is nothing here: it stays erased, whatever comes."""
+        if client in self._shards:
+            raise DataError(f"{self.label(client)} is still here: erase it")
         self._erased.add(client)
 
     def without(self, clients: Iterable[int]) -> FederatedData:
@@ -278,6 +280,11 @@ class FederatedData:
             )
         return client, named
 
+    @property
+    def own(self) -> bool:
+        """Whether the tensors are nobody else's: so from the first erasure on, until there is a fork."""
+        return self._own
+
     def unheld(self) -> NDArray[np.bool_]:
         """Which rows of `train` no client holds; in tensors that are its own, these have been overwritten."""
         free = np.ones(len(self.train), dtype=np.bool_)
@@ -301,9 +308,16 @@ class FederatedData:
 
     def renumbered(self, numbers: Mapping[int, int], names: Mapping[int, str]) -> FederatedData:
         """A copy in which each client has the number that it is given here, and is called so."""
+        if len(set(numbers.values())) != len(numbers) or numbers.keys() != self._shards.keys():
+            raise DataError("every client gets one number, and each another")
 
-        def moved(owners: Ints | None) -> list[int] | None:
-            return None if owners is None else [numbers.get(owner, NOBODYS) for owner in owners.tolist()]
+        def moved(owners: Ints | None) -> Ints | None:
+            if owners is None:
+                return None
+            found = owners.copy()
+            for client, number in numbers.items():
+                found[owners == client] = number
+            return found
 
         return self.replaced(
             shards={numbers[client]: shard for client, shard in self._shards.items()},
@@ -319,7 +333,7 @@ class FederatedData:
         Held-out rows keep their owners: give new ones (`validation_owner`, `test_owner`) where rows
         move. Those of clients that the new shards do not have are nobody's.
         """
-        self.own = False  # the tensors, or parts of them, are shared from here on
+        self._own = False  # the tensors, or parts of them, are shared from here on
         now = {name: getattr(self, name) for name in _PARTS}
         now["shards"] = self._shards
         if "shards" in parts:
@@ -417,30 +431,43 @@ class FederatedData:
         if self._lent or not len(self.train):
             return
         free = self.unheld()
-        gone = np.flatnonzero(free) if not self.own else rows[free[rows]]
+        gone = np.flatnonzero(free) if not self._own else rows[free[rows]]
         if not len(gone):
             return
-        if not self.own:
-            self.train, self.test = _copy_of(self.train), _copy_of(self.test)
-            self.validation = None if self.validation is None else _copy_of(self.validation)
-            self.public = None if self.public is None else _copied(self.public, self.public.dtype)
-            self.own = True
+        if not self._own:
+            self.train = _copy_of(self.train)
+            self.test = _detached(self.test)
+            self.validation = None if self.validation is None else _detached(self.validation)
+            if self.public is not None and not _whole(self.public):
+                self.public = _copied(self.public)
+            self._own = True
         for values in (self.train.x, self.train.y):
             values.index_fill_(0, torch.from_numpy(gone).to(values.device), 0)
 
 
 def _copy_of(samples: Samples) -> Samples:
-    x, y = (_copied(values, values.dtype) for values in (samples.x, samples.y))
-    return replace(samples, x=x, y=y)
+    return replace(samples, x=_copied(samples.x), y=_copied(samples.y))
 
 
-def _copied(values: Tensor, dtype: torch.dtype) -> Tensor:
-    """A copy where the values lie: in memory, or in a file."""
-    return stored([values], dtype) if is_mapped(values) else values.detach().to(dtype, copy=True)
+def _copied(values: Tensor) -> Tensor:
+    return stored([values], values.dtype) if is_mapped(values) else values.detach().clone()
 
 
 def _as(values: Tensor, dtype: torch.dtype) -> Tensor:
-    return _copied(values, dtype) if values.is_floating_point() and values.dtype != dtype else values
+    if not values.is_floating_point() or values.dtype == dtype:
+        return values
+    return stored([values], dtype) if is_mapped(values) else values.to(dtype)
+
+
+def _detached(samples: Samples) -> Samples:
+    """The same samples, cut out of any larger tensors that they are views of."""
+    return samples if all(map(_whole, (samples.x, samples.y))) else _copy_of(samples)
+
+
+def _whole(values: Tensor) -> bool:
+    """Whether there is no more behind it than what it shows; a file may hold anything."""
+    size = values.numel() * values.element_size()
+    return values.untyped_storage().nbytes() == size and not is_mapped(values)
 
 
 def is_name(called: object) -> bool:

@@ -72,7 +72,11 @@ class Samples:
     def __repr__(self) -> str:
         shape = "×".join(map(str, self.x.shape[1:])) or "1"
         dtype = str(self.x.dtype).removeprefix("torch.")
-        return f"Samples({len(self)} of {shape} {dtype}, {self.classes} {self.kind})"
+        if self.kind == "classes":
+            targets = f"{'text' if self.y.ndim > 1 else 'labels'} of {self.classes} classes"
+        else:
+            targets = f"{self.classes} {self.kind if self.classes > 1 else self.kind[:-1]} each"
+        return f"Samples({len(self)} of {shape} {dtype}, {targets})"
 
     def __len__(self) -> int:
         return len(self.x)
@@ -113,19 +117,17 @@ class Samples:
 
     def unlike(self, others: Samples) -> str:
         """In what other samples are of another kind than these; nothing where they are alike."""
-        mine, theirs = self._look(), others._look()
-        return next(
-            (f"{what} {theirs[what]}, not {mine[what]}" for what in mine if mine[what] != theirs[what]), ""
-        )
-
-    def _look(self) -> dict[str, object]:
-        return {
-            "targets of kind": self.kind,
-            "inputs of shape": tuple(self.x.shape[1:]),
-            "targets of shape": tuple(self.y.shape[1:]),
-            "classes:": self.classes,
-            "inputs of type": "float" if self.x.is_floating_point() else "int",
-        }
+        for what, mine, theirs in (
+            ("targets of kind", self.kind, others.kind),
+            ("inputs of shape", tuple(self.x.shape[1:]), tuple(others.x.shape[1:])),
+            ("targets of shape", tuple(self.y.shape[1:]), tuple(others.y.shape[1:])),
+            ("classes:", self.classes, others.classes),
+        ):
+            if mine != theirs:
+                return f"{what} {theirs}, not {mine}"
+        if self.x.is_floating_point() != others.x.is_floating_point():
+            return f"inputs of type {others.x.dtype}, not {self.x.dtype}"
+        return ""
 
     @cached_property
     def mislabelled(self) -> NDArray[np.int64]:
