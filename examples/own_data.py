@@ -26,7 +26,7 @@ def main() -> None:
     history = fed.run(12, requests=[unknot.erase("Graz", round=6)])
 
     (served,) = history.served
-    print(f"{served.request}: {history.guarantee}")
+    print(f"{history.told(served)}: {history.guarantee}")
     print(f"accuracy {served.before['validation'].accuracy:.1%} before", end=", ")
     print(f"{served.after['validation'].accuracy:.1%} right after", end=", ")
     print(f"{history.scores['test'].accuracy:.1%} at the end, on test data")

@@ -130,7 +130,7 @@ class Federation:
         self.state.archive.copies = self.state.memo.copies = is_own(method)
         self._watch = Watch(f"the method {method.name}") if is_own(method) else None
         named = {f"metric {metric.name!r}": metric for metric in self.metrics}
-        own = {"method": method, "pace": setup.pace, "aggregator": setup.aggregate, "selector": setup.select}
+        own = {"pace": setup.pace, "aggregator": setup.aggregate, "selector": setup.select}
         self._classes = Classes({**{f"{what} {name_of(part)}": part for what, part in own.items()}, **named})
         self._check_untouched()
         self.inbox = Letterbox()

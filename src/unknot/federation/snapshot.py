@@ -190,7 +190,7 @@ class Snapshot:
     count: tuple[int, int]
     """How many rounds and served requests there are."""
     begun: Begun
-    """Without names: those are the data's."""
+    """Without names and words that have some: those are found anew."""
     ended: Ended
     """As far as it is known while a run goes on; the rest is found anew at its end."""
     apart: tuple[Trip, ...]
@@ -271,7 +271,7 @@ def take(fed: Federation) -> Snapshot:
         costs=state.costs,
         events=tuple(history.events),
         count=(len(history.rounds), len(history.served)),
-        begun=replace(history.begun, names={}, experiment={}),
+        begun=replace(history.begun, guarantee="", names={}, experiment={}),
         ended=Ended(
             stopped=history.stopped,
             seconds=history.seconds,
