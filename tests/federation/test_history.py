@@ -407,7 +407,7 @@ def test_what_a_setup_or_a_length_does_not_have_is_named():
         ConfigError, match=r"unknown key 'metric' in a federation's setup. Did you mean 'metrics'"
     ):
         unknot.simulate("mlp", DATA, metric=["accuracy"])
-    with pytest.raises(ConfigError, match=r"unknown key 'round' in run\(\.\.\.\). Did you mean 'rounds'"):
+    with pytest.raises(ConfigError, match=r"unknown key 'round' in a run's length. Did you mean 'rounds'"):
         unknot.simulate("mlp", DATA).run(3, round=3)
 
 

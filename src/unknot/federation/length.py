@@ -78,7 +78,7 @@ class Length:
     @staticmethod
     def of(length: int | Length | None, parts: LengthParts) -> Length:
         """From a number of rounds, or a length that there is, and the parts that are given beside it."""
-        refuse_unknown(parts, [*field_names(Length), "requests"], "run(...)")
+        refuse_unknown(parts, [*field_names(Length), "requests"], "a run's length")
         if isinstance(length, Length):
             return replace(length, **parts)
         return Length(length, **parts)
