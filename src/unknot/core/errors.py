@@ -11,7 +11,14 @@ class UnknotError(Exception):
 
 
 class ConfigError(UnknotError, ValueError):
-    """A setting is unknown or impossible. Raised before any training starts."""
+    """A setting is unknown or impossible. Raised before any training starts.
+
+    Where that is about one: its `key`, what was `found` there, and the `nearest` name that there is.
+    """
+
+    def __init__(self, message: str = "", *, key: str = "", found: object = None, nearest: str = "") -> None:
+        super().__init__(message)
+        self.key, self.found, self.nearest = key, found, nearest
 
 
 class RequestError(ConfigError):
@@ -70,13 +77,20 @@ def nearest(word: str, known: Iterable[str]) -> str:
     A word that is close but for its capitals is close.
     """
     options = sorted(known)
-    folded = {option.casefold(): option for option in reversed(options)}
-    close = difflib.get_close_matches(word, options, n=1, cutoff=NEAR) or [
-        folded[near] for near in difflib.get_close_matches(word.casefold(), folded, n=1, cutoff=NEAR)
-    ]
-    meant = f" Did you mean {close[0]!r}?" if close else ""
+    close = near(word, options)
+    meant = f" Did you mean {close!r}?" if close else ""
     listed = f" Known: {', '.join(options)}." if options and (not close or len(options) <= FEW) else ""
     return meant + listed
+
+
+def near(word: str, known: Iterable[str]) -> str:
+    """The known word that is close to another one, capitals or not; nothing where none is."""
+    options = sorted(known)
+    folded = {option.casefold(): option for option in reversed(options)}
+    close = difflib.get_close_matches(word, options, n=1, cutoff=NEAR) or [
+        folded[one] for one in difflib.get_close_matches(word.casefold(), folded, n=1, cutoff=NEAR)
+    ]
+    return close[0] if close else ""
 
 
 def install(extra: str) -> str:

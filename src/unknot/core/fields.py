@@ -12,7 +12,7 @@ from numbers import Integral, Real
 from pathlib import Path
 from typing import Any, TypeVar
 
-from unknot.core.errors import ConfigError, nearest
+from unknot.core.errors import ConfigError, near, nearest
 
 T = TypeVar("T")
 
@@ -107,7 +107,8 @@ def refuse_unknown(values: Iterable[str], known: Iterable[str], where: str) -> N
     options = list(known)
     for name in values:
         if name not in options:
-            raise ConfigError(unknown(name, options, where))
+            said = unknown(name, options, where)
+            raise ConfigError(said, key=name, found=where, nearest=near(name, options))
 
 
 def unknown(name: str, known: Iterable[str], where: str) -> str:
@@ -119,5 +120,6 @@ def unknown(name: str, known: Iterable[str], where: str) -> str:
 def choose(options: Mapping[str, T], name: object, where: str) -> T:
     """One of several named things."""
     if not isinstance(name, str) or name not in options:
-        raise ConfigError(f"{where} = {name!r} is not one that there is.{nearest(str(name), options)}")
+        said = f"{where} = {name!r} is not one that there is.{nearest(str(name), options)}"
+        raise ConfigError(said, key=where, found=name, nearest=near(str(name), options))
     return options[name]
