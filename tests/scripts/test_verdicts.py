@@ -7,6 +7,7 @@ import pytest
 from scripts import verdicts
 
 
+@pytest.mark.slow  # all records of all pages are read
 @pytest.mark.parametrize(("page", "made"), [("PAGE", "tables"), ("INDEX", "indexes")])
 def test_the_tables_are_what_the_records_give(page, made):
     text = getattr(verdicts, page).read_text(encoding="utf-8")
