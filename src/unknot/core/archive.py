@@ -61,9 +61,6 @@ class Kept:
     def __len__(self) -> int:
         return len(self._entries)
 
-    def __bool__(self) -> bool:
-        return True  # with nothing in it, too: what was let pass stays on record
-
     def entries(self) -> Iterator[tuple[object, Entry]]:
         """All that is kept, in order, as it is: whoever reads it is not asked, and nothing is given out."""
         return iter(self._entries.items())

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from unknot.core.fingerprint import fingerprint
 from unknot.core.form import NotPlain, Unreadable, at, attributes_of, plain_data, write
+from unknot.core.own import is_own
 from unknot.core.registry import options_of
 
 if TYPE_CHECKING:
@@ -91,7 +92,7 @@ def _alike(value: object, given: object) -> bool:
 def _said(part: Remembers, given: Any) -> Memory:
     """What it says; somebody's own must say the same once it was told that."""
     said = part.remembered()
-    if not type(part).__module__.startswith("unknot."):
+    if is_own(part):
         twin = copy.deepcopy(given)
         twin.recall(copy.deepcopy(said))
         if write(twin.remembered()).content != write(said).content:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -73,7 +73,8 @@ class State:
         self.restarted: list[str] = []
         self.whole = True
         """Whether what fails now leaves what was before; see `midst`."""
-        self._kept: Keepsakes | None = None
+        self._kept = Keepsakes(self.ledger)
+        self._keeps = False
         self._changes = Changes()
 
     @property
@@ -116,42 +117,40 @@ class State:
     @property
     def keepsakes(self) -> Keepsakes:
         """For approximate methods alone: what is kept although erased data had a part in it."""
-        if self._kept is None:
+        if not self._keeps:
             raise UnknotError("an exact method keeps nothing that erased data had a part in")
         return self._kept
 
     @property
     def keepsakes_if_any(self) -> Keepsakes | None:
         """The same, where the method is approximate."""
-        return self._kept
+        return self._kept if self._keeps else None
 
     def allow_keepsakes(self) -> None:
-        self._kept = Keepsakes(self.ledger)
+        self._keeps = True
 
     @property
     def waived(self) -> Lineage:
         """The erased units that keepsakes, or the start, had been shaped by, and that were let pass."""
-        kept = self._kept.waived if self._kept else NOBODY
-        return kept | Lineage(map(Unit, self.initial.lineage.waived))
+        return self._kept.waived | Lineage(map(Unit, self.initial.lineage.waived))
 
     @property
     def kept_of(self) -> Lineage:
         """The same, with the erased units that what is kept was shaped by and that is yet to be read."""
-        return self.waived | (self._kept.tainted if self._kept else NOBODY)
+        return self.waived | self._kept.tainted
 
     @contextmanager
     def keeping(self) -> Iterator[None]:
         """Within: should anything fail, the keepsakes are what they were."""
-        with self._kept.attempt() if self._kept else nullcontext():
+        with self._kept.attempt():
             yield
 
     @contextmanager
     def unrecorded(self) -> Iterator[None]:
         """Within: what is read, drawn or trained for a look leaves no record, and is on nobody's bill."""
         costs, now = self.costs, self.now
-        kept = self._kept.unrecorded() if self._kept else nullcontext()
         try:
-            with self.ledger.unrecorded(), self.memo.unrecorded(), kept:
+            with self.ledger.unrecorded(), self.memo.unrecorded(), self._kept.unrecorded():
                 yield
         finally:
             self.costs, self.now = costs, now
@@ -172,7 +171,7 @@ class State:
 
     def purge(self) -> int:
         """Drop what is kept and carries a forbidden unit, before the method repairs the rest."""
-        return len(self.archive.purge()) + (self._kept.purge() if self._kept else 0)
+        return len(self.archive.purge()) + self._kept.purge()
 
     def clear(self) -> None:
         """Keep nothing: no lane, no model, no history."""
@@ -180,8 +179,7 @@ class State:
         for name in self.archive:
             del self.archive[name]
         self.memo.clear()
-        if self._kept is not None:
-            self._kept.clear()
+        self._kept.clear()
 
     # Lanes and nodes -----------------------------------------------------------------------------
 
@@ -385,7 +383,7 @@ class State:
         stored = (
             self.archive.nbytes
             + self.memo.nbytes
-            + (self._kept.nbytes if self._kept else 0)
+            + self._kept.nbytes
             + sum(node.weights.nbytes for lane in self.lanes.values() for node in lane.nodes.values())
         )
         size = sum(job.start.nbytes for job in jobs)

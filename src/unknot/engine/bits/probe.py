@@ -20,6 +20,7 @@ from unknot.core.base import SMALL, frozen, trained
 from unknot.core.data import Samples
 from unknot.core.errors import ConfigError
 from unknot.core.loss import Loss, OwnLoss
+from unknot.core.own import of_unknot
 from unknot.core.weights import Weights
 from unknot.engine import checks
 from unknot.engine.bits import own_loss
@@ -87,7 +88,7 @@ class _Probe:
 
     def check_loss(self) -> None:
         """A loss that is not ours is looked at on what the model gives for made samples."""
-        ours = type(self.loss).__module__.partition(".")[0] == "unknot"
+        ours = of_unknot(type(self.loss))
         if isinstance(self.loss, OwnLoss) or not ours:
             model = self.weights.load_into(self.copied(self.template))
             with self._explained(), torch.no_grad():
