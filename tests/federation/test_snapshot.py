@@ -11,7 +11,7 @@ import torch
 
 from support import ToyEngine, grid, small_data, toy_federation
 from unknot.core.digests import digest_of
-from unknot.core.errors import ForbiddenLineageError, UnknotError
+from unknot.core.errors import ErasedDataError, UnknotError
 from unknot.core.form import NotPlain, Unreadable
 from unknot.core.lineage import NOBODY, Lineage, Unit
 from unknot.core.metrics import Metric
@@ -503,16 +503,28 @@ def test_a_snapshot_stays_as_it_is_while_the_federation_goes_on():
         assert story(other) == story(fed)
 
 
-def test_what_had_left_the_data_before_stays_forbidden():
+@pytest.mark.parametrize("ids", [None, [1]], ids=["a client", "samples"])
+def test_a_snapshot_from_before_an_erasure_of_its_data_is_refused(ids):
     fed = build(RFS(), "sync")
     fed.run(2)
-    taken = fed.snapshot()
-    data = small_data(SIZES)
-    data.erase(min(fed.model.lineage.clients))
+    data, gone = small_data(SIZES), min(fed.model.lineage.clients)
+    data.erase(gone, ids)
     parts = {"clock": fed.given.clock, "recipe": fed.given.recipe, "pace": fed.given.pace}
     other = toy_federation(RFS(), data, **parts)
-    with pytest.raises(ForbiddenLineageError):
-        other.restore(taken)
+    with pytest.raises(ErasedDataError, match=f"client {gone} "):
+        other.restore(fed.snapshot())
+
+
+def test_nodes_whose_names_are_not_their_places_come_back():
+    fed = build(RFS(), "sync")
+    fed.begin(1)
+    lane = fed.lanes["global"]
+    for place, name in (("a", "b"), ("b", "a")):
+        node = fed.state.add_node(lane, place, [1])
+        node.name = name
+    other = again(fed, lambda: build(RFS(), "sync"))
+    nodes = other.lanes["global"].nodes
+    assert {place: node.name for place, node in nodes.items()} == {"global": "global", "a": "b", "b": "a"}
 
 
 def test_another_federation_is_refused():

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from unknot.core.archive import Entry, Keepsakes, Kept
 from unknot.core.base import Base
-from unknot.core.errors import ConfigError
+from unknot.core.errors import ConfigError, ErasedDataError
 from unknot.core.form import (
     ANYBODY,
     LOST,
@@ -303,15 +303,12 @@ def put(fed: Federation, snapshot: Snapshot) -> None:
     """Make a federation that was built anew what it was."""
     state, copies = fed.state, _Copies()
     _check_same(fed, snapshot)
-    left = {*state.data.erased} - {*snapshot.erased}
     fed.steps, state.now, state.costs = snapshot.steps, snapshot.now, snapshot.costs
     state.members, state.forgotten = set(snapshot.members), set(snapshot.forgotten)
     state.restarted = list(snapshot.restarted)
     close(fed, snapshot)
     revision, following = map(dict, snapshot.revisions)
     state.ledger.restore((revision, following, _drawn(snapshot), snapshot.forbidden))
-    for client in sorted(left):  # who had left this data before is out of reach here, too
-        state.ledger.forbid(client)
     fed.engine.wipe()
     state.initial, state.select_knows = snapshot.initial, snapshot.select_knows
     state.select = recalled(copy.deepcopy(fed.given.select), copies(snapshot.select))
@@ -351,6 +348,17 @@ def _check_same(fed: Federation, snapshot: Snapshot) -> None:
             raise Unreadable(f"the run was begun with another {part}: {before[part]}, not {now[part]}")
     if snapshot.begun.method != fed.method.name:
         raise Unreadable(f"the run was begun with {snapshot.begun.method}, not with {fed.method.name}")
+    data, known = fed.state.data, {client: _opened(ids, None) for client, ids in snapshot.reduced.items()}
+    less = {
+        client
+        for client, ids in data.reduced.items()
+        if client not in snapshot.erased and (had := known.get(client, ())) is not None and not ids <= {*had}
+    }
+    if late := sorted((data.erased - {*snapshot.erased}) | less):
+        raise ErasedDataError(
+            f"{data.label(late[0])} was erased from this data, and the snapshot is from before that: restore "
+            "it with the data that it was taken with, and ask for the erasure again"
+        )
 
 
 def close(fed: Federation, snapshot: Snapshot) -> None:
@@ -474,10 +482,12 @@ def _put_lane(fed: Federation, copies: _Copies, told: LaneState) -> None:
     lane.sent, lane.notes = set(told.sent), Notes(told.name, copies(told.notes))
     lane.flights = [_flies(flight) for flight in told.flights]
     fed.state.lanes[told.name] = lane
+    nodes = {}
     for one in told.nodes:
         node = fed.state.add_node(lane, one.name, one.members, one.weights)
         node.aggregate = recalled(node.aggregate, copies(one.aggregate))
-        lane.nodes[one.place] = lane.nodes.pop(one.name)
+        nodes[one.place] = lane.nodes.pop(one.name)
+    lane.nodes.update(nodes)
 
 
 def _flight(flight: Flight) -> FlightState:
